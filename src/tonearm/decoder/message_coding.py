@@ -1,9 +1,9 @@
-"""The wire format between node and decoder process. What is received is held against the declarations in `messages`:
-the other end may have a fault, or be taken over.
+"""The wire format between node and decoder process. What is received is checked against the declarations in `messages`,
+since the other end may have a fault, or be controlled by an attacker.
 
 A message is a header (`<BII`: kind, bytes of the body, bytes of the bulk), its body, the fields as a MessagePack array
 (https://github.com/msgpack/msgpack/blob/master/spec.md), and its bulk: PCM, the bytes of a source or a picture, which
-are not copied into the body. Both ends are of one version, so that a kind is a place in the list of messages.
+are not copied into the body. Both ends are of one version, so a kind is simply an index in the list of messages.
 """
 
 import struct
@@ -46,7 +46,7 @@ Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<BII")
 _BODY_BYTES: Final = 64 * 1024
-# Of a body with packets: those of the most frames, in as many forms as there may be, each with three bytes of length.
+# The longest body with packets: for the most frames, in the most forms, each packet with three bytes of length.
 _PACKETS_BYTES: Final = _BODY_BYTES + MOST_ENCODERS * PASSED_GRANT_FRAMES * (MOST_OPUS_PACKET_BYTES + 3)
 
 # The field that is a message's bulk, and its bytes at most.
@@ -61,7 +61,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class BrokenMessage(Exception):
-    """What was received breaks a rule. `session` is the one that it is for, 0 when that is not known."""
+    """A received message breaks a rule. `session` is the message's session, 0 when it is not known."""
 
     def __init__(self, told: str, session: int = 0) -> None:
         super().__init__(told)
@@ -86,7 +86,7 @@ def pack(message: Message) -> bytes:
 
 
 def parts_of(message: Message) -> Sequence[bytes | memoryview]:
-    """As `pack`, in parts: bulk is not copied. Texts are cut to the length that is taken, and made fit for UTF-8."""
+    """As `pack`, in parts, so that bulk is not copied. Too long texts are cut, and made valid UTF-8."""
     coding = _BY_MESSAGE[type(message)]
     if not coding.bulk:
         body = _encode(_fitting(msgspec.to_builtins(message)) if coding.check is _check_all else message)
@@ -97,7 +97,7 @@ def parts_of(message: Message) -> Sequence[bytes | memoryview]:
 
 
 def _fitting(value: Any) -> Any:
-    """The value with its texts as they may be sent. Those of hostile files may hold lone surrogates."""
+    """The value with its texts as they may be sent. The texts of hostile files may have lone surrogates."""
     if isinstance(value, str):
         return value[:MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -106,14 +106,14 @@ def _fitting(value: Any) -> Any:
 
 
 class MessageSplitter:
-    """Cuts the bytes received from a socket into messages. `messages`: the union of those that the other end sends."""
+    """Cuts the bytes received from a socket into messages. `messages`: the union of what the other end may send."""
 
     def __init__(self, messages: Any = Message) -> None:
         self._codings = {coding.kind: coding for coding in _BY_MESSAGE.values() if coding.message in get_args(messages)}
         self._begun = bytearray()  # the first bytes of an incomplete message
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
-        """The messages that `data` completes. Raises `BrokenMessage`.
+        """Yields the messages that `data` completes. Raises `BrokenMessage`.
 
         The PCM of an `Audio` is not copied. It is a view into `data`, valid until `data` is overwritten.
         """
@@ -137,7 +137,7 @@ class MessageSplitter:
         self._begun += view[start:]
 
     def _ends(self, data: bytearray | memoryview, start: int) -> tuple[_Coding, int, int]:
-        """How the message is read whose header is at `start`, and where its body and its bulk end."""
+        """The coding of the message whose header is at `start`, and where its body and its bulk end."""
         kind, body_bytes, bulk_bytes = _HEADER.unpack_from(data, start)
         coding = self._codings.get(kind)
         if coding is None:
@@ -165,7 +165,7 @@ def _read(coding: _Coding, body: memoryview, bulk: memoryview) -> Message:
 
 
 def _session_of(body: memoryview) -> int:
-    """The session of a broken message, as far as it can be told."""
+    """The session of a broken message, 0 when it cannot be read."""
     try:
         first = msgspec.msgpack.decode(body, type=list[Any])[0]
     except (msgspec.DecodeError, ValueError, RecursionError, LookupError):
@@ -183,7 +183,7 @@ def _check_audio(audio: Audio) -> None:
 
 
 def _check_grant(grant: Grant) -> None:
-    """Equal outputs are the same object afterwards, so that the renderer sees without a look whether they changed."""
+    """Makes equal outputs the same object, so that the renderer compares them by identity."""
     force_setattr(grant, "outputs", _checked_outputs(grant.outputs))
 
 
@@ -196,7 +196,7 @@ def _checked_outputs(outputs: Outputs) -> Outputs:
 
 
 def _check_all(value: Any) -> None:
-    """Holds values of `core`, which declares no bounds for messages, to those of its effects and of all messages."""
+    """Checks values of `core`, which declares no bounds for messages. Raises `ValueError` or `BadRequest`."""
     if isinstance(value, str):
         if len(value) > MAX_TEXT_CHARACTERS:
             raise ValueError(f"a text of {len(value)} characters; at most {MAX_TEXT_CHARACTERS} are taken")
@@ -225,7 +225,7 @@ def _coding(kind: int, message: type) -> _Coding:
     return _Coding(kind, message, decode, _CHECKS.get(message, _check_all), most_body_bytes, bulk, most_bulk_bytes)
 
 
-# What is beyond a declaration. Where nothing stands here, values of `core` are checked.
+# The check of each message beyond its declaration. A message that is not listed has values of `core`: `_check_all`.
 _CHECKS: Final[Mapping[type, Callable[[Any], None] | None]] = MappingProxyType(
     {
         Audio: _check_audio,

@@ -1,11 +1,11 @@
 """The messages between the node and a decoder process, and what each of their values may be: types, lengths and ranges.
-`message_coding` says how they look on the wire, and holds what is received against what stands here.
+`message_coding` has their bytes on the wire, and checks what is received against the declarations here.
 
 The node orders, the decoder renders and reports, both over one stream socket. The descriptor of a file travels beside
 the first byte of its `OpenSource` message.
 
-Frames are numbered for the life of a session. Each plan begins a new epoch at a frame that was not sent yet; frames of
-older epochs from that frame on are void.
+Frames are numbered for the life of a session. Each plan begins a new epoch at a frame that was not sent yet; from that
+frame on, frames of older epochs are void.
 """
 
 import struct
@@ -23,34 +23,34 @@ from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
-# How far the decoder may render ahead of the frames that were sent. Half of it costs 7 % more CPU a frame at 40
-# players, for more messages and wake-ups. A change is heard as soon, because frames are rendered again for it.
+# How far the decoder may render ahead of the frames that were sent: fewer frames mean more messages and wake-ups. A
+# change does not wait for these frames, because they are rendered again for it.
 GRANT_FRAMES: Final = 40
-# The same behind a plan until a grant says more, and with a crossfade: the next source has to be there when the first
-# frame with it is rendered.
+# The same after a plan, until the next grant, and with a crossfade: the next source needs time to be decoded before the
+# first frame with it is rendered.
 SHORT_GRANT_FRAMES: Final = 20
-# The same while packets of a source are only passed through: they take no work, so that nothing is lost when other
-# frames are made for them, and each grant and each message has a price of its own.
+# The same while packets are only passed through: such frames take no work, so that little is lost when a change voids
+# them.
 PASSED_GRANT_FRAMES: Final = 120
-RECALL_FRAMES: Final = 120  # that were sent and are kept for a `Recall`: the usual burst of a stream
-# Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
+RECALL_FRAMES: Final = 120  # of the frames that were sent, so many are kept for a `Recall`: a stream's usual burst
+# Sources from this number on are overlays. The node does not plan them before their `FirstAudio`.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
-SHARED_SOURCE: Final = 1  # the only one of its session
+SHARED_SOURCE: Final = 1  # the number of the only source in the session of a shared live stream
 
-# Shared memory in which the process writes down what it works on, so that a crash has a suspect. For each slot of its
-# schedulers there is `session << 32 | source`, or 0, and of how much memory on (in bytes, as END_MEMORY counts it) that
-# is what used the memory up. The first slot is for decoding, the next ones are for opening, then one for what the
-# rendering thread decodes by itself. In the last slot stands the session whose step the rendering thread does, with the
-# source that sounds in it, or 0.
+# Shared memory in which the process notes what it works on, so that a crash has a suspect. Each slot has two numbers:
+# `session << 32 | source`, or 0; and bytes of memory: where the process ends with at least as many (as END_MEMORY
+# counts them), this source has used them up. The first slot is for decoding, the next two are for opening, the fourth
+# is for what the rendering thread decodes by itself. The last slot has the session that the rendering thread works on,
+# with the source that sounds in it, or 0.
 SUSPECT_NOTE: Final = struct.Struct("<QQ")
 SUSPECT_SLOTS: Final = 5
 RENDER_SLOT: Final = 3
 SESSION_SLOT: Final = 4
-# Behind them a process whose memory is used up leaves what /proc/self/statm says (proc(5)), in pages.
+# After the slots, a process whose memory is used up leaves the text of /proc/self/statm (proc(5)), in pages.
 END_MEMORY: Final = slice(SUSPECT_SLOTS * SUSPECT_NOTE.size, SUSPECT_SLOTS * SUSPECT_NOTE.size + 128)
 SUSPECT_BYTES: Final = END_MEMORY.stop
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
-EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why was in its `Ready`
+EXIT_NO_SANDBOX: Final = 78  # the status of a process that must be confined and cannot be; its `Ready` has said why
 
 # Between the node and the template, from which decoder processes are forked: packets on a socket of their own. An order
 # is a number, with the decoder's socket and its shared memory as descriptors. The answer is that number and the new
@@ -60,8 +60,8 @@ FORK_ANSWER: Final = struct.Struct("<Ii")
 
 MAX_TEXT_CHARACTERS: Final = 1000
 MAX_COUNT: Final = 2**63 - 1
-MOST_MARKS: Final = 200  # in one `Audio`; some come with a change, and none without
-MOST_OVERLAYS: Final = 100  # a player has 8 at most, and those that fade out
+MOST_MARKS: Final = 200  # in one `Audio`
+MOST_OVERLAYS: Final = 100  # a player has 8 at most, and further ones that fade out
 
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # of a session, a source, an epoch
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]  # frames, samples or bytes
@@ -70,7 +70,7 @@ Lag: TypeAlias = Annotated[int, Meta(ge=0, lt=FRAME_SAMPLES)]
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS)]
 Packet: TypeAlias = Annotated[bytes, Meta(max_length=MOST_OPUS_PACKET_BYTES)]
 Mp3Frame: TypeAlias = Annotated[bytes, Meta(max_length=1441)]  # at 320 kbit/s and 32 kHz, the longest of layer III
-Bulk: TypeAlias = Annotated[bytes, Meta(max_length=0)]  # travels behind the body, in which it is empty
+Bulk: TypeAlias = Annotated[bytes, Meta(max_length=0)]  # empty in the message's body, and sent after it
 
 if TYPE_CHECKING:
     Pcm: TypeAlias = bytes | memoryview
@@ -79,16 +79,16 @@ else:
 
 
 class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Made in C: a tuple takes three times as long, and a frozen dataclass five times."""
+    """A message; msgspec makes it in C, faster than a tuple or a dataclass."""
 
 
 class OpenSession(_Message, frozen=True):
     """Node: begin a player's session with frame `first_frame` of `epoch`.
 
-    `mp3_from`: MP3 is made of the frames from this one on, whether they were sent already or not: the process that had
-    rendered them died before it had encoded them. None where there was none; then it begins with what is sent next.
+    `mp3_from`: MP3 is encoded from this frame on, also of frames that were sent: the process that had rendered them
+    died before it had encoded them. With None, MP3 begins with the frame that is sent next.
     `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
-    `is_heard`: somebody listens; otherwise frames are made for whoever may come, when there is nothing else to do.
+    `is_heard`: the player has a listener; otherwise the session is rendered when there is nothing else to do.
     """
 
     session: Number
@@ -101,7 +101,7 @@ class OpenSession(_Message, frozen=True):
 
 
 class Heard(_Message, frozen=True):
-    """Node: somebody listens by now to a session that was opened for nobody."""
+    """Node: a session that was opened without `is_heard` has a listener now."""
 
     session: Number
 
@@ -116,23 +116,23 @@ class Want(IntEnum):
     """What a source is opened for."""
 
     SOUND = 0
-    FACTS = 1  # only those: nothing is decoded for listeners
-    LENGTH = 2  # the same, and a local file whose length is not written in it is read to its end to count it
-    PICTURE = 3  # the one inside the file
+    FACTS = 1  # for its facts only: nothing is decoded
+    LENGTH = 2  # as FACTS; a local file without a length in it is read to its end to count the length
+    PICTURE = 3  # for the picture inside the file
 
 
 class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
-    A live source is joined at its present position, and its first sample is numbered `start_sample`. A source in which
-    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` it was played up to
-    there before: one that is not seekable is decoded up to there again.
+    A live source begins at its present position, and its first sample is numbered `start_sample`. A source in which
+    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was played
+    up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    `want` says what it is opened for; where that is the picture, the answer is `FoundPicture` instead of `Opened`.
-    `measured` is what an earlier source of the same track was measured at; `album`
-    is the one that is being played, whose tags count as a whole.
-    A live source that `is_shared` is the only one of a session of its own, with the number `SHARED_SOURCE`, and nobody
-    hears it there. A source that `joins` that session, in the same process, needs no bytes: it is the same stream.
+    When `want` is PICTURE, the answer is `FoundPicture` instead of `Opened`.
+    `measured` is the loudness that an earlier source of the same track was measured at. `album` is the album that is
+    being played, whose gain counts instead of the track's.
+    A live source that `is_shared` is the only source of a session without listeners, with the number `SHARED_SOURCE`. A
+    source that `joins` that session, in the same process, gets the decoded audio from there and needs no bytes.
     """
 
     session: Number
@@ -154,10 +154,10 @@ class OpenSource(_Message, frozen=True):
 
 
 class SeekSource(_Message, frozen=True):
-    """Node: the open source goes on as `new_source`, from `start_sample` (at 48 kHz) on; `source` is dropped by it.
+    """Node: the open source goes on as `new_source`, from `start_sample` (at 48 kHz) on, and `source` is dropped.
 
     What is decoded already is not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the number with
-    which the source was opened; all else has the new one, and what was reported before is reported again.
+    which the source was opened. All other messages have the new number, and earlier reports are sent again with it.
     """
 
     session: Number
@@ -167,7 +167,7 @@ class SeekSource(_Message, frozen=True):
 
 
 class DropSource(_Message, frozen=True):
-    """Node: stop decoding a source. Its samples stay until no frame can need them any more."""
+    """Node: stop decoding a source. Its samples are kept as long as a frame may need them."""
 
     session: Number
     source: Number
@@ -183,7 +183,7 @@ class Data(_Message, frozen=True):
 
 
 class DataFailed(_Message, frozen=True):
-    """Node: the requested bytes from `offset` cannot be had."""
+    """Node: the requested bytes from `offset` on could not be read."""
 
     session: Number
     source: Number
@@ -202,11 +202,11 @@ class TitleAt(_Message, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Crossfade:
-    """The next source begins when `at_sample` of the current one is reached, which fades out within `samples` then.
+    """The next source begins at `at_sample` of the current source, which then fades out within `samples`.
 
-    `curve` is `equalPower` or `linear`. A next source without samples at that moment joins at the end. `is_late`: the
-    time of this crossfade has passed. The next source begins as soon as it has samples, a frame behind the current
-    one's beginning at the earliest, and the fade is shorter by what has passed since `at_sample`.
+    `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end of the
+    current source. `is_late`: the time of this crossfade has passed. Then the next source begins as soon as it has
+    samples, at least a frame after the current source began, and the fade is shorter by the time since `at_sample`.
     """
 
     at_sample: Count
@@ -217,11 +217,11 @@ class Crossfade:
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A source that sounds over the music, at `volume`; the music's level is changed by `duck_db` meanwhile, and
-    glides there and back within `fade_samples`.
+    """A source that sounds over the music, at `volume`. Meanwhile the music's level is changed by `duck_db`; it glides
+    there and back within `fade_samples`.
 
-    It begins with the plan that has it for the first time. `end_sample` is where it is cut off. `has_begun`: it sounded
-    in an earlier session, and goes on with the first sample of its source.
+    The overlay begins with the first plan that has it, and is cut off at `end_sample`. `has_begun`: it has sounded in
+    an earlier session, and goes on with the first sample of its source.
     """
 
     source: Number
@@ -237,12 +237,11 @@ class Plan(_Message, frozen=True):
 
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
     silence; None: the current source continues), even where the frames just before it were never rendered. The source
-    `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the sound before fades out
-    under the source cut to, if that one has samples already: its mark FADING says so. (Of this crossfade `at_sample`
-    has no meaning.) A cut `from_silence` has no sound before it that could fade out: that ended with a pause, or for
-    lack of audio. `outputs` is set in a plan that is there for the sake of a new output: its frames are rendered for
-    these. `overlays` are all that sound; one that is missing stops. While it `holds` the music, that stands still, and
-    frames are made as long as overlays sound.
+    `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the earlier source fades out
+    under the source of the cut, if that source has samples already; a mark FADING says so. (`at_sample` of this
+    crossfade has no meaning.) A cut `from_silence` follows a pause or an underrun: no sound before it could fade out.
+    `outputs` is set in a plan for a new output: its frames are rendered for these outputs. `overlays` has all overlays
+    that are to sound; others stop. With `holds` the music stands still, and frames are made as long as overlays sound.
     """
 
     session: Number
@@ -264,9 +263,9 @@ class Plan(_Message, frozen=True):
 class Grant(_Message, frozen=True):
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
-    `outputs` are the forms that somebody listens to. Without any, frames are only counted: no filters run, and `Audio`
-    holds nothing. Frames before `due_before` are about to be sent: while overlays sound, these are made of what there
-    is, without the music or an overlay that has no samples.
+    `outputs` are the forms of the listeners. Without any, frames are only counted: no filters run, and `Audio` has no
+    sound. Frames before `due_before` are about to be sent: while overlays sound, these frames wait for nothing, and are
+    made without the music, or without an overlay, that has no samples.
     """
 
     session: Number
@@ -284,8 +283,8 @@ class Flush(_Message, frozen=True):
 
 
 class Recall(_Message, frozen=True):
-    """Node: say in an `Encoded` what the last `frames` frames before `before_frame` sounded like, or as many as are
-    kept, in a form that nobody listened to then. MP3 begins with them; its listeners have got nothing yet."""
+    """Node: send an `Encoded` with the last `frames` frames before `before_frame`, or as many as are kept, in a form
+    that had no listeners then. An MP3 stream begins with these frames."""
 
     session: Number
     output: Output
@@ -320,11 +319,11 @@ FromNode: TypeAlias = (
 class MarkKind(IntEnum):
     """What happens to a source at a frame. Marks of one frame are in the order in which they happen."""
 
-    BEGIN = 0  # its first sample is in this frame
-    END = 1  # its last sample is before this frame, or in it if another source begins in this frame
-    INTERRUPTED = 2  # as END, but because it failed; a `Failed` with the reason was sent before
-    FADING = 3  # the next source begins in this frame, and this one goes on under it until FADED
-    FADED = 4  # its last sample is before this frame, or in it
+    BEGIN = 0  # the source's first sample is in this frame
+    END = 1  # its last sample is before this frame, or in this frame if another source begins there
+    INTERRUPTED = 2  # as END, but because the source failed; a `Failed` with the reason was sent before
+    FADING = 3  # the next source begins in this frame, and the source goes on under it until FADED
+    FADED = 4  # the source's last sample is before this frame, or in it
 
 
 class Ready(_Message, frozen=True):
@@ -352,7 +351,7 @@ class Opened(_Message, frozen=True):
 
 
 class FoundPicture(_Message, frozen=True):
-    """Decoder: the picture in a source, as it is there; empty when it has none."""
+    """Decoder: the bytes of the picture in a source; empty when it has none."""
 
     session: Number
     source: Number
@@ -360,8 +359,8 @@ class FoundPicture(_Message, frozen=True):
 
 
 class SeekRefused(_Message, frozen=True):
-    """Decoder: another position in the source cannot be reached. It goes on from its start, or from where it was when
-    that cannot be reached either."""
+    """Decoder: the wanted position in the source cannot be reached. The source goes on from its start or, when that
+    cannot be reached either, from where it was."""
 
     session: Number
     source: Number
@@ -378,8 +377,8 @@ class Failed(_Message, frozen=True):
 
 
 class SessionFailed(_Message, frozen=True):
-    """Decoder: an error of the decoder's own has ended the session, while `source` sounded in it (0: none, or nobody
-    knows). It is closed, as if the node had closed it; whatever was to be heard needs another session."""
+    """Decoder: an error in the decoder's code has ended the session while `source` sounded in it (0: no source, or an
+    unknown one). The session is closed, as if the node had closed it."""
 
     session: Number
     source: Number
@@ -387,8 +386,8 @@ class SessionFailed(_Message, frozen=True):
 
 
 class NoRoom(_Message, frozen=True):
-    """Decoder: there is no memory for the session beside the others. It is closed, as if the node had closed it, and
-    may be opened where there is room, or later."""
+    """Decoder: there is no memory for this session. It is closed, as if the node had closed it, and may be opened in
+    another process, or later."""
 
     session: Number
 
@@ -417,7 +416,7 @@ class Titled(_Message, frozen=True):
 
 
 class Measured(_Message, frozen=True):
-    """Decoder: a source without loudness tags was measured so far, at `lufs` in `measured_ms`."""
+    """Decoder: a source without loudness tags has `lufs` in the `measured_ms` that were measured so far."""
 
     session: Number
     source: Number
@@ -427,8 +426,8 @@ class Measured(_Message, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A source begins or ends at a frame. `offset_samples`: the samples of the frame before the first of a source that
-    begins in it, or the silence that fills the frame before it up where a source ends and nothing joins."""
+    """A source begins or ends at a frame. `offset_samples`: where a source begins, the samples of `frame` before its
+    first sample; where a source ends and no other joins, the silence at the end of the frame before `frame`."""
 
     kind: MarkKind
     frame: Count
@@ -437,8 +436,8 @@ class Mark:
 
 
 class OverlayPosition(NamedTuple):
-    """Where an overlay is at the first sample of an `Audio`. `moves`: it sounds; otherwise it waits for samples.
-    `ends`: its last sample is in the last frame."""
+    """Where an overlay is at the first sample of an `Audio`. `moves`: it sounds, and does not wait for samples.
+    `ends`: its last sample is in the last frame of the `Audio`."""
 
     source: Number
     sample: Count
@@ -447,14 +446,14 @@ class OverlayPosition(NamedTuple):
 
 
 class Audio(_Message, frozen=True):
-    """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
-    the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
-    sound that was cut off, while the new one has no samples yet. With the rate 0 there are only overlays in the frames:
-    the music stands at its position, or there is none (source 0). `overlays` are those that have begun.
+    """Decoder: `frames` rendered frames from `first_frame` on. The first sample is that of `source` at
+    `position_samples` (at 48 kHz); `position_rate` samples of the source pass in a sample that is heard. Source 0: the
+    tail of a cut, while the new source has no samples yet. With the rate 0 the frames have only overlays in them: the
+    music stands still, or there is none (source 0). `overlays` has the overlays that have begun.
 
-    `pcm` is empty when nobody listens to PCM; `packets` has one packet for each frame, for each output with packets.
-    With `is_passed` the packets of outputs that pass through are those of the source. They sound `lag_samples` later
-    than PCM, besides the encoder's delay.
+    `pcm` is empty when nobody listens to PCM. `packets` has for each output of packets one packet a frame.
+    With `is_passed` the packets of outputs that pass through are the source's own. These sound `lag_samples` later than
+    PCM, besides the encoder's delay.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
@@ -474,10 +473,11 @@ class Audio(_Message, frozen=True):
 
 
 class Encoded(_Message, frozen=True):
-    """Decoder: what the frames that were sent, `first_frame` to before `end_frame`, were encoded to: whole MP3 frames,
-    none or more, or the packets of Opus that answer a `Recall`.
+    """Decoder: the frames from `first_frame` to before `end_frame`, which were sent, as whole MP3 frames, none or more,
+    or as Opus packets that answer a `Recall`.
 
-    MP3 is made only once, since the encoder's state cannot be copied, so it is made when nothing can void it any more.
+    The state of an MP3 encoder cannot be copied, so no frame can be encoded twice. Therefore frames become MP3 only
+    after they were sent, when no plan can void them.
     """
 
     session: Number
@@ -488,8 +488,8 @@ class Encoded(_Message, frozen=True):
 
 
 class Pong(_Message, frozen=True):
-    """Decoder: the answer to a `Ping`. `busy_s`: for how long the slot that is held longest has been held. The others
-    say what it did in the `seconds` since the answer before, as `core.admission.Load` has it."""
+    """Decoder: the answer to a `Ping`. `busy_s`: for how long its longest piece of work under way has taken so far. The
+    other fields are those of `core.admission.Load`, for the `seconds` since the answer before."""
 
     number: Count
     busy_s: Seconds

@@ -209,7 +209,7 @@ class Node:
             live_pause_s=self._settings.live_pause_s,
             event_feed=self._feed,
             start_timeout_s=self._settings.start_timeout_s,
-            queue_changed=self._tags_ahead.look_at,
+            queue_changed=self._tags_ahead.queue_changed,
             told=_tell_nobody if self._saving is None else self._saving.told,
         )
         try:

@@ -1,7 +1,4 @@
-"""What is known of local files: as long as one is the same file, nothing about it has to be found out again.
-
-So the length of a file that has to be counted is counted once.
-"""
+"""What is known of local files, so that a length that has to be counted is counted once, until the file changes."""
 
 import asyncio
 from collections import OrderedDict
@@ -26,8 +23,8 @@ class KnownFile(NamedTuple):
 
 
 class KnownFiles:
-    """Of all players of a node; those that were asked for last are kept. `load` opens a file in a decoder process for
-    its facts, and counts its length where that is not written in it."""
+    """Facts of local files, for all players of a node; the files used last are kept. `load` opens a file in a decoder
+    process for its facts, and counts its length where the file does not state it."""
 
     def __init__(self, opener: Opener, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
         self._opener = opener
@@ -36,7 +33,7 @@ class KnownFiles:
         self._loads: dict[FileVersion, asyncio.Task[SourceFacts | None]] = {}
 
     def completed(self, version: FileVersion | None, facts: SourceFacts) -> SourceFacts:
-        """The facts with the length that was counted before, if it was. Notes those that are complete."""
+        """The facts, with the exact length if it was counted before. Keeps facts that have an exact length."""
         if version is None:
             return facts
         if facts.is_length_exact:
@@ -46,10 +43,8 @@ class KnownFiles:
         return facts if known is None else replace(facts, length_ms=known.length_ms, is_length_exact=True)
 
     async def find(self, uri: SourceUri) -> KnownFile | None:
-        """Which file it is now, and its facts. None for what is no local file, or has no length that can be counted.
-
-        Raises PlayError.
-        """
+        """The present version of a file, and its facts. None for what is no local file, and for a file whose length
+        cannot be counted. Raises `PlayError`."""
         opened = await self._opener.open(uri, ignore_wait)
         if not isinstance(opened, OpenedSource):
             return None
@@ -75,7 +70,7 @@ class KnownFiles:
         try:
             facts = await self._load(uri)
         except (PlayError, OSError, TimeoutError):
-            return None  # found once more, and reported, when the track is opened to be played
+            return None  # the same failure is met and reported when the track is opened to be played
         finally:
             del self._loads[version]
         if not facts.is_length_exact:

@@ -1,7 +1,7 @@
-"""Live streams that are decoded once in a process for all its sessions that play them.
+"""Live streams that are decoded once in a process, for all its sessions that play them.
 
-A stream has a session of its own there, its carrier, which nobody hears. So it does not end with anybody's player: the
-sessions that play the stream only join it.
+A stream is decoded in a session without listeners, its carrier, which the sessions that play the stream join. So the
+stream goes on when any one of these sessions ends.
 """
 
 from dataclasses import replace
@@ -40,8 +40,8 @@ class LiveCarriers:
         self._carriers: dict[tuple[SharedStream, int], Carrier] = {}
 
     def join(self, opened: OpenedSource, uri: SourceUri, link: PoolSession) -> "Carrier | None":
-        """What decodes a live stream in the process of a session, until the caller leaves it. None for what is no live
-        stream."""
+        """The carrier of a live stream in the process of a session, until the caller leaves it. None for a source that
+        is no live stream."""
         stream = opened.reader.stream
         if stream is None or not opened.is_live:
             return None
@@ -63,11 +63,11 @@ class LiveCarriers:
 
 
 class Carrier:
-    """Has a live stream, which is its own from now on, decoded beside the session `link`. Owner of its session."""
+    """Has a live stream decoded in the process of the session `link`. Owns `opened` and its own session."""
 
     def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
         self.members = 0
-        self.is_over = False  # who comes now needs another one
+        self.is_over = False  # nobody may join any more
         self._uri = uri
         self._carriers = carriers
         self._session = link.beside(self)
@@ -98,7 +98,7 @@ class Carrier:
         return self._feed.waiting_for
 
     async def leave(self) -> None:
-        """A session does not play the stream any more. With the last one everything is given back."""
+        """A session does not play the stream any more. When the last session leaves, the stream is closed."""
         self.members -= 1
         if not self.members:
             self._end()
@@ -113,17 +113,17 @@ class Carrier:
 
     @property
     def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)  # those who play it wait for room, or leave
+        return Claim(Urgency.PLAYS, 0)  # the sessions that play the stream wait for room, or are closed
 
     def receive(self, message: FromDecoder) -> None:
         match message:
             case ReadRequest():
                 self._feed.request_read(message)
             case Failed() | Decoded() | SessionFailed() | NoRoom():
-                self._end()  # its members are told, too
+                self._end()  # the sessions that joined get their own messages
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """Those who play it go on elsewhere, by themselves."""
+        """The sessions that play the stream are moved by their owners."""
         if suspect_sources:
             self._carriers.suspect(self._uri)
         self._end()

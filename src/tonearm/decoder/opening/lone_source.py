@@ -1,4 +1,4 @@
-"""One source alone in a session of its own, beside all players: to look at it, or to try it."""
+"""A single source in a session without a player: for its facts, or to try whether it ends its process."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from tonearm.decoder.messages import FromDecoder, OpenSession, Want
 from tonearm.decoder.opening.source_input import Opener, SourceOpening, SourcePart
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 
-SOURCE: Final[SourceId] = 1  # the only one of its session
+SOURCE: Final[SourceId] = 1  # the number of the source in its session
 FIRST_EPOCH: Final = 1
 
 
@@ -36,11 +36,11 @@ class LoneSource(ABC):
 
     @property
     def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)  # it waits for nobody: in its process nothing plays
+        return Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
 
     @abstractmethod
     def receive(self, message: FromDecoder) -> None:
-        """What the process says of it."""
+        """Takes a message of the process about the session."""
 
     @abstractmethod
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
@@ -48,14 +48,14 @@ class LoneSource(ABC):
 
     @abstractmethod
     def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        """It could not be opened."""
+        """The source could not be opened."""
 
     @abstractmethod
     def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        """It is a playlist."""
+        """The source is a playlist."""
 
     def begin(self) -> PoolSession | None:
-        """Opens the session and the source in it, also once more after `drop`. None while there is no process: then the
+        """Opens the session and the source in it; again after a `drop`. Returns None while there is no process; the
         pool calls `process_lost` when there is one."""
         session = self._session = self._pool.open(self)
         if session is not None:
@@ -73,13 +73,13 @@ class LoneSource(ABC):
         return session
 
     def drop(self) -> None:
-        """The source is not needed any more, or its process is gone."""
+        """Closes the source, when it is not needed any more or its process is gone."""
         if self._opening is not None:
             self._closing.append(self._opening.drop())
             self._opening = None
 
     async def close(self) -> None:
-        """Gives everything back."""
+        """Closes the source and the session."""
         self._pool.forget(self)
         self.drop()
         if self._session is not None:

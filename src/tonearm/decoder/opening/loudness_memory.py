@@ -1,4 +1,4 @@
-"""What a player remembers of the loudness of its tracks, for when one is opened again: after a seek, in a loop."""
+"""What a player remembers of the loudness of its tracks, for tracks that are opened again: after a seek, in a loop."""
 
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -7,8 +7,7 @@ from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness
 
-# A track's measurement is three numbers; only endless queues have more tracks than this.
-MAX_TRACKS: Final = 1_000
+MAX_TRACKS: Final = 1_000  # the latest ones are kept
 
 _T = TypeVar("_T")
 
@@ -25,7 +24,7 @@ NO_HINTS: Final = LoudnessHints()
 
 
 class LoudnessMemory:
-    """Knows tracks by their ids. `opening` and `closed` say which source stands for which track."""
+    """Measurements and albums by track id. `opening` and `closed` say which source plays which track."""
 
     def __init__(self) -> None:
         self._track_ids: dict[SourceId, str] = {}
@@ -33,8 +32,8 @@ class LoudnessMemory:
         self._albums: dict[str, str | None] = {}
 
     def opening(self, source: SourceId, track: Track, waiting: tuple[Track, ...]) -> LoudnessHints:
-        """The hints for a source of `track`. An album is played when the track before and all of those that wait and
-        were opened once are of it."""
+        """The hints for a source of `track`. An album is being played when the track before, and each waiting track
+        that was opened before, are of that album."""
         self._track_ids[source] = track.id
         albums = {self._albums[other.id] for other in waiting if other.id in self._albums}
         albums.update(list(self._albums.values())[-1:])
@@ -42,7 +41,7 @@ class LoudnessMemory:
         return LoudnessHints(self._measured.get(track.id), album)
 
     def sought(self, source: SourceId, new_source: SourceId) -> None:
-        """The source goes on as another one."""
+        """The source goes on as `new_source`."""
         if source in self._track_ids:
             self._track_ids[new_source] = self._track_ids.pop(source)
 

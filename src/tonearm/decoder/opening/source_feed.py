@@ -1,4 +1,4 @@
-"""The bytes of one source for a decoder session, as it asks for them."""
+"""Answers the read requests of a decoder session with the bytes of a source."""
 
 import asyncio
 import logging
@@ -20,9 +20,9 @@ Send: TypeAlias = Callable[[Data | DataFailed | TitleAt], None]
 
 
 class SourceFeed:
-    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered.
+    """Answers one `ReadRequest` at a time; a new request replaces the request that is being answered.
 
-    `reading` is the last read for somebody else, which ends before the first one.
+    `reading` is the last read of an earlier feed, which ends before this feed reads.
     """
 
     def __init__(self, opened: OpenedSource, send: Send, reading: asyncio.Task[None] | None = None) -> None:
@@ -47,7 +47,7 @@ class SourceFeed:
         self._answering = asyncio.get_running_loop().create_task(self._answer(request, before))
 
     def let_go(self) -> asyncio.Task[None] | None:
-        """Leaves the reader to somebody else, who lets the read that is returned end first."""
+        """Leaves the reader to another feed. Returns the read under way, if any, which has to end first."""
         if self._answering is not None:
             self._answering.cancel()
         return self._answering
@@ -67,7 +67,7 @@ class SourceFeed:
         except PlayError as error:
             self._send(DataFailed(session, source, offset, error.failure))
         except Exception as error:
-            # Whatever a server makes a library raise must end this track, and not this task unseen.
+            # An error of a library fails the track, with a reason; it must not end only this task, unseen.
             log.exception("reading %s failed unexpectedly", text_for_logs(self._name))
             failure = PlayFailure(
                 FailureCode.CONNECTION_LOST,

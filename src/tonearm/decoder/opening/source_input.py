@@ -1,6 +1,6 @@
-"""From a track's URI to its decoder session: opens sources and hands their bytes over, as descriptors or as requested.
+"""From a track's URI to its decoder session: opens sources, and gives the decoder a descriptor or the requested bytes.
 
-`SourceOpenings` has all sources of a player, `SourceOpening` one of them.
+`SourceOpening` is one source, `SourceOpenings` all sources of a player.
 """
 
 import asyncio
@@ -39,7 +39,8 @@ RETRY_DELAYED: Final = Wait("the next attempt is not due yet", Stage.CONNECT, co
 class SourcePart:
     """What is to be decoded of a URI: samples at 48 kHz, `end_sample` excluded (None: to its end).
 
-    `resumes`: it was played up to `start_sample` before. Then a source that cannot be sought is decoded up to there.
+    `resumes`: the track was played up to `start_sample` before, so a source that cannot be sought is decoded up to
+    there again.
     """
 
     uri: SourceUri
@@ -52,7 +53,7 @@ class Opener(Protocol):
     """Opens URIs."""
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """What comes back belongs to the caller. Raises `PlayError`."""
+        """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
         ...
 
 
@@ -60,12 +61,12 @@ class PlayersOpener(Opener, Protocol):
     """Opens URIs for players, whose sources are opened again when a decoder process has died."""
 
     def is_suspect(self, uri: SourceUri) -> bool:
-        """Whether a decoder process died while it worked on `uri`, so that `open` has to judge it once more."""
+        """Whether a decoder process died while it worked on `uri`, so that `open` has to be asked again."""
         ...
 
 
 class OpeningsOwner(Protocol):
-    """Gets reports about sources that cannot be played as they are."""
+    """Gets the reports of sources that cannot be opened, or are playlists."""
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
 
@@ -79,16 +80,16 @@ class OpeningsOwner(Protocol):
 class SourceOpenings:
     """All sources of a player that are open or being opened, for its decoder session.
 
-    `close` waits for all that were ever started: a dropped source takes a moment to give everything back.
+    `close` waits for dropped sources, too, until their readers are closed.
     """
 
     def __init__(self, owner: OpeningsOwner, opener: PlayersOpener, carriers: LiveCarriers | None = None) -> None:
-        """`carriers` decode live streams for several players; None: each session for itself."""
+        """`carriers` decode live streams for several players; with None each session decodes them for itself."""
         self._owner = owner
         self._opener = opener
         self._carriers = carriers
         self._openings: dict[SourceId, SourceOpening] = {}
-        self._kept: dict[SourceId, KeptSource] = {}  # by source: what was open in a session that was lost
+        self._kept: dict[SourceId, KeptSource] = {}  # sources that were open in a session that was lost
         self._closing: set[asyncio.Task[None]] = set()
 
     def start(
@@ -99,7 +100,7 @@ class SourceOpenings:
         session: PoolSession,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
-        """Opens a source; one that was kept when the session before was lost is open already."""
+        """Opens a source, or takes it as it was kept when the session before was lost."""
         self._openings[source] = SourceOpening(
             source,
             part,
@@ -115,9 +116,9 @@ class SourceOpenings:
         )
 
     def session_lost(self) -> None:
-        """Drops all sources. Those that can be read from their start again stay open until they are started again or
-        dropped: many players that move at once must wait neither for the disk nor for threads, and a page is not to be
-        resolved again, nor redirects to be followed."""
+        """Drops all sources. Sources that can be read from their start again stay open until they are started again or
+        dropped. So many players can move at once without waiting for the disk, for threads, for pages that would be
+        resolved again or for redirects."""
         for source, opening in self._openings.items():
             kept = opening.keep()
             if kept is not None and not self._opener.is_suspect(opening.uri):
@@ -127,7 +128,8 @@ class SourceOpenings:
         self._drop_openings()
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
-        """Has a source go on as `new_source`, from `start_sample` on. False when that one has to be opened instead."""
+        """Has a source go on as `new_source`, from `start_sample` on. Returns False when `new_source` has to be opened
+        instead."""
         opening = self._openings.get(source)
         if opening is None or not opening.seek(new_source, start_sample):
             return False
@@ -136,7 +138,7 @@ class SourceOpenings:
         return True
 
     def opened_as(self, number: int) -> SourceId:
-        """The source that was opened in the session with this number: it has another one since it was sought."""
+        """The source that was opened in the session with this number: a seek has given it another number since."""
         return next((source for source, opening in self._openings.items() if opening.opened_as == number), number)
 
     def request_read(self, request: ReadRequest) -> None:
@@ -145,7 +147,7 @@ class SourceOpenings:
             opening.request_read(request)
 
     def completed(self, source: SourceId, facts: SourceFacts) -> SourceFacts:
-        """The facts that the decoder found, completed by those that came beside the bytes."""
+        """The facts that the decoder found, completed by those of the opener."""
         opening = self._openings.get(source)
         return facts if opening is None else opening.completed(facts)
 
@@ -155,7 +157,7 @@ class SourceOpenings:
         return None if opening is None else opening.file_version
 
     def waiting_for(self, source: SourceId) -> Wait:
-        """What a source waits for while it gives no audio."""
+        """What a source waits for while it gives no audio. A source that is not open waits for a process."""
         opening = self._openings.get(source)
         return WAITING_FOR_PROCESS if opening is None else opening.waiting_for
 
@@ -202,7 +204,7 @@ class SourceOpenings:
 
 @dataclass(frozen=True, slots=True)
 class KeptSource:
-    """A source that was open in a session, for the next one. `reading` is its last read, which was told to end."""
+    """A source of a lost session, open for the next session. `reading` is its last read, which is being cancelled."""
 
     opened: OpenedSource
     reading: asyncio.Task[None] | None
@@ -215,7 +217,7 @@ class KeptSource:
 
 @dataclass(frozen=True, slots=True)
 class _OnItsWay:
-    """Not open (yet): it waits for this, or until a delay is over."""
+    """Not open (yet): the source waits for `wait`, or until its delay is over."""
 
     wait: Wait
     is_delayed: bool = False
@@ -223,8 +225,8 @@ class _OnItsWay:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """Open in the session, under this number in read requests. A descriptor needs no `feed`; a live stream may have a
-    `carrier` instead of one."""
+    """Open in the session. Read requests have `number`. `feed` answers them; a source with a descriptor has none, nor
+    has a live stream with a `carrier`."""
 
     opened: OpenedSource
     number: int
@@ -234,16 +236,16 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What it had open belongs to another session."""
+    """The open source was given to the next session."""
 
 
 class SourceOpening:
-    """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
+    """One source in one session: opened after `delay_s`, then fed until it is dropped.
 
-    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
-    begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. `want`: what
-    it is opened for. With `kept` it is open already, and its own from now on. With `carriers` a live stream is decoded
-    by one of them, for all who play it in the same process.
+    `failed` is called when the URI cannot be opened, `expanded` when it is a playlist, `wait_changed` when a wait
+    begins or ends that does not count against the source. `want`: what the source is opened for. `kept` is the source
+    if it is open already; the opening owns it. With `carriers` a carrier decodes a live stream, for all sessions that
+    play it in the same process.
     """
 
     def __init__(
@@ -287,7 +289,7 @@ class SourceOpening:
 
     @property
     def opened_as(self) -> int | None:
-        """The number that it has in read requests; None while it is not open."""
+        """The source's number in read requests; None while it is not open."""
         return None if self._open_now is None else self._open_now.number
 
     @property
@@ -295,8 +297,7 @@ class SourceOpening:
         return self._state if isinstance(self._state, _Open) else None
 
     def seek(self, new_source: SourceId, start_sample: int) -> bool:
-        """Goes on as `new_source`, from `start_sample` on, whether it is open yet or not. False when it only waits to
-        be opened."""
+        """Goes on as `new_source`, from `start_sample` on. Returns False while the delay before opening lasts."""
         if isinstance(self._state, _OnItsWay) and self._state.is_delayed:
             return False
         self._part = replace(self._part, start_sample=start_sample, resumes=False)
@@ -323,7 +324,7 @@ class SourceOpening:
         return DECODER_BUSY
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
-        """The facts that the decoder found, completed by those that came beside the bytes."""
+        """The facts that the decoder found, completed by those of the opener."""
         if self._open_now is None:
             return facts
         opened = self._open_now.opened
@@ -334,14 +335,12 @@ class SourceOpening:
 
     @property
     def file_version(self) -> FileVersion | None:
-        """Which file it is; None for what is no local file, or not open."""
+        """Which file the source is read from; None for what is no local file, or not open."""
         return None if self._open_now is None else self._open_now.opened.version
 
     def keep(self) -> "KeptSource | None":
-        """What it has open, if that can be read from its start again; it is the caller's from now on, before a `drop`.
-
-        A live source is not: it goes on where it is by then.
-        """
+        """Gives the open source to the caller, who then calls `drop`. Returns None when it cannot be read from its
+        start again, as a live source."""
         now = self._open_now
         if now is None or now.carrier is not None:
             return None
@@ -352,7 +351,7 @@ class SourceOpening:
         return KeptSource(opened, None if feed is None else feed.let_go())
 
     def drop(self) -> asyncio.Task[None]:
-        """Stops whatever is under way. The task ends when everything is given back."""
+        """Drops the source. The returned task ends when its reader is closed."""
         if self._closing is None:
             if self._opening is not None:
                 self._opening.cancel()
@@ -387,7 +386,7 @@ class SourceOpening:
         except PlayError as error:
             self._failed(self._source, error.failure)
         except Exception as error:
-            # An error that no one foresaw ends this track with a reason instead of leaving it loading for ever.
+            # An unforeseen error fails the track, with a reason; otherwise it would load for ever.
             log.exception("opening %s failed unexpectedly", text_for_logs(self._part.uri.given))
             self._failed(
                 self._source,

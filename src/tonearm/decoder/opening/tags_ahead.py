@@ -1,8 +1,8 @@
 """Reads the tags of waiting tracks ahead, so that a queue can be shown with titles and lengths.
 
-One source at a time, in the process that plays nothing, and only while the node has time: nothing that plays waits for
-it, and neither does a client that has something loaded. A source that fails is not tried again; when its turn comes,
-its failure is reported. A client may wait until titles are known.
+Sources are read one at a time, in a process that plays nothing, and only while the node is neither late nor loading
+anything for a client. A source that fails is not tried again; its failure is reported when the track is to be played. A
+client may wait until titles are known.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import Opener
 from tonearm.decoder.opening.track_loader import TrackLoader
 
-PAUSE_S: Final = 0.25  # before each source; where it becomes so much longer that it counts as late, nothing is read
+PAUSE_S: Final = 0.25  # before each source; when the event loop ends this pause late, nothing is read
 
 log = logging.getLogger(__name__)
 
@@ -26,21 +26,21 @@ class QueueOwner(Protocol):
     """A player, as far as its queue goes."""
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
-        """The first of `depth` waiting tracks, from the index `first` on, of which nothing is known."""
+        """The first track whose tags were not read, of `depth` waiting tracks from the index `first` on."""
         ...
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
-        """Whether more may still be found out of these waiting tracks before they play."""
+        """Whether tags of these waiting tracks may still be read before they play."""
         ...
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
-        """What was read of a track that may still wait; None when it could not be read."""
+        """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
         ...
 
 
 @dataclass(eq=False, slots=True)
 class _Wait:
-    """A client waits until of these tracks of a player all is known that can be."""
+    """A client waits until the tags of these tracks of a player are read."""
 
     player: QueueOwner
     first: int
@@ -53,9 +53,10 @@ class _Wait:
 
 
 class TagsAhead:
-    """For one event loop, until `stop`. Of each player the next `depth` waiting tracks are read; 0: none.
+    """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none.
 
-    `opener` opens what is to be read, and refuses what would cost too much.
+    `opener` opens the sources, and refuses those that would cost too much. `late_s`: when the event loop is so late,
+    nothing is read.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class TagsAhead:
         self._depth = depth
         self._late_s = late_s
         self._pause_s = pause_s
-        self._players: dict[QueueOwner, None] = {}  # those to look at, in turn
+        self._players: dict[QueueOwner, None] = {}  # whose queues may have unread tracks; the first one is read next
         self._waits: list[_Wait] = []  # oldest first
         self._reading: asyncio.Task[None] | None = None
 
-    def look_at(self, player: QueueOwner) -> None:
+    def queue_changed(self, player: QueueOwner) -> None:
         """The player's queue has changed."""
         if not self._depth or player.unread_track(self._depth) is None:
             return
@@ -78,8 +79,8 @@ class TagsAhead:
         self._go_on()
 
     async def known(self, player: QueueOwner, first: int, count: int) -> None:
-        """Returns when of `count` waiting tracks of `player`, from the index `first` on, all is known that can be known
-        before they play. While somebody waits for them they are read, however far behind they wait."""
+        """Returns when the tags of `count` waiting tracks of `player`, from the index `first` on, are read or cannot be
+        read. While a client waits, its tracks are read wherever they are in the queue."""
         wait = _Wait(player, first, count, asyncio.get_running_loop().create_future())
         if not self._depth or wait.is_over:
             return
@@ -140,7 +141,8 @@ class TagsAhead:
         self._players[player] = None  # behind all others
 
     def _next_wanted(self) -> tuple[QueueOwner | None, Track | None]:
-        """What a client waits for goes first; else the players take turns."""
+        """The player and track to read next: first what clients wait for, then one track of each player after the
+        other."""
         for wait in self._waits:
             track = None if wait.known.done() else wait.player.unread_track(wait.count, wait.first)
             if track is not None:

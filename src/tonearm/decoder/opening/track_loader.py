@@ -1,7 +1,5 @@
-"""Opens sources for their facts or their picture, without playing them, in a decoder process of their own.
-
-So a source that ends its process interrupts no player.
-"""
+"""Opens sources for their facts or their picture, in a decoder process without players: a source that ends its process
+interrupts no player."""
 
 import asyncio
 from typing import Final, TypeAlias
@@ -49,7 +47,7 @@ _NO_MEMORY: Final = PlayFailure(
 
 
 class TrackLoader:
-    """For one event loop, until `stop`. At most `LOADS_AT_ONCE` sources are open; others wait within their deadline."""
+    """Loads at most `LOADS_AT_ONCE` sources at once, until `stop`. Others wait, and their deadline runs meanwhile."""
 
     def __init__(
         self, opener: Opener, suspects: Suspects, pool: OnDemandPool, *, deadline_s: float = LOAD_DEADLINE_S
@@ -62,8 +60,8 @@ class TrackLoader:
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
     async def load(self, uri: SourceUri, opener: Opener | None = None, *, counts_length: bool = False) -> SourceFacts:
-        """The facts from opening `uri`, by `opener` if there is one. With `counts_length` a local file is read to its
-        end where its length is not written in it. Nothing of it stays open when this returns, raises or is cancelled.
+        """The facts of `uri`, opened by `opener` or the usual opener. With `counts_length` a local file that does not
+        state its length is read to its end. Nothing stays open when this returns, raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
@@ -72,7 +70,7 @@ class TrackLoader:
         return loaded
 
     async def load_picture(self, uri: SourceUri) -> bytes:
-        """The picture inside of `uri`, as it is there; empty without one. As `load` in all else."""
+        """The bytes of the picture inside `uri`, empty without one. Raises as `load`."""
         loaded = await self._begin(uri, self._opener, Want.PICTURE)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
@@ -117,7 +115,7 @@ class TrackLoader:
             await load.close()
 
     async def _open_first_of(self, entries: _Entries, pool: DecoderPool) -> _Outcome:
-        """The facts of the first entry that can be played; without one, the failure of the last."""
+        """The facts of the first entry that can be played; if there is none, the failure of the last entry."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
             outcome = await self._open(entry.uri, pool, self._opener)

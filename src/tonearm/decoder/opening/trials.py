@@ -1,4 +1,4 @@
-"""Plays suspect sources, each alone in a decoder process of its own, to see whether it is they that end processes."""
+"""Plays suspect sources, each alone in a decoder process, to see whether they end that process, too."""
 
 import asyncio
 import logging
@@ -31,25 +31,25 @@ from tonearm.decoder.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
 
-TRIAL_FRAMES: Final = 6 * FRAMES_PER_SECOND  # of its sound
-TRIAL_LIMIT_S: Final = 20.0  # longer than a process may be silent; then nothing is proven
+TRIAL_FRAMES: Final = 6 * FRAMES_PER_SECOND  # so much of the source is played
+TRIAL_LIMIT_S: Final = 20.0  # longer than the watchdog lets a process be silent; after it the source is acquitted
 _EPOCH: Final = FIRST_EPOCH + 1
 
 
 class Trials:
-    """One source at a time. `pool` is for nothing else."""
+    """Tries one source at a time, in the process of `pool`, which is for nothing else."""
 
     def __init__(self, opener: Opener, pool: OnDemandPool) -> None:
         self._opener = opener
         self._pool = pool
-        self._turn = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
 
     async def ends_its_process(self, uri: SourceUri) -> bool:
-        """Whether a process that plays the beginning of `uri`, and nothing else, dies of it. Not where the source
-        cannot be opened, or gives nothing in time."""
+        """Whether a process that plays the beginning of `uri`, and nothing else, dies. False when the source cannot be
+        opened, or gives nothing in time."""
         ended = False
         try:
-            async with asyncio.timeout(TRIAL_LIMIT_S), self._turn, self._pool.used() as pool:
+            async with asyncio.timeout(TRIAL_LIMIT_S), self._one_at_a_time, self._pool.used() as pool:
                 trial = _Trial(uri, self._opener, pool)
                 try:
                     ended = await trial.ended_its_process
@@ -87,7 +87,8 @@ class _Trial(LoneSource):
                 self._settle(ended=False)
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """With suspects the source is the only one; without, somebody else has ended the process: it is tried again."""
+        """With suspects, the source has ended the process. Otherwise the process was ended from outside, and the trial
+        begins again."""
         self.drop()
         if suspect_sources:
             self._settle(ended=True)

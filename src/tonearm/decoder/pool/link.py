@@ -20,12 +20,12 @@ RETRY_S: Final = 0.05  # after the kernel took no descriptor
 class _Outgoing(NamedTuple):
     data: bytes
     descriptor: int | None
-    session: int  # 0 where it is for several
+    session: int  # 0 where it has parts of several messages
 
 
 class DecoderLink:
-    """Calls `on_message` with every message received; it raises `BrokenMessage` or nothing. Calls `on_end` once: with
-    None when the process has closed its end, else with the error that ended the link; never after `close`."""
+    """Calls `on_message` with every received message; `on_message` may raise `BrokenMessage`. Calls `on_end` once, but
+    not after `close`: with None when the process has closed its end, else with the error that ended the link."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class DecoderLink:
         self._splitter = MessageSplitter(FromDecoder)
         self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._outgoing: deque[_Outgoing] = deque()
-        # By session: what the kernel does not take, since too many descriptors are on their way, and what follows it.
+        # By session: a message that the kernel refuses, since too many descriptors are on their way, and what follows.
         self._stuck: dict[int, list[_Outgoing]] = {}
         self._will_send = False
-        self._is_blocked = False  # the kernel takes no more: `_send_rest` goes on
+        self._is_blocked = False  # the kernel's buffer is full: `_send_rest` goes on
         self._is_over = False
         self._loop.add_reader(connection, self._receive)
 
@@ -56,11 +56,11 @@ class DecoderLink:
         session = getattr(message, "session", 0)
         self._stuck.get(session, self._outgoing).append(_Outgoing(pack(message), descriptor, session))
         if descriptor is not None and not self._is_blocked:
-            # A descriptor is never joined with other messages, and its source takes long to open: when many sessions
-            # move to another process, that process begins with the first source while the others are still queued.
+            # A descriptor cannot be joined with other messages, and opening its source takes long: when many sessions
+            # move to another process, it begins with the first source while the node still queues the others.
             self._send_all()
         elif not self._will_send:
-            # Messages of one loop turn, such as the grants of many players, wake the process once.
+            # Messages of one iteration of the loop, such as the grants of many players, wake the process once.
             self._will_send = True
             self._loop.call_soon(self._send_all)
 
@@ -69,12 +69,12 @@ class DecoderLink:
         self._socket.close()
 
     def receive_rest(self) -> None:
-        """Receives all that a process that is gone had sent; ends the link."""
+        """Receives what a process had sent before it exited, and ends the link."""
         while not self._is_over and self._receive():
             pass
 
     def _receive(self) -> bool:
-        """Receives what there is, up to `RECEIVE_BYTES`. False when there is nothing, or nothing more to come."""
+        """Receives up to `RECEIVE_BYTES`. Returns False when there is nothing now, or the link has ended."""
         try:
             length = self._socket.recv_into(self._received)
             for message in self._splitter.feed(self._received[:length]):
@@ -101,7 +101,7 @@ class DecoderLink:
             self._is_blocked = self._will_send = True
             self._loop.add_writer(self._socket, self._send_rest)
         except OSError:
-            pass  # The process is gone: receiving finds the same and ends the link.
+            pass  # the process is gone: `_receive` meets the same and ends the link
         else:
             self._will_send = False
 
@@ -130,7 +130,7 @@ class DecoderLink:
             self._outgoing.appendleft(_Outgoing(data[sent:], None, 0))
 
     def _set_aside(self, first: _Outgoing) -> None:
-        """Has a session wait from this message on, and no other."""
+        """Has a single session wait, from this message on."""
         if not self._stuck:
             self._loop.call_later(RETRY_S, self._retry)
         of_session = [outgoing for outgoing in self._outgoing if outgoing.session == first.session]

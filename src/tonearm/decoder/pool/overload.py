@@ -1,4 +1,4 @@
-"""Sessions that wait because the decoder processes have more to do than they can, and what the log says of it."""
+"""Sessions that wait because the decoder processes are overloaded, and what is logged about the overload."""
 
 import logging
 import time
@@ -10,11 +10,12 @@ from tonearm.decoder.pool.process import SessionOwner
 
 log = logging.getLogger(__name__)
 
-LOGGED_AFTER_S: Final = 3.0  # many that start at once wait for a moment
+LOGGED_AFTER_S: Final = 3.0  # many sessions that start at once wait for a moment, which is no overload
 
 
 class Overload:
-    """Who waits, and since when. An overload is told when it has lasted for `LOGGED_AFTER_S`, and when it is over."""
+    """The waiting owners, and since when they wait. An overload is logged when it has lasted for `LOGGED_AFTER_S`, and
+    when it is over."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -32,7 +33,7 @@ class Overload:
         return len(self._since_s)
 
     def wait(self, owner: SessionOwner) -> None:
-        """`owner` waits from now on, unless it does already."""
+        """`owner` waits from now on, unless it waits already."""
         now_s = self._now_s()
         self._since_s.setdefault(owner, now_s)
         if self._began_s is None:
@@ -48,15 +49,15 @@ class Overload:
 
     @property
     def told_s(self) -> float:
-        """How long the overload has lasted that the log tells of; 0 without one."""
+        """For how long the logged overload has lasted; 0 without one."""
         return self._now_s() - self._began_s if self._is_logged and self._began_s is not None else 0.0
 
     def has_before(self, claim: Claim) -> bool:
-        """Whether somebody waits who is more urgent."""
+        """Whether an owner with a more urgent claim waits."""
         return any(owner.claim < claim for owner in self._since_s)
 
-    def look(self) -> None:
-        """To be called from time to time."""
+    def log_state(self) -> None:
+        """Logs that the overload lasts, or is over. To be called from time to time."""
         if self._began_s is None:
             return
         lasted_s = self._now_s() - self._began_s

@@ -1,5 +1,4 @@
-"""The node's decoder processes: which sessions are in which, a spare one that is always ready, and what happens when
-one exits.
+"""The node's decoder processes: their sessions, the spare that is always ready, and what happens when a process exits.
 """
 
 import asyncio
@@ -24,12 +23,11 @@ log = logging.getLogger(__name__)
 
 SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
-MOVE_SLICE_S: Final = 0.004  # of the event loop for sessions that move; their frames last for 200 ms and more
-MOVED_AT_ONCE: Final = 8  # at least, whatever it takes
+MOVE_SLICE_S: Final = 0.004  # for so long at once the event loop moves sessions; their frames last longer
+MOVED_AT_ONCE: Final = 8  # so many sessions move in each slice, however long it takes
 QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
-# At most, for a spare whose start takes little: until the sessions that move are on their way.
-CHEAP_SPARE_DELAY_S: Final = 0.05
+CHEAP_SPARE_DELAY_S: Final = 0.05  # so long, at most, a spare waits for the moving sessions where its start is cheap
 
 
 class PoolSession:
@@ -47,11 +45,11 @@ class PoolSession:
         return self._process.pid
 
     def beside(self, owner: SessionOwner) -> "PoolSession":
-        """A further session in the same process, which needs no place of its own."""
+        """A further session in the same process, whether there is room or not."""
         return PoolSession(self._ids, self._process, owner)
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Sends to the process; owns `descriptor` from now on."""
+        """Sends to the process. Owns `descriptor` from now on."""
         self._rules.ordered(message)
         self._process.send(message, descriptor)
 
@@ -60,11 +58,11 @@ class PoolSession:
 
 
 class DecoderPool:
-    """At most `limit` processes in use, and with `keeps_spare` one more that is started and has no session.
+    """At most `limit` processes in use, and with `keeps_spare` a further process without sessions, the spare.
 
-    Sessions are only put into processes that are ready. So neither a session that needs a further process nor those
-    of a process that has exited wait for one to start, as long as the spare is ready or another process is in use.
-    Without a spare there is one process at most. `starter` starts them; None: each one is a new interpreter.
+    Sessions are only put into processes that are ready. As long as the spare is ready or another process is in use, no
+    session waits for a process to start. Without a spare there is one process at most. `starter` starts the processes;
+    with None each is a new interpreter.
     """
 
     def __init__(
@@ -92,23 +90,23 @@ class DecoderPool:
         self._quick_exits = 0
         self._waiting: list[SessionOwner] = []
         self._overload = Overload()
-        self._let_in: set[SessionOwner] = set()  # of those that waited: they are about to open a session
+        self._let_in: set[SessionOwner] = set()  # waited for room, got it, and are about to open a session
         self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
-        self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
-        self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # Those that are still to be moved, and their suspects.
-        self._moved: Counter[DecoderProcess] = Counter()  # While sessions move: how many came to each process.
+        self._suspected: set[SessionOwner] = set()  # wait until a spare is ready, see `_move_sessions`
+        self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # sessions that are still to be moved: their suspects
+        self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
         self.exits = 0  # of processes that ended by themselves
         self.work = DecoderWork()
 
     async def start(self, *, spare_at_once: bool = False) -> None:
-        """Starts the first process and waits until it is ready; the spare follows in the background, a while later or,
-        `spare_at_once`, beside the first one: many players that are created right after the start share two then.
+        """Starts the first process and waits until it is ready. The spare starts in the background, a while later or,
+        with `spare_at_once`, beside the first process: players that are created right after the start have both then.
 
         Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
-        when it cannot have the sandbox that it must have.
+        when the process cannot have the sandbox that is required.
         """
         loop = asyncio.get_running_loop()
         self._first_ready = loop.create_future()
@@ -118,7 +116,7 @@ class DecoderPool:
         await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
 
     def announce(self) -> None:
-        """Logs which processes are ready, and from now on each one that becomes ready."""
+        """Logs the processes that are ready, and from now on each process that becomes ready."""
         self._is_announced = True
         for process in self._in_use if self._next is None else [*self._in_use, self._next]:
             if process.is_ready:
@@ -133,7 +131,7 @@ class DecoderPool:
 
     @property
     def process_ids(self) -> list[int]:
-        """Those in use, then the one that is the spare or will be."""
+        """The processes in use, then the spare, ready or not."""
         return [*self.process_ids_in_use, *([] if self._next is None else [self._next.pid])]
 
     @property
@@ -153,13 +151,13 @@ class DecoderPool:
 
     @property
     def sandboxes(self) -> list[SandboxReport | None]:
-        """What each process reported, in the order of `process_ids`; None for one that is not ready yet."""
+        """What each process reported, in the order of `process_ids`; None while the process has not reported."""
         processes = self._in_use if self._next is None else [*self._in_use, self._next]
         return [process.sandbox for process in processes]
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
-        """A new session in the least busy process. None while it has to wait, for one or until it has room:
-        `process_lost` follows then."""
+        """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
+        then `process_lost` is called when it may try again."""
         self._losses.pop(owner, None)
         process = None if owner in self._suspected else self._choose()
         if process is not None and not self._has_room(process, owner):
@@ -177,7 +175,7 @@ class DecoderPool:
         return PoolSession(self._session_ids, process, owner)
 
     def wait_for_room(self, owner: SessionOwner) -> None:
-        """A process had no memory for the session of `owner`: `process_lost` is called when there is some."""
+        """A process had no memory for the session of `owner`: `process_lost` is called when there is memory."""
         self._overload.wait(owner)
 
     def forget(self, owner: SessionOwner) -> None:
@@ -205,32 +203,32 @@ class DecoderPool:
         return least_busy
 
     def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
-        """To open sources again is much more work than to play on: when many sessions move, all processes share them,
-        however many these have. A few go where the fewest are, and none where no room is."""
+        """The process with the least value is chosen: a process with room; while sessions move, the process that got
+        the fewest of them, as opening sources is more work than playing on; then the process with fewest sessions."""
         return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
 
     # More than they can do
 
     @property
     def overload(self) -> tuple[float, int]:
-        """For how long there has been more to do than can be done, in seconds, and how many wait; 0 while there is not,
-        or only for a moment."""
+        """For how long the processes have been overloaded, in seconds, and how many sessions wait. The time is 0
+        without an overload, and in its first moments."""
         return self._overload.told_s, len(self._overload)
 
     def next_claim(self) -> int:
-        """The number of one who asks for a place only now."""
+        """A number for an owner that begins to want a session now: lower numbers came earlier."""
         return next(self._claims)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
-        """For how long `owner` has been waiting since the processes have more to do than they can; None when it does
-        not wait for that."""
+        """For how long `owner` has waited for room; None when it does not wait for room."""
         return self._overload.waited_s(owner)
 
     def _room(self, process: DecoderProcess) -> int:
         return process.capacity.room(len(process.owners), time.monotonic())
 
     def _has_room(self, process: DecoderProcess, owner: SessionOwner) -> bool:
-        """Who plays goes on, though it be for others to leave; and nobody overtakes who waits longer."""
+        """Whether `owner` may open a session in `process`. A session that plays goes on even without room; others come
+        in the order of their claims."""
         claim, has_waited = owner.claim, owner in self._overload
         if not process.capacity.has_memory(len(process.owners)):
             return False
@@ -239,21 +237,21 @@ class DecoderPool:
         return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
 
     def _settle(self, process: DecoderProcess) -> None:
-        """After a report of a process: has sessions leave it, or come."""
+        """After a report of a process: has sessions leave the process, or come."""
         if process not in self._in_use or self._is_stopping:
             return
-        self._overload.look()
+        self._overload.log_state()
         room = self._room(process)
         if room >= 0 and not self._overload:
             return
-        capacity, carried = process.capacity, {owner: number for number, owner in process.owners.items()}
+        capacity, sessions = process.capacity, {owner: number for number, owner in process.owners.items()}
         leaving, coming = settle(
-            carried, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
+            sessions, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
         )
         capacity.settled()
         self._let_in.update(coming)
         for owner in leaving:
-            process.close_session(carried[owner])
+            process.close_session(sessions[owner])
             self._overload.wait(owner)
         is_moving = bool(self._losses)
         self._losses |= dict.fromkeys((*coming, *leaving), ())
@@ -285,10 +283,10 @@ class DecoderPool:
 
     async def _start_beside_first(self) -> None:
         process = None
-        with contextlib.suppress(OSError):  # It is tried again when the first one is ready.
+        with contextlib.suppress(OSError):  # `_start_next` tries again when the first process is ready
             process = await self._start_process()
         self._starting = None
-        if self._in_use and self._next is None:  # The first one is ready already.
+        if self._in_use and self._next is None:  # the first process is ready already
             self._next = process
             self._start_next()
         else:
@@ -300,10 +298,10 @@ class DecoderPool:
             self._next, self._early_spare = self._early_spare, None
         is_starting = self._next is not None or (self._starting is not None and not self._starting.done())
         if not is_starting and (self._keeps_spare or not self._in_use):
-            self._starting = asyncio.get_running_loop().create_task(self._start_patiently())
+            self._starting = asyncio.get_running_loop().create_task(self._start_in_background())
 
-    async def _start_patiently(self) -> None:
-        """Starts a process, and tries again for as long as the system refuses. A mere spare can wait a little."""
+    async def _start_in_background(self) -> None:
+        """Starts a process, and tries again for as long as the system refuses. A spare waits a little before."""
         loop = asyncio.get_running_loop()
         since_s = loop.time()
         if self._in_use:
@@ -319,7 +317,7 @@ class DecoderPool:
             try:
                 self._next = await self._start_process()
             except OSError as error:
-                level = logging.DEBUG if has_failed else logging.ERROR  # Once a series.
+                level = logging.DEBUG if has_failed else logging.ERROR
                 log.log(level, "a decoder process could not be started: %s; trying again", error)
                 has_failed = True
                 since_s = loop.time()
@@ -334,13 +332,13 @@ class DecoderPool:
         is_first = process in self._in_use and self._first_ready is not None and not self._first_ready.done()
         if is_first and self._first_ready is not None:
             self._first_ready.set_result(None)
-        if self._is_announced:  # before it, the node has not started as a whole
+        if self._is_announced:  # otherwise the whole node has not started yet
             _log_ready(process)
         if self.has_spare or not self._keeps_spare:
             self._suspected.clear()
         self._place([owner for owner in self._waiting if owner not in self._suspected])
 
-    # When one exits
+    # When a process exits
 
     def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
         """Moves its sessions to the spare and to the others in use."""
@@ -348,7 +346,7 @@ class DecoderPool:
             return
         self.exits += 1
         if process is self._early_spare:
-            self._early_spare = None  # Should all of them exit, the first one says why.
+            self._early_spare = None  # the first process reports why, should both exit
             return
         if self._first_ready is not None and not self._first_ready.done():
             self._next = None
@@ -379,12 +377,11 @@ class DecoderPool:
         self._move_sessions(process, process_exit)
 
     def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
-        """Suspects come first: they have to be counted before other sessions open the same sources again. After them
-        the sessions whose frames last the shortest: to open many sources takes as long as their frames last. All
-        processes share the work.
+        """Reports the loss to suspects first: their sources have to be counted before other sessions open the same
+        sources again. Then come the sessions whose buffered frames last the shortest.
 
-        Suspects themselves wait until a spare is ready: if one of them ends a second process, its other sessions can
-        move at once again.
+        Suspects open their sources again only when a spare is ready: if a suspect ends a second process, its other
+        sessions can move at once.
         """
         losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
         process.owners.clear()
@@ -399,8 +396,8 @@ class DecoderPool:
         self._move_some()
 
     def _move_some(self) -> None:
-        """Moves sessions for a slice of time, and the others in the next turn of the event loop: to move hundreds takes
-        longer than the clock may wait."""
+        """Moves sessions for a slice of time, and the others in later iterations of the event loop: moving hundreds at
+        once would make the clock late."""
         until_s = time.monotonic() + MOVE_SLICE_S
         moved = 0
         while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or time.monotonic() < until_s):
@@ -414,13 +411,13 @@ class DecoderPool:
             asyncio.get_running_loop().call_soon(self._move_some)
 
     def _give_up_waiting_for_spare(self) -> None:
-        """No spare comes soon: sessions go on without one."""
+        """No spare comes soon: suspects go on without one."""
         self._suspected.clear()
         if self._in_use:
             self._place(self._waiting)
 
     def _place(self, owners: Iterable[SessionOwner]) -> None:
-        """Lets sessions that wait open again."""
+        """Has waiting owners open their sessions."""
         placed = tuple(owners)
         self._waiting = [owner for owner in self._waiting if owner not in placed]
         if not self._waiting:

@@ -41,11 +41,12 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a process may take to be ready, to answer, and to exit when it shall; how often it is asked.
+    """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit when told
+    (`kill_after_s`), and how often it is asked.
 
-    One with sessions is asked each `busy_ping_interval_s`: its answers say how much it has to do.
-    `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor; it is
-    much shorter where the start itself needs little.
+    A process with sessions is asked each `busy_ping_interval_s`, since its answers say how much it has to do.
+    `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
+    the pool waits less where a start is cheap.
     """
 
     start_limit_s: float = 30.0
@@ -61,29 +62,29 @@ class SessionOwner(Protocol):
 
     @property
     def frames_ahead(self) -> int:
-        """How many frames it holds that were not sent yet, and for how long it needs no process therefore."""
+        """How many frames are buffered: for so long the owner needs no process."""
         ...
 
     @property
     def claim(self) -> Claim:
-        """How urgent it is, where processes have more to do than they can."""
+        """How urgent the session is, when processes are overloaded."""
         ...
 
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """The session is gone with its process; a new one can be asked for at once.
+        """The session is gone with its process; the owner may open another session at once.
 
-        `suspect_sources` are those of this session that may have caused the exit, 0 for what sounds in it: they have
-        to be counted before this returns, because other sessions open their sources again after it.
+        `suspect_sources` are sources of this session that may have caused the exit, 0 for the source that sounds in it.
+        The owner counts them before it returns, because other sessions open the same sources again afterwards.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none. The source 0
-    stands for what sounded in the session, when that is not known."""
+    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none. Source 0
+    means the source that sounded in the session."""
 
     reason: str
     suspects: tuple[tuple[int, int], ...]
@@ -95,10 +96,10 @@ class ProcessExit:
 
 class DecoderProcess:
     """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, `on_exit` if it ends by itself, and
-    `on_load` each time that it has said how much it has to do (`capacity`).
+    `on_load` after each report of its load, which is in `capacity`.
 
-    Its sessions and their owners are in `owners`, by the session's number. `sandbox` is what it reported about its
-    confinement, None before. One that must be confined and is not never becomes ready: it exits.
+    `owners` are the owners of its sessions, by session number. `sandbox` is what the process reported about its
+    confinement, None before. A process that must be confined and is not exits before it is ready.
     """
 
     def __init__(
@@ -130,8 +131,8 @@ class DecoderProcess:
         self.started_s = 0.0
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
-        self.rules: dict[int, SessionRules] = {}  # of the same sessions
-        # Sessions that were closed, with the ping before: messages about them may come until it has answered the next.
+        self.rules: dict[int, SessionRules] = {}  # by session number
+        # Closed sessions, with the last ping before: messages about them may come until a later ping is answered.
         self._closed: dict[int, int] = {}
         self.capacity = Capacity()
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
@@ -146,7 +147,7 @@ class DecoderProcess:
     async def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        # What a grant of many players leads to, as far as the system allows: to wake up for less costs both sides more.
+        # A large buffer takes what the grants of many players lead to, so that both sides wake up less often.
         decoder_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BYTES)
         suspects = os.memfd_create("tonearm-suspects", os.MFD_CLOEXEC)
         os.ftruncate(suspects, SUSPECT_BYTES)
@@ -171,7 +172,7 @@ class DecoderProcess:
         self._link.send(message, descriptor)
 
     def open_session(self, session_id: int, owner: SessionOwner) -> None:
-        """From now on `owner` gets what the process says about this session."""
+        """From now on `owner` gets the messages about this session."""
         self.owners[session_id] = owner
         self.capacity.began()
         if len(self.owners) == 1:
@@ -179,14 +180,14 @@ class DecoderProcess:
         self.rules[session_id] = SessionRules()
 
     def close_session(self, session_id: int) -> None:
-        """Ends a session; nothing about it is passed on any more. Does nothing for one that is over."""
+        """Ends a session; its owner gets no more messages. Does nothing for a session that is closed."""
         if self.owners.pop(session_id, None) is not None:
             del self.rules[session_id]
             self._closed[session_id] = self._asked
             self.send(CloseSession(session_id))
 
     async def stop(self) -> None:
-        """Closes the socket, at which the process exits by itself, and kills it if it does not. Returns after that."""
+        """Closes the socket, so that the process exits, and kills it if it does not. Returns after its exit."""
         if self._exited.is_set():
             return
         self._is_stopping = True
@@ -212,7 +213,7 @@ class DecoderProcess:
             try:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
-                # Messages for all the other sessions follow.
+                # The error ends neither the link nor the other sessions.
                 log.exception("decoder process %d: a message could not be taken in", self.number)
         elif isinstance(message, Pong):
             self._take_pong(message)
@@ -242,7 +243,7 @@ class DecoderProcess:
             raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
         self._answered = pong.number
         self._closed = {session: asked for session, asked in self._closed.items() if asked >= pong.number}
-        # What holds a slot is no answer: the last one was before that.
+        # A piece of work that takes long counts as silence since it began.
         now_s = self._loop.time()
         self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
         self._work.worked_s += pong.worked_s
@@ -257,7 +258,7 @@ class DecoderProcess:
             self._on_load(self)
 
     def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
-        """The process is exiting, if it ended the link: its exit is seen within a millisecond then."""
+        """The process should be exiting; otherwise it is killed."""
         if isinstance(error, BrokenMessage):
             self._broken_rule = error
             self._process.kill()
@@ -279,7 +280,7 @@ class DecoderProcess:
         now_s = self._loop.time()
         self._node_late_s = now_s - due_s
         if self._node_late_s > self._timeouts.ping_interval_s:
-            self._last_answer_s = now_s  # The node itself stood still and could not read an answer.
+            self._last_answer_s = now_s  # the node's loop was blocked and could not read an answer
         elif now_s - self._last_answer_s > self._silence_limit_s:
             self._watchdog_fired = True
             self._process.kill()
@@ -291,7 +292,7 @@ class DecoderProcess:
         return self._timeouts.silence_limit_s if self.is_ready else self._timeouts.start_limit_s
 
     def _set_timer(self, delay_s: float, call: Callable[[], None]) -> None:
-        """The one thing that is waited for: the next check of the watchdog, or the end of the time to exit in."""
+        """Sets the only timer, which is for the watchdog's next check, or for the kill after `kill_after_s`."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(delay_s, call)
@@ -299,7 +300,7 @@ class DecoderProcess:
     # Its exit
 
     def _reap(self, code: int) -> None:
-        """Takes what the process had sent before it exited, gives everything back, and reports why it exited."""
+        """Takes what the process had sent before it exited, closes its descriptors, and reports why it exited."""
         if not self._is_stopping:
             self._link.receive_rest()
         self._link.close()
@@ -312,11 +313,11 @@ class DecoderProcess:
             reason, counts = self._explain(code)
             suspects = suspects_of_exit(notes, code) if counts else ()
             if self._broken_rule is not None and self._broken_rule.session and not suspects:
-                suspects = ((self._broken_rule.session, 0),)  # who takes a process over need not note what it works on
+                suspects = ((self._broken_rule.session, 0),)  # a process that was taken over may have left no notes
             self._on_exit(self, ProcessExit(reason, suspects))
 
     def _explain(self, code: int) -> tuple[str, bool]:
-        """Why it exited, and whether that counts against the sources that it was working on."""
+        """Why the process exited, and whether that counts against the sources that it worked on."""
         if self._broken_rule is not None:
             return f"said what it may not say, and was killed ({self._broken_rule})", True
         if self._watchdog_fired:
@@ -333,5 +334,5 @@ class DecoderProcess:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # Most of the real-time signals have no name.
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"

@@ -1,7 +1,7 @@
-"""What a decoder process may say about a session, by what the node has ordered in it.
+"""What a decoder process may say about a session, after what the node has ordered for it.
 
-`decoder.messages` declares what a single value may be; here is what is true of one message after another. The node
-counts by its own orders, so a process that was taken over gains nothing by what it says about itself.
+`decoder.messages` declares what a single value may be; the rules here are about the order of messages. They rely on the
+node's own orders only, so a process that an attacker controls gains nothing by what it says.
 """
 
 from typing import Final
@@ -24,27 +24,27 @@ from tonearm.decoder.messages import (
     Want,
 )
 
-MOST_MARKS_OF_PLAN: Final = 1000  # a plan has a join or a cut, and some sounds that fade out
-_TAIL_MP3_FRAMES: Final = 4  # besides one for each frame: what an encoder had kept, and what drives that out
+MOST_MARKS_OF_PLAN: Final = 1000  # a plan has a join or a cut, and a few sources that fade out
+_FLUSHED_MP3_FRAMES: Final = 4  # may come besides one for each frame, when the encoder is flushed
 
 
 class SessionRules:
-    """Of one session in one process, from its `OpenSession` on.
+    """The rules of one session in one process, from its `OpenSession` on.
 
-    - Frames are rendered once in each plan, one after the other, and none before it is granted. A plan begins at its
-      frame, or before it where the decoder had less.
-    - Frames come in forms that were granted. A plan may be late, but none is made up.
-    - A source that is reported about was opened in the session; one that sounds was opened, or is in a plan.
+    - Frames of a plan come once, one after the other, and none before it is granted. A plan begins at its frame, or
+      earlier where the decoder had rendered less.
+    - Frames come in forms that were granted, and in epochs that were ordered.
+    - A source that is reported about was opened in the session; a source that sounds was opened, or is in a plan.
     """
 
     def __init__(self) -> None:
         self._epoch = 0  # of the newest plan
-        self._begins_at = 0  # where its first frame is at the latest
+        self._begins_at = 0  # the newest plan's first frame, at the latest
         self._first_frame = 0  # of the session
-        self._granted = 0  # by all grants together: one may be for fewer frames than the one before
-        self._rendered_epoch = 0  # that of the frames that came last,
-        self._rendered_to = 0  # and the one behind them
-        self._marks = 0  # that came since the newest plan
+        self._granted = 0  # the highest of all grants: a grant may be for fewer frames than the grant before
+        self._rendered_epoch = 0  # the epoch of the frames that came last
+        self._rendered_to = 0  # the frame after them
+        self._marks = 0  # how many came since the newest plan
         self._outputs: Outputs = PCM_ONLY  # of the last grant
         self._all_outputs = set(PCM_ONLY)
         self._opened: set[int] = set()
@@ -52,7 +52,7 @@ class SessionRules:
         self._pictures: set[int] = set()  # sources that were opened for their picture
 
     def ordered(self, order: FromNode) -> None:
-        """The node sends this."""
+        """To be called with each message that the node sends."""
         if isinstance(order, Grant):
             self._granted = max(self._granted, order.granted)
             if order.outputs is not self._outputs:
@@ -77,7 +77,7 @@ class SessionRules:
             self._granted = order.first_frame + SHORT_GRANT_FRAMES
 
     def check(self, message: Message) -> None:
-        """Raises `BrokenMessage` for what a decoder that keeps to its orders does not say."""
+        """Raises `BrokenMessage` for a message that breaks the rules."""
         if isinstance(message, Audio):
             self._check_audio(message)
         elif isinstance(message, Encoded):
@@ -123,7 +123,7 @@ class SessionRules:
         frames = encoded.end_frame - encoded.first_frame
         if frames < 0 or encoded.end_frame > self._granted:
             raise BrokenMessage(f"MP3 of frames {encoded.first_frame} to {encoded.end_frame}")
-        if len(encoded.mp3_frames) > frames + _TAIL_MP3_FRAMES:
+        if len(encoded.mp3_frames) > frames + _FLUSHED_MP3_FRAMES:
             raise BrokenMessage(f"{len(encoded.mp3_frames)} frames of MP3 for {frames} frames")
         self._check_output(encoded.output)
 

@@ -1,4 +1,4 @@
-"""How a decoder process begins: as a new interpreter, or by fork from a template (see `template`)."""
+"""How a decoder process starts: as a new interpreter, or as a fork of a template (see `template`)."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ class ChildProcess(Protocol):
 class DecoderStarter(Protocol):
     @property
     def is_cheap(self) -> bool:
-        """Whether a start takes next to nothing from what plays."""
+        """Whether a start takes so little CPU that it does not disturb players."""
         ...
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
@@ -42,7 +42,7 @@ class DecoderStarter(Protocol):
 
 
 class DirectStarter:
-    """Each process is a new interpreter. That takes a quarter of a second of CPU, until it is ready."""
+    """Starts each process as a new interpreter."""
 
     is_cheap: Final = False
 
@@ -56,7 +56,8 @@ class DirectStarter:
 
 
 def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-    """The module of decoder processes in a new interpreter, in a session of its own. Raises `OSError`."""
+    """Runs the module of decoder processes in a new interpreter, in a session (setsid) of its own. Raises
+    `OSError`."""
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
         [sys.executable, "-m", _MODULE, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -70,8 +71,8 @@ def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...
 def tell_exit(process: ChildProcess, name: str, on_exit: Callable[[int], None]) -> None:
     """Calls `on_exit` in this event loop with the status, as soon as the process has ended.
 
-    A thread of its own waits for it, called `name`: the one way to see an exit at once that every system offers.
-    Raises `OSError`, and has killed the process, when there can be none.
+    A thread called `name` waits for the exit: the only way to see it at once on every system. Kills the process and
+    raises `OSError` when no thread can be started.
     """
     loop = asyncio.get_running_loop()
 
@@ -89,12 +90,12 @@ def tell_exit(process: ChildProcess, name: str, on_exit: Callable[[int], None]) 
 
 
 class ForkedProcess:
-    """A child that this process did not start itself. Raises `ChildProcessError` when it is no child of it."""
+    """A child of this process that the template has forked. Raises `ChildProcessError` when `pid` is no child."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._lock = threading.Lock()
-        self._is_reaped = False  # Its number may belong to another process then.
+        self._is_reaped = False  # once reaped, another process may get the number
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     @property

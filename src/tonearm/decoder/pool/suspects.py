@@ -1,4 +1,4 @@
-"""Which sources may have ended a decoder process, by the notes that it has left (`SUSPECT_SLOTS`)."""
+"""Which sources may have ended a decoder process, from the notes that it has left (`SUSPECT_SLOTS`)."""
 
 import os
 from contextlib import suppress
@@ -16,10 +16,10 @@ def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
     sources = [source for source, _ in noted if source]
     end_bytes = _memory_at_end(notes)
     if code == EXIT_MEMORY_LIMIT and end_bytes is not None:
-        # Many players together can use the memory up, and what steps took side by side cannot be told apart.
+        # Many players together can use the memory up, and the memory of concurrent steps cannot be told apart.
         growing = [source for source, guilty_from_bytes in noted if source and end_bytes >= guilty_from_bytes]
         suspects = growing if growing == sources and len(growing) == 1 else []
-    # Its own code raised an error in a session's step. All else happens where sources are decoded, if any are.
+    # The process's own code raised an error in a session's step. Other exits are caused by a source, if any was noted.
     elif session and (code > 0 or not sources):
         suspects = [session]
     else:
@@ -28,7 +28,7 @@ def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
 
 
 def _memory_at_end(notes: bytes) -> int | None:
-    """The writable memory of a process that ended because it was used up; None for another one."""
+    """The writable memory, in bytes, of a process whose memory was used up; None for other exits."""
     with suppress(ValueError, IndexError):
         return int(notes[END_MEMORY].split()[5]) * _PAGE_BYTES  # proc(5): "data"
     return None

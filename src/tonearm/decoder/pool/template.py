@@ -1,7 +1,7 @@
-"""The node's side of the template: one process that has loaded everything, from which decoder processes are forked.
+"""The node's side of the template: a process that has loaded everything, from which decoder processes are forked.
 
-The template forks them as children of the node (`sandbox.forking`), so that the node sees their exits, and none of
-them notices the end of the template. Where that cannot be had, each one is started as a new interpreter.
+The template forks them as children of the node (`sandbox.forking`), so that the node sees their exits, and they outlive
+the template. Where a template cannot fork, each decoder process is started as a new interpreter.
 """
 
 import asyncio
@@ -21,16 +21,15 @@ from tonearm.sandbox.report import SandboxMode
 log = logging.getLogger(__name__)
 
 ANSWER_LIMIT_S: Final = 5.0
-LOAD_LIMIT_S: Final = 20.0  # for its first answer: it loads in 0.3 s, but on a slow machine that does much else in many
+LOAD_LIMIT_S: Final = 20.0  # for the first answer, which takes a fraction of a second, but more on a busy machine
 KILL_AFTER_S: Final = 1.0
-# Of templates that have forked nothing: after so many in a row there is no further one.
-MOST_FAILURES: Final = 2
+MOST_FAILURES: Final = 2  # after so many templates in a row that have forked nothing, no further one is started
 _TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
 
 
 class DecoderTemplate:
-    """Starts decoder processes, until `stop`. It has a template from the first `load` or `start` on, and another one
-    when that ends."""
+    """Starts decoder processes, until `stop`. The template is started by the first `load` or `start`, and replaced when
+    it ends."""
 
     def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
         self._memory_limit_mb = memory_limit_mb
@@ -47,25 +46,25 @@ class DecoderTemplate:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether there is a template that has forked before: a start takes 5 ms of CPU then."""
+        """Whether there is a template that has forked before, so that the next fork is cheap."""
         return self._process is not None and self._process.has_forked
 
     def load(self) -> None:
-        """Has the template started now, in the background, and not with the first `start`."""
+        """Starts the template now, in the background, instead of with the first `start`."""
         if self._process is None:
-            with contextlib.suppress(OSError):  # `start` tries it again, and says what is wrong.
+            with contextlib.suppress(OSError):  # `start` tries again, and says what is wrong
                 self._begin()
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
-        """See `DecoderStarter`. While the template is loading, this waits for it: a direct start would take as long.
-        When it ends meanwhile, the process is started directly."""
+        """See `DecoderStarter`. Waits while the template is loading, since a direct start would take as long. When the
+        template ends meanwhile, the process is started directly."""
         if not self._is_given_up:
             with contextlib.suppress(_TemplateLost):
                 return await self._fork(connection, suspects)
         return await self._direct.start(connection, suspects)
 
     async def stop(self) -> None:
-        """Ends the template. Decoder processes that it has started go on."""
+        """Ends the template. Decoder processes that it has forked go on."""
         process, self._process = self._process, None
         if process is not None:
             await process.stop()
@@ -107,21 +106,22 @@ class DecoderTemplate:
 
 
 class _TemplateLost(Exception):
-    """It has ended, or its socket has, and no process was started."""
+    """The template or its socket has ended, and no process was started."""
 
 
 class _TemplateProcess:
-    """One template process. Calls `on_end` when it has ended by itself. Raises `OSError` when it cannot be started."""
+    """A template process. Calls `on_end` when the process has ended by itself. Raises `OSError` when it cannot be
+    started."""
 
     def __init__(self, memory_limit_mb: int, mode: SandboxMode, on_end: "Callable[[_TemplateProcess], None]") -> None:
         self._on_end = on_end
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[int]] = {}
-        self._is_over = asyncio.Event()  # nothing more is received
+        self._is_over = asyncio.Event()  # the socket is closed
         self._exited = asyncio.Event()
         self._is_killed = False
         self.has_forked = False
-        # Packets, for the template answers and the processes that it forks do, too.
+        # A socket of packets, since both the template and the processes that it forks answer on it.
         self._socket, template_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.setblocking(False)
@@ -141,8 +141,8 @@ class _TemplateProcess:
         return self._process.pid
 
     async def order(self, connection: int, suspects: int) -> int:
-        """Has a process forked. Returns its number, or the negative number of the error. Raises `_TemplateLost`, and
-        `OSError` when it is not known whether there is a process that has the descriptors."""
+        """Has a process forked. Returns its id, or the negative number of the error. Raises `_TemplateLost`, and
+        `OSError` when it is unknown whether a process was forked."""
         number = next(self._numbers)
         try:
             socket.send_fds(self._socket, [FORK_ORDER.pack(number)], [connection, suspects])
@@ -169,9 +169,9 @@ class _TemplateProcess:
             answer.cancel()
 
     async def stop(self) -> None:
-        """Ends it, and the processes that were ordered and nobody waits for any more."""
+        """Ends the template, and the processes that were ordered and are not wanted any more."""
         if self._answers and not self._is_over.is_set():
-            # It forks what was ordered, and the last of those that answer closes the socket.
+            # The template still forks what was ordered; the socket is closed after the last answer.
             self._socket.shutdown(socket.SHUT_WR)
             for end_it in (self._kill, self.end):
                 with contextlib.suppress(TimeoutError):
@@ -182,7 +182,7 @@ class _TemplateProcess:
         await self._exited.wait()
 
     def end(self) -> None:
-        """Kills it. Orders that were not answered are lost. Decoder processes that it has forked go on."""
+        """Kills the template. Orders without an answer are lost. Decoder processes that it has forked go on."""
         if self._is_over.is_set():
             return
         self._is_over.set()
@@ -203,9 +203,9 @@ class _TemplateProcess:
         try:
             packet = self._socket.recv(FORK_ANSWER.size)
         except (BlockingIOError, InterruptedError, ConnectionResetError):
-            return  # It ended before it had read an order: the answers to others, and the end, are still to come.
+            return  # reset: the template ended before it read an order; other answers and the end are still to come
         if not packet:
-            # Nobody has the other end any more: it has ended, and every process that it has forked has answered.
+            # The other end is closed everywhere: the template has ended, and every forked process has answered.
             self.end()
             return
         number, process_id = FORK_ANSWER.unpack(packet)
@@ -218,7 +218,7 @@ class _TemplateProcess:
 
 
 def _end_unwanted(process_id: int) -> None:
-    """Nobody waits any more for what was answered: a process or, negative, an error."""
+    """Kills a process that nobody waits for any more. A negative number is an error, and needs nothing."""
     if process_id < 0:
         return
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
 """A player's session in a decoder process, on the node's side.
 
-`PlanState` decides what the decoder is to render; this is the shell around it. It carries out the orders, opens the
-sources and brings their bytes to the session, and opens a session in another process when one dies. What becomes of
-the sources it reports to a `SourceObserver`, the player.
+`PlanState` decides what the decoder is to render; `DecoderSession` carries out its orders. It opens the sources, brings
+their bytes to the process, opens a session in another process when that one dies, and reports what becomes of the
+sources to a `SourceObserver`, the player's engine.
 """
 
 import logging
@@ -63,11 +63,11 @@ class SourceObserver(Protocol):
         ...
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source cannot begin where it was to: it gives the file from its start."""
+        """The source cannot begin at the wanted position, and begins at its start."""
         ...
 
     def source_faded(self, source: SourceId) -> None:
-        """The source does not sound under another one any longer, because of a cut or because the process died."""
+        """The source has stopped to fade out under another source, because of a cut or because the process died."""
         ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
@@ -75,11 +75,11 @@ class SourceObserver(Protocol):
         ...
 
     def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
-        """How loud the source is so far, reported from time to time while it is being measured."""
+        """How loud the source is so far; comes from time to time while the source is measured."""
         ...
 
     def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gave audio and gives no more. A `SourceEnded` follows for one that is not an overlay."""
+        """The source gave audio, and then failed. A `SourceEnded` follows unless it is an overlay."""
         ...
 
     def overlay_got_audio(self, source: SourceId) -> None:
@@ -95,20 +95,20 @@ class SourceObserver(Protocol):
     def encoded_arrived(self, encoded: Encoded) -> None: ...
 
     def source_suspected(self, uri: SourceUri) -> None:
-        """A decoder process died while it worked on this source. Comes before that is opened again."""
+        """A decoder process died while it worked on this URI. Comes before the URI is opened again."""
         ...
 
     def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
-        """The decoder met an error of its own while it worked on this session, which is lost, and may have met it at
-        `source`: that one and all overlays are not opened again."""
+        """An error in the decoder's code has ended the session, perhaps because of `source` or an overlay: these are
+        not opened again."""
         ...
 
     def wait_changed(self) -> None:
-        """Something else keeps a source from giving audio."""
+        """`waiting_for` has changed."""
         ...
 
     def went_wrong(self) -> None:
-        """A message of the decoder led to an error of the node's own, which has been logged."""
+        """A message of the decoder led to an error in the node's code, which was logged."""
         ...
 
 
@@ -129,16 +129,16 @@ class DecoderSession:
         self._parts: dict[SourceId, SourcePart] = {}
         self._loudness: dict[SourceId, LoudnessHints] = {}
         self._with_packets: set[SourceId] = set()  # sources whose packets can be passed through
-        self._given_up: set[SourceId] = set()  # sources that are not opened again: only what is buffered is sent
+        self._given_up: set[SourceId] = set()  # sources that are not opened again after an error of the decoder
         self._openings = SourceOpenings(observer, opener, carriers)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
-        self._mp3_to: int | None = None  # frames before it were encoded, in some session
-        self.buffer: Final = self._state.buffer  # for the player to take frames from
-        self.is_paused = False  # the player says so: what nobody is to hear now has time
+        self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
+        self.buffer: Final = self._state.buffer  # the player takes frames from it
+        self.is_paused = False  # set by the player: the session of a paused player is not urgent
         self._claim_number = pool.next_claim()
-        self._has_sounded = False  # since it asked for a place
-        self._is_for_nobody = True  # its frames are made for whoever comes first
+        self._has_sounded = False  # frames have come since the last `next_claim`
+        self._is_for_nobody = True  # no listener has come since the player was created
         self._open_session()
 
     @property
@@ -147,7 +147,7 @@ class DecoderSession:
 
     @property
     def waited_for_room_s(self) -> float | None:
-        """For how long it has been waiting since the node has more to do than it can; None when it does not."""
+        """For how long the session has waited for room in a process; None when it does not wait."""
         return None if self._link is not None else self._pool.waited_s(self)
 
     @property
@@ -157,7 +157,7 @@ class DecoderSession:
 
     @property
     def waiting_for(self) -> Wait:
-        """What the current source is waiting for when it gives nothing."""
+        """What the current source waits for while it gives no audio."""
         if self.waited_for_room_s is not None:
             return NODE_BUSY
         return self._openings.waiting_for(self._state.current or 0)
@@ -174,7 +174,7 @@ class DecoderSession:
     # Sources and plans
 
     def open(self, source: SourceId, part: SourcePart, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
-        """Opens a source after `delay_s`, and again in each later session, until it is dropped. Ends a rest."""
+        """Opens a source after `delay_s`, and again in each later process, until it is dropped. Ends a rest."""
         self.wake()
         self._loudness[source] = loudness
         self._add(source, part)
@@ -185,8 +185,8 @@ class DecoderSession:
         return self._openings.file_version(source)
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
-        """Has a source go on as `new_source` from another sample on, and drops the number before. One that is not open
-        in the session (yet) is opened anew, which ends a rest."""
+        """Has a source go on as `new_source`, from another sample on, and drops the old number. A source that is not
+        open yet, or whose session is lost, is opened anew, which ends a rest."""
         part = replace(self._parts[source], start_sample=start_sample)
         loudness, has_packets = self._loudness[source], source in self._with_packets
         can_be_sought = self._state.can_be_sought(source) and self._openings.seek(source, new_source, start_sample)
@@ -208,20 +208,21 @@ class DecoderSession:
         self._openings.drop(source)
 
     def play(self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False) -> None:
-        """Has this played from the earliest frame on that is possible; costs nothing when it is the plan.
+        """Has `program` played from the earliest possible frame on. Does nothing when it is played already.
 
-        With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
-        `from_silence`: none sounded until now.
+        With `cut_fade` the source that sounded before fades out, until `source_faded` is called for it. `from_silence`:
+        no source sounded before.
         """
         self._carry_out(self._state.play(program, cut_fade, from_silence=from_silence))
         self._report_faded()
 
     def fall_silent(self) -> None:
-        """Nothing is heard from now on, until it goes on: what was cut just before needs no end."""
+        """Nothing is heard from now on, as in a pause: a cut just before needs no tail."""
         self._carry_out(self._state.fall_silent())
 
     def listen(self, outputs: Outputs, *, is_for_nobody: bool = False) -> None:
-        """The forms in which the frames are wanted, or, while `is_for_nobody`, may be by whoever comes first."""
+        """Sets the forms in which frames are rendered. `is_for_nobody`: for the first listener, who has not come
+        yet."""
         if outputs and self._is_for_nobody and not is_for_nobody:
             self._is_for_nobody = False
             if self._link is not None:
@@ -231,7 +232,7 @@ class DecoderSession:
         self._carry_out(self._state.listen(outputs))
 
     def rest(self) -> None:
-        """Gives the session and the buffered frames up, until `wake`."""
+        """Closes the session and drops the buffered frames, until `wake`."""
         self._mp3_to = None
         self._pool.forget(self)
         self._openings.drop_all()
@@ -240,20 +241,21 @@ class DecoderSession:
         self._report_faded()
 
     def wake(self, *, recalls: bool = False) -> None:
-        """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with what was sent before."""
+        """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with frames that were sent before."""
         if self._state.is_resting:
             self._state.wake()
             self._claim_number, self._has_sounded = self._pool.next_claim(), False
             self._open_session(recalls=recalls)
 
     def recall(self, output: Output) -> bool:
-        """Asks for what was sent last, in a form that nobody listened to then. False where that cannot be had."""
+        """Asks for the frames that were sent last, in a form that had no listeners. Returns False where the session
+        does not have these frames."""
         orders = self._state.recall(output)
         self._carry_out(orders)
         return bool(orders)
 
     async def close(self) -> None:
-        """Ends the session. Returns when its sources have given everything back."""
+        """Ends the session. Returns when its sources are closed."""
         self._pool.forget(self)
         self._openings.drop_all()
         self._close_link()
@@ -268,26 +270,26 @@ class DecoderSession:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the buffered frames are what was asked for last."""
+        """Whether the buffered frames are those of the newest plan."""
         return self._state.is_steady
 
     def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
-        """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
+        """Takes an event of the next frame. To be called until it returns None, before `buffer.pop`."""
         return self._state.take_event()
 
     def take_complete_end(self) -> SourceEnded | SourceFaded | None:
-        """Takes an end of which all frames were sent, when nothing joins there."""
+        """Takes the end of a source whose frames are all sent, when no other source joins there."""
         return self._state.take_complete_end()
 
     def grant(self, *, is_long_step: bool = True) -> None:
-        """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`; each second time is a
-        long step."""
+        """Lets the decoder render on. To be called every `GRANT_STEP_FRAMES` frames; each second call is a long
+        step."""
         grant = self._state.grant_in_time(is_long_step=is_long_step)
         if grant is not None and self._link is not None:
             self._link.send(grant)
 
     def hurry(self) -> None:
-        """To be called with each frame that is looked at while there are overlays."""
+        """To be called after each frame that is not plain while there are overlays: grants when few frames are left."""
         self._carry_out(self._state.hurry())
 
     def overlay_ended(self, source: SourceId) -> None:
@@ -299,7 +301,7 @@ class DecoderSession:
         self._carry_out(self._state.underrun())
 
     def flush(self) -> None:
-        """The last samples of the current source are waited for: they must not wait for the next source."""
+        """Has the last frame of the current source filled with silence, instead of waiting for the next source."""
         self._carry_out(self._state.flush())
 
     # The decoder
@@ -347,10 +349,10 @@ class DecoderSession:
             self._observer.went_wrong()
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """Goes on in another process, after the buffered frames. The suspect 0 is what sounded in the session."""
+        """Goes on in another process, after the buffered frames. The suspect 0 is the source that sounded."""
         suspects = {self._openings.opened_as(number) or self._state.current or 0 for number in suspect_sources}
         if suspects == {0}:
-            self.rest()  # there is nothing to be counted: so the session must not come back by itself
+            self.rest()  # no source can be suspected, so the session must not come back without a new wish
             return
         for source in suspects & self._parts.keys():
             self._observer.source_suspected(self._parts[source].uri)
@@ -365,7 +367,7 @@ class DecoderSession:
         self._report_faded()
 
     def _fail(self, report: SessionFailed) -> None:
-        """Goes on in a session that nothing is left of the last one in, without what may have been at fault."""
+        """Goes on in a new session, without the source that may have caused the error."""
         log.error("decoder process %s: %s", self.decoder_process_id, report.failure.message)
         source = self._openings.opened_as(report.source) or self._state.current
         is_known = source is not None and self._state.is_known(source)
@@ -379,7 +381,7 @@ class DecoderSession:
             self._observer.session_failed(source if is_known else None, report.failure)
         finally:
             if source is None and not has_overlays:
-                self.rest()  # there is nothing at fault that could be left out: it comes back with the next wish
+                self.rest()  # no source can be left out, so the session must not come back without a new wish
             else:
                 self._open_session()
 
@@ -425,7 +427,7 @@ class DecoderSession:
                 self._link.send(order)
 
     def _open_session(self, *, recalls: bool = False) -> None:
-        """Without a process now, `process_lost` is called when there is one."""
+        """Opens a session now or, by `process_lost`, when there is a process."""
         self._link = self._pool.open(self)
         if self._link is not None:
             is_heard = not self._is_for_nobody

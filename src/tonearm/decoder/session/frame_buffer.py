@@ -1,11 +1,11 @@
-"""The frames of one player between its decoder and the clock, and what falls due with each of them.
+"""The frames of one player between its decoder and the clock, with their marks and titles.
 
-Frames arrive in blocks and leave one by one. With them wait the marks, which say in which frame a source begins or
-ends, and the titles of streams. Both take effect when their frame is sent, not when it arrives.
+Frames arrive in blocks and leave one by one. Marks say in which frame a source begins or ends; titles are those of
+streams. Both take effect when their frame is sent, not when it arrives.
 
-Nearly all frames are *plain*: nothing falls due with them. After each frame that had to be looked at, `allow_plain`
-says how many may follow without a look, and sending one of those is a single `pop_plain`. Anything that may fall due
-earlier than was known then ends the run of plain frames.
+Nearly all frames are *plain*: they have no mark and no title. After each `pop`, `allow_plain` says how many plain
+frames follow, and each of these takes a single `pop_plain`. Whatever adds a mark or a title, or changes what is
+buffered, ends the run of plain frames.
 """
 
 from collections import deque
@@ -20,23 +20,22 @@ from tonearm.decoder.messages import Audio, Mark, MarkKind
 from tonearm.decoder.session.overlay_positions import OverlayPositions
 from tonearm.protocol.framing import packets_as_messages, pcm_as_messages
 
-# Two seconds are decoded ahead; nobody could read as many titles in them.
-MAX_WAITING_TITLES: Final = 200
+MAX_WAITING_TITLES: Final = 200  # of one source; the latest titles are kept
 
-# With overlays, the last frames before the buffer is empty are looked at: what is missing must not be waited for.
+# While overlays sound, the last frames of the buffer are not plain, so that the player can ask for more in time.
 LOW_FRAMES: Final = 2
 
 _PCM_ALONE: Final[Forms] = (PCM,)
 _ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
-_BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is still to be sent
+_BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # a source begins in the mark's frame
 
 
 class SentFrame(NamedTuple):
-    """A frame that leaves, in these forms.
+    """A frame that is sent, in these forms.
 
-    `source` and `position_samples` (48 kHz) are where its first sample lies. `title` is set where the source's title
-    changes in this frame. While it is sent, `position_rate` times its length passes in the source. `is_cut`: it does
-    not continue the frame before. `filled_samples`: the silence at its end, where the source has none left.
+    Its first sample is that of `source` at `position_samples` (48 kHz), and `position_rate` times its length passes in
+    the source. `title` is set where the source's title changes in this frame. `is_cut`: the frame does not continue the
+    frame before. `filled_samples`: the silence at its end, after the source has ended.
     """
 
     forms: Forms
@@ -50,24 +49,24 @@ class SentFrame(NamedTuple):
 
     @property
     def end_samples(self) -> int:
-        """Where the sample after its last one lies."""
+        """The position of the source after this frame."""
         samples = FRAME_SAMPLES - self.filled_samples
         return self.position_samples + round(samples * self.position_rate)
 
 
 class FrameBuffer:
-    """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is the one that is sent next."""
+    """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is sent next."""
 
     def __init__(self, first_frame: int = 0) -> None:
         self.starts: dict[SourceId, int] = {}  # the first sample of each source that does not begin at 0
         self.next_frame = first_frame
         self.end_frame = first_frame
         self._payloads: deque[Payloads] = deque()
-        # The first run is that of the frame sent last.
+        # The first run has the frame that was sent last.
         self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
-        # The frame that does not continue the one before it; the end of that one's sound may come first.
+        # The frame from which on a new sound is expected after a cut; the tail of the old sound may come first.
         self._cut_at: int | None = None
         self._plain_until = 0  # frames before this one are plain
         self.overlays = OverlayPositions()
@@ -84,39 +83,38 @@ class FrameBuffer:
 
     @property
     def begins_with_tail(self) -> bool:
-        """Whether the next frame is the end of a sound that was cut off, alone: it cannot wait without a click."""
+        """Whether the next frame is the tail of a cut, and nothing else."""
         return bool(self.frames_ahead) and self._next_run.source == 0
 
     @property
     def begins_with_overlays_alone(self) -> bool:
-        """Whether there is no music in the next frame, which is sent in whatever state for its overlays' sake."""
+        """Whether the next frame has overlays, and no music."""
         return bool(self.frames_ahead) and self._next_run.position_rate == 0.0
 
     @property
     def is_cut_ahead(self) -> bool:
-        """Whether the next frame does not continue the one before it."""
+        """Whether the next frame does not continue the frame that was sent last."""
         return self._cut_at is not None and self._cut_at >= self.next_frame
 
     @property
     def _next_run(self) -> "_Run":
-        """That of the next frame."""
+        """The run of the next frame."""
         runs = self._runs
         return runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
 
     @property
     def begins_now(self) -> SourceId | None:
-        """The source that begins in the next frame, as far as that one was rendered."""
+        """The source that begins in the next frame; None also when that frame was not rendered yet."""
         if self._marks and self._marks[0].kind is MarkKind.BEGIN and self._marks[0].frame <= self.next_frame:
             return self._marks[0].source
         return None
 
     def end_position(self) -> tuple[SourceId, int]:
-        """The source and sample that the frame after the last one would begin with. In an empty buffer the last one
-        is the one sent last."""
+        """The source and its sample with which the frame `end_frame` would begin."""
         return self._runs[-1].position(self.end_frame)
 
     def whole_frames_before_end(self, most: int) -> int:
-        """How many of the last frames, up to `most`, hold no other music than the source that they end in."""
+        """How many of the last frames, up to `most`, have no music but that of the source in the very last frame."""
         run = self._runs[-1]
         if run.position_rate == 0.0:
             return 0
@@ -128,7 +126,7 @@ class FrameBuffer:
     # Frames arrive
 
     def append(self, audio: Audio) -> None:
-        """Adds rendered frames. Those whose numbers were sent already are left out; their marks are kept."""
+        """Adds rendered frames and marks. Frames whose numbers were sent already are left out, but not their marks."""
         if audio.marks:
             self.end_plain_run()
             self._marks.extend(audio.marks)
@@ -145,13 +143,13 @@ class FrameBuffer:
         forms = _forms(audio)
         if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
             for run in _runs(audio, forms, self.starts):
-                if not run.source and run.position_rate:  # the end of the sound before, whose position goes on
+                if not run.source and run.position_rate:  # a tail: the position of the earlier sound goes on
                     run = run._replace(position_samples=self._runs[-1].position(run.first_frame)[1])
                 self._continue_with(run)
         self.end_frame = end_frame
 
     def cut(self) -> None:
-        """The frame after the last one that is kept does not continue it."""
+        """Notes that the frame `end_frame` will not continue the frame before it."""
         self.end_plain_run()
         self._cut_at = self.end_frame
 
@@ -172,24 +170,24 @@ class FrameBuffer:
             self._payloads.pop()
         while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
             self._runs.pop()
-        # A source that has faded away before `frame` is not reported again by what comes instead.
+        # The frames that replace these do not report a source again that has faded out before `frame`.
         self._marks = deque(
             mark for mark in self._marks if mark.frame < frame or (mark.kind is MarkKind.FADED and mark.frame == frame)
         )
 
     def void(self) -> None:
-        """Removes all frames, and what is due but was not taken: a source that is replaced neither begins nor ends."""
+        """Removes all frames, and marks that are due but not taken: a replaced source neither begins nor ends."""
         self.void_from(self.next_frame)
         self._marks = deque(mark for mark in self._marks if mark.kind is MarkKind.FADED)
 
     def end_fades(self) -> None:
-        """The sources that fade in the buffered frames end where the next ones begin: nobody renders the rest."""
+        """Has sources that fade out in the buffered frames end where the next source begins: the rest is lost."""
         self._marks = deque(
             replace(mark, kind=MarkKind.END) if mark.kind is MarkKind.FADING else mark for mark in self._marks
         )
 
     def void_joins_except(self, *sources: SourceId | None) -> None:
-        """Removes the frames from where a source begins that is none of `sources`."""
+        """Removes the frames from the beginning of another source than `sources` on."""
         for mark in self._marks:
             if mark.kind is MarkKind.BEGIN and mark.source not in sources and mark.frame >= self.next_frame:
                 self.void_from(mark.frame)
@@ -198,7 +196,8 @@ class FrameBuffer:
     # Frames are sent
 
     def pop_plain(self) -> Payloads | None:
-        """Takes the next frame when that is a plain one and has arrived. It has the forms of the one before."""
+        """Takes the next frame when it is plain and has arrived; otherwise returns None. A plain frame has the forms of
+        the frame before it."""
         if self.next_frame >= self._plain_until or not self._payloads:
             return None
         self.next_frame += 1
@@ -206,30 +205,28 @@ class FrameBuffer:
 
     @property
     def sent_position_samples(self) -> int:
-        """Where the first sample of the frame that was taken last lies in its source."""
+        """The position in its source of the first sample of the frame that was taken last."""
         return max(0, self._runs[0].position(self.next_frame - 1)[1])
 
     @property
     def is_sent_passed(self) -> bool:
-        """Whether the packet of the frame that was taken last is that of the source, for outputs that pass through."""
+        """Whether the frame that was taken last has the source's own packet, for outputs that pass through."""
         return self._runs[0].is_passed
 
     def skip(self, frames: int) -> None:
-        """Lets frames pass that were never rendered. To be called only when none are ahead."""
+        """Lets frames pass that were never rendered. To be called only while the buffer is empty."""
         self.next_frame += frames
         self.end_frame = self.next_frame
 
     def take_mark(self) -> Mark | None:
-        """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
+        """Takes a mark of the next frame, or of an earlier one. To be called until it returns None."""
         if not self._marks or self._marks[0].frame > self.next_frame:
             return None
         return self._marks.popleft()
 
     def take_complete_end(self) -> Mark | None:
-        """Takes the mark of an end after which nothing begins, or of a fade, once all frames before it were sent.
-
-        An end with a source that begins in the same frame falls due together with that frame (`take_mark`).
-        """
+        """Takes the mark of an end with no source after it, or of the end of a fade, once all frames before it were
+        sent. Where another source begins in the same frame, `take_mark` gives the end with that frame."""
         marks = self._marks
         if not marks or marks[0].frame > self.next_frame or marks[0].kind in _BEGINNINGS:
             return None
@@ -238,7 +235,7 @@ class FrameBuffer:
         return marks.popleft()
 
     def pop(self) -> SentFrame:
-        """Takes the next frame; its marks were taken before. To be called only when `frames_ahead`."""
+        """Takes the next frame, after its marks were taken. To be called only when `frames_ahead`."""
         while len(self._runs) > 1 and self._runs[1].first_frame <= self.next_frame:
             self._runs.popleft()
         run = self._runs[0]
@@ -254,13 +251,13 @@ class FrameBuffer:
         return frame if title is None else frame._replace(title=title)
 
     def allow_plain(self, frames: int) -> None:
-        """To be called after `pop`: the next `frames` frames, arrived or not, are plain up to a mark, a join or a
-        title."""
+        """To be called after `pop`: the next `frames` frames are plain, arrived or not, up to the first of them with a
+        mark, a title or another run."""
         if self._cut_at is not None or self._titles.get(self._runs[0].source):
             return
         plain_until = self.next_frame + frames
         if self._marks:
-            # An end is reported in the tick of the frame before its mark.
+            # The end is taken after the frame before the mark's frame, so that frame is not plain.
             plain_until = min(plain_until, self._marks[0].frame - 1)
         if len(self._runs) > 1:
             plain_until = min(plain_until, self._runs[1].first_frame)
@@ -270,17 +267,17 @@ class FrameBuffer:
         self._plain_until = plain_until
 
     def end_plain_run(self) -> None:
-        """The next frame has to be looked at, whatever was allowed before."""
+        """The next frame is not plain, whatever `allow_plain` said."""
         self._plain_until = 0
 
     def _filled_samples(self, source: SourceId) -> int:
-        """How much silence is at the end of the frame that was taken last."""
+        """How many samples of silence are at the end of the frame that was taken last."""
         end = self._marks[0]
         is_due = end.kind in _ENDS and end.frame == self.next_frame and end.source == source
         return end.offset_samples if is_due else 0
 
     def _take_title(self, source: SourceId, before_sample: int) -> str | None:
-        """Takes the titles that begin before this sample; the last one counts."""
+        """Takes the titles that begin before this sample, and returns the last of them."""
         waiting = self._titles.get(source)
         title = None
         while waiting and waiting[0][0] < before_sample:
@@ -288,7 +285,7 @@ class FrameBuffer:
         return title
 
     def _continue_with(self, run: "_Run") -> None:
-        """Frames from `end_frame` on belong to `run`, from where that begins."""
+        """Frames from `end_frame` on belong to `run`, from its first frame on."""
         frame = max(run.first_frame, self.end_frame)
         while len(self._runs) > 1 and self._runs[-1].first_frame >= frame:
             self._runs.pop()
@@ -298,10 +295,10 @@ class FrameBuffer:
 
 
 class _Run(NamedTuple):
-    """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
-    before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
-    that is heard. `is_passed`: their packets are those of the source, for outputs that pass through. All are in
-    the same `forms`."""
+    """Consecutive frames of one source, all in the same `forms`. `position_samples` is the position in the source of
+    the first frame's first sample; it is before the source's start when the source begins in the middle of that frame.
+    `position_rate`: how many samples of the source pass in a sample that is heard. `is_passed`: the frames have the
+    source's own packets, for outputs that pass through."""
 
     first_frame: int
     source: SourceId
@@ -317,7 +314,8 @@ class _Run(NamedTuple):
         )
 
     def goes_on_in(self, audio: Audio, forms: Forms) -> bool:
-        """Whether audio without marks is more of this run, as nearly all is. Only a rate of 1 is looked at."""
+        """Whether audio without marks continues this run, as nearly all audio does. At another rate than 1 the answer
+        is False, and `continues_with` decides."""
         return (
             self.position_samples - audio.position_samples == (self.first_frame - audio.first_frame) * FRAME_SAMPLES
             and self.first_frame < audio.first_frame
@@ -328,7 +326,8 @@ class _Run(NamedTuple):
         )
 
     def continues_with(self, run: "_Run", frame: int) -> bool:
-        """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
+        """Whether `run` gives `frame` the same position as this run. At another rate than 1 positions are rounded, so
+        they may differ by a sample."""
         (source, here), (other_source, there) = self.position(frame), run.position(frame)
         if (self.position_rate, self.is_passed, self.forms) != (run.position_rate, run.is_passed, run.forms):
             return False
@@ -343,7 +342,7 @@ def _forms(audio: Audio) -> Forms:
 
 
 def _payloads(audio: Audio) -> Sequence[Payloads]:
-    """Those of each frame, in the order of the forms, copied out of the message."""
+    """The payloads of each frame, in the order of the forms, copied out of the message."""
     if not audio.packets:
         return pcm_as_messages(audio.pcm) if audio.pcm else [()] * audio.frames
     columns = [packets_as_messages(packets) for _, packets in audio.packets]
@@ -353,7 +352,7 @@ def _payloads(audio: Audio) -> Sequence[Payloads]:
 
 
 def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
-    """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
+    """The runs of the frames in `audio`. A run replaces the run before it when that begins no earlier."""
     source = audio.source
     rate, is_passed = audio.position_rate, audio.is_passed
     yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)

@@ -1,4 +1,4 @@
-"""How far the decoder of a player may render: grants, as `PlanState` gives them."""
+"""How far the decoder may render for a player: the grants of its `PlanState`."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ from tonearm.decoder.session.plan_moves import Epoch, Mix, Resuming, SessionStar
 
 GRANT_STEP_FRAMES: Final = SHORT_GRANT_FRAMES // 2
 LONG_GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
-ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
-DUE_FRAMES: Final = 2  # with overlays, the next frames that must not wait for anything
+ENOUGH_FRAMES: Final = 200 // FRAME_MS  # have to be buffered before sending begins, or goes on after an underrun
+DUE_FRAMES: Final = 2  # while overlays sound, so many of the next frames must not wait for anything
 
 
 class Grants:
-    """What was granted last, and for which outputs."""
+    """The last grant of a session, and its outputs."""
 
     def __init__(self, buffer: FrameBuffer) -> None:
         self._buffer = buffer
@@ -23,14 +23,14 @@ class Grants:
         self._at = 0  # the frame that was next at the last grant
         self._to = 0  # by the last grant
         self._due_before = 0  # at the last grant
-        self._only_passes = False  # the frames that arrived last are packets that were passed through, and nothing else
+        self._only_passes = False  # the frames that arrived last have only packets that were passed through
 
     def begin(self, frame: int) -> None:
         """A session begins with this frame."""
         self._at = frame
 
     def planned(self) -> None:
-        """A plan was ordered: what it is made of is not known."""
+        """A plan was ordered: whether its frames are passed through is not known yet."""
         self._only_passes = False
 
     def arrived(self, audio: Audio) -> None:
@@ -40,26 +40,26 @@ class Grants:
     def grant(self, session: SessionStart, state: State, played: Epoch, wanted: Mix) -> Grant:
         """Lets the decoder render on from the frames that were sent."""
         sent = self._at = self._buffer.next_frame
-        if isinstance(state, Resuming):  # frames may have passed that it has not rendered yet
+        if isinstance(state, Resuming):  # frames that the new session has not rendered may have been sent
             sent = min(sent, state.at_frame)
         if wanted.overlays and self._buffer.frames_ahead < DUE_FRAMES:
             self._due_before = max(sent, session.first_frame) + DUE_FRAMES
         if self._only_passes:
             frames = PASSED_GRANT_FRAMES
         else:
-            is_short = wanted.may_crossfade or not self.outputs  # what nobody hears can wait
+            is_short = wanted.may_crossfade or not self.outputs  # without listeners the work can wait
             frames = SHORT_GRANT_FRAMES if is_short else GRANT_FRAMES
         self._to = self._at + frames
         return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before)
 
     def is_good(self, *, is_long_step: bool) -> bool:
-        """Whether the last one is good for long enough. Never for MP3: its frames are encoded by grants, so its
-        listeners get them in steps of 200 ms."""
+        """Whether the last grant reaches far enough to leave the next one out. Never for MP3: frames are encoded when a
+        grant reports them as sent, so each step brings its listeners audio."""
         left = self._to - self._buffer.next_frame
         enough = GRANT_FRAMES if is_long_step else GRANT_STEP_FRAMES
         return left > enough and not has_format(self.outputs, "mp3")
 
     @property
     def have_passed(self) -> bool:
-        """Whether frames were sent since the last one."""
+        """Whether frames were sent since the last grant."""
         return self._buffer.next_frame > self._at

@@ -17,10 +17,11 @@ class _Part(NamedTuple):
 
 
 class OverlayPositions:
-    """Follows a `FrameBuffer`: what is appended there, voided and sent. False as long as no frame has an overlay."""
+    """The overlays in the frames of a `FrameBuffer`, which reports what is appended and voided. False while no frame
+    has an overlay."""
 
     def __init__(self) -> None:
-        self._parts: deque[_Part] = deque()  # the first one may have been sent already
+        self._parts: deque[_Part] = deque()  # frames of the first part may have been sent
         self._sounding: set[SourceId] = set()  # in the frame sent last
 
     def __bool__(self) -> bool:
@@ -28,7 +29,7 @@ class OverlayPositions:
 
     @property
     def ending(self) -> frozenset[SourceId]:
-        """The overlays whose last sample is in these frames."""
+        """The overlays whose last sample is in the buffered frames."""
         return frozenset(at.source for part in self._parts for at in part.positions if at.ends)
 
     def samples_at(self, frame: int) -> dict[SourceId, int]:
@@ -79,12 +80,12 @@ class OverlayPositions:
             ended += [at.source for at in part.positions if at.ends and at.source in self._sounding]
             self._sounding.difference_update(ended)
             if part.end_frame == next_frame and not all(at.ends for at in part.positions):
-                break  # it says where they are
+                break  # this part still says where the other overlays are
             self._parts.popleft()
         return ended
 
     def next_change(self, frame: int) -> int | None:
-        """The first frame from `frame` on that is not like the others: something begins in it or ends with it."""
+        """The first frame from `frame` on in which an overlay begins, or ends; None if there is none."""
         for part in self._parts:
             if part.end_frame <= frame:
                 continue
@@ -95,7 +96,7 @@ class OverlayPositions:
         return None
 
     def forget(self, source: SourceId) -> None:
-        """Nothing of this overlay is reported any more."""
+        """Removes an overlay, so that nothing reports it any more."""
         self._sounding.discard(source)
         self._parts = deque(
             part._replace(positions=tuple(at for at in part.positions if at.source != source)) for part in self._parts

@@ -1,7 +1,7 @@
-"""What `PlanState` knows of: its states with what is true in each, as a table of what leads from where to where, the
-program that a player wants, and the orders and events that follow.
+"""The values of `PlanState`: its states, the moves between them as a table, the program that a player wants, and the
+orders and events that follow.
 
-Anything that `MOVES` does not have is refused with `RefusedMove`: a fault of the caller.
+A move that `MOVES` does not have is an error of the caller: `RefusedMove`.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from tonearm.decoder.messages import Crossfade, Flush, Grant, OpenSession, Overl
 
 
 class SessionStart(NamedTuple):
-    """A session in a decoder process, and with which of the sources it began in their middle.
+    """A session in a decoder process, which may begin after frames that an earlier session rendered and that are still
+    buffered.
 
-    `first_frame` is the first one that it renders. Of the sources in `begun_in_buffer` it has no beginning, or nothing:
-    that is in the frames that were buffered before. The overlays in `overlays_begun` sounded in these; of those in
-    `overlays_over` the last frame is there, too.
+    `first_frame` is the first frame that it renders. The sources in `begun_in_buffer` began in the buffered frames, so
+    the session does not have their beginning. The overlays in `overlays_begun` sound in the buffered frames, and those
+    in `overlays_over` end there.
     """
 
     id: int
@@ -37,22 +38,22 @@ class Detached:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """Everything was given up on purpose, the buffered frames too; `wake` ends it."""
+    """The session and the buffered frames were given up on purpose; `wake` ends it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """The newest plan is the played one."""
+    """Frames of the newest plan are being sent."""
 
     session: SessionStart
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """The newest plan has another next source or other filters; the buffered frames are good until it arrives.
+    """The newest plan has another next source or other filters. The buffered frames are sent until its frames arrive.
 
-    `postponed`: how often it arrived too late and was made again, since the player changed its mind. `is_overtaken`: it
-    has the crossfade elsewhere, and that has begun before the plan arrived.
+    `postponed`: how often the plan arrived too late and was made again, since the player's last change. `is_overtaken`:
+    the plan has another crossfade, and the old crossfade began before the plan arrived.
     """
 
     session: SessionStart
@@ -62,8 +63,8 @@ class Changing:
 
 @dataclass(frozen=True, slots=True)
 class Switching:
-    """The newest plan cuts to another source; the buffer is empty until it arrives. `cut_fade`: how the sound before
-    goes out."""
+    """The newest plan cuts to another source; the buffer is empty until its frames arrive. `cut_fade`: how the earlier
+    sound fades out."""
 
     session: SessionStart
     cut_fade: Crossfade | None = None
@@ -71,8 +72,8 @@ class Switching:
 
 @dataclass(frozen=True, slots=True)
 class Resuming:
-    """The newest plan goes on after the buffered frames, in a session that knows nothing of them: with `source`, from
-    `at_frame` on, whose sample `next_sample` is heard next."""
+    """A new session goes on after the buffered frames of an earlier one: from `at_frame` on, with `source` at
+    `next_sample`."""
 
     session: SessionStart
     source: SourceId
@@ -86,17 +87,17 @@ State: TypeAlias = Detached | Resting | Attached
 
 class Move(Enum):
     CUT = "cut"  # to another source, from the next frame on
-    CHANGE = "change"  # another next source, other filters, or frames with sound in them for a new listener
+    CHANGE = "change"  # another next source, other filters, or other outputs
     POSTPONE = "postpone"  # the plan arrived after its first frame had been sent
     ARRIVE = "arrive"  # the first audio of the newest plan
-    OPEN = "open"  # a session, with nothing to go on with
-    RESUME = "resume"  # a session, going on after the buffered frames
-    LOSE = "lose"  # the decoder process, or the session given up for another one
+    OPEN = "open"  # a session is opened, with nothing to resume
+    RESUME = "resume"  # a session is opened, and goes on after the buffered frames
+    LOSE = "lose"  # the decoder process died, or the session was given up for another one
     REST = "rest"
     WAKE = "wake"
 
 
-# A change while switching is a cut as well: a cut that did not arrive belongs to every plan that replaces it.
+# Switching has no CHANGE: a plan that replaces a cut has to cut, too.
 MOVES: Final[Mapping[type[State], Mapping[Move, type[State]]]] = {
     Detached: {
         Move.CUT: Detached,
@@ -143,13 +144,13 @@ MOVES: Final[Mapping[type[State], Mapping[Move, type[State]]]] = {
 
 
 class RefusedMove(Exception):
-    """An input that cannot come in this state."""
+    """The state has no such move."""
 
 
 class Mix(NamedTuple):
-    """What is made of the sources that play: `crossfade` is how the next one begins, None for a join without a gap.
-    `overlays` sound over all of it; while they do and it `holds`, the music stands still. `may_crossfade`: crossfades
-    are wanted where they are possible, of which nothing may be known yet."""
+    """How sources are mixed. `crossfade` is how the next source begins, None for a join without a gap. With `holds` the
+    music stands still while `overlays` sound. `may_crossfade`: crossfades are switched on, though none may be planned
+    yet."""
 
     filters: Filters
     crossfade: Crossfade | None = None
@@ -158,7 +159,7 @@ class Mix(NamedTuple):
     may_crossfade: bool = False
 
     def differs_at_once(self, played: "Mix") -> bool:
-        """Whether it differs in more than how the next source begins."""
+        """Whether it differs from `played` in more than the crossfade."""
         return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
 
     def without_overlay(self, source: SourceId) -> "Mix":
@@ -166,7 +167,7 @@ class Mix(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a player wants to be played: `next` comes behind `current`, which is None for silence."""
+    """What a player wants to be played: `current` (None: silence), and `next` after it."""
 
     current: SourceId | None
     next: SourceId | None
@@ -174,14 +175,15 @@ class Program(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The number of a plan, and the mix that it was made with."""
+    """The number of a plan, and its mix."""
 
     number: int
     mix: Mix
 
 
 class OpenSourceAt(NamedTuple):
-    """Order: open this source in the session, from this sample (48 kHz) on. `resumes`: it was played up to there."""
+    """Order: open this source in the session, from this sample (48 kHz) on. `resumes`: it was played up to there
+    before."""
 
     source: SourceId
     start_sample: int
@@ -202,8 +204,8 @@ class SourceBegan(NamedTuple):
 
 
 class SourceEnded(NamedTuple):
-    """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
-    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`."""
+    """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` is set
+    when the source was interrupted. `fades`: the source goes on under the next source, until `SourceFaded`."""
 
     source: SourceId
     failure: PlayFailure | None
@@ -211,6 +213,6 @@ class SourceEnded(NamedTuple):
 
 
 class SourceFaded(NamedTuple):
-    """A source that went on under another one has faded out."""
+    """A source that went on under the next source has faded out."""
 
     source: SourceId

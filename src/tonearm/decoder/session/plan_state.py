@@ -1,12 +1,13 @@
 """What a player's decoder is asked to render: a state machine that decides and does nothing.
 
-Each input is a call: a wish of the player (`play`, `listen`), a message of the decoder (`audio`), the fate of the
-session (`session_opened`, `lose`, `rest`). It returns the orders that follow, in order; `DecoderSession` carries them
-out. Frames wait in `buffer`, which belongs to this object.
+Each input is a call: a wish of the player (`play`, `listen`), a message of the decoder (`audio`), a change of the
+session (`session_opened`, `lose`, `rest`). The call returns orders, which `DecoderSession` carries out one after the
+other. Frames wait in `buffer`, which belongs to this object.
 
-The decoder renders *plans*. A plan says what the frames hold from a number on, and has an epoch. Audio of any epoch but
-the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan arrives, the
-frames of the plan before it, the played one, are sent where they still fit. The states stand in `plan_moves`.
+The decoder renders *plans*. A plan says what the frames have in them from a number on, and has an epoch. Audio of any
+epoch but the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan
+arrives, the player sends frames of the plan before it, the played plan, where they still fit. The states are in
+`plan_moves`.
 """
 
 from collections.abc import Callable
@@ -54,14 +55,14 @@ from tonearm.decoder.session.plan_moves import (
 from tonearm.decoder.session.plan_order import crossfade_now, plan_order
 from tonearm.decoder.session.session_start import begin_session, frames_to_encode_again
 
-PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
-POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
+PLAN_LEAD_S: Final = 0.006  # a plan so shortly before a tick begins a frame later: it could not arrive in time
+POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so many frames later, and more each time
 
 
 class PlanState:
     """One player's plans, from its creation on. Sources are known from `add` to `drop`.
 
-    `until_tick_s` gives the time until the next frame is sent; it is asked when that matters for a plan.
+    `until_tick_s` gives the time until the next frame is sent.
     """
 
     def __init__(self, until_tick_s: Callable[[], float]) -> None:
@@ -73,11 +74,11 @@ class PlanState:
         self._sources: dict[SourceId, _Progress] = {}
         self._wanted = Program(None, None, Mix(Filters()))
         self._planned = self._played = Epoch(0, self._wanted.mix)
-        self._fading: set[SourceId] = set()  # sources that go on under the current one
-        self._cuts_silence = False  # nothing sounded before the last cut
+        self._fading: set[SourceId] = set()  # sources that fade out under the current source
+        self._cuts_silence = False  # no sound came before the last cut
         self._faded: list[SourceId] = []
         self._has_flushed = False
-        self._lag_samples: int | None = None  # of the Opus packets in the buffer; None before the first ones
+        self._lag_samples: int | None = None  # of the Opus packets in the buffer (see `Audio`); None before any came
 
     # What the player asks
 
@@ -87,12 +88,12 @@ class PlanState:
 
     @property
     def has_enough(self) -> bool:
-        """Whether sending may begin, or go on after an underrun: with 200 ms, or all there is up to the end."""
+        """Whether sending may begin, or go on after an underrun: 200 ms are buffered, or all up to the end."""
         frames_ahead = self.buffer.frames_ahead
         if frames_ahead >= ENOUGH_FRAMES:
             return True
         if frames_ahead and self._wanted.mix.overlays:
-            return True  # the decoder had overlays go on alone until it had enough
+            return True  # the decoder sends overlays without the music until it has enough of the music
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
 
     @property
@@ -106,14 +107,14 @@ class PlanState:
 
     @property
     def passes_through(self) -> bool:
-        """Whether packets of a source that has some go to listeners as they are."""
+        """Whether a source's own packets, if it has any, may go to listeners."""
         return self._wanted.mix.filters.changes_nothing and any(
             output.passes_through for output in self._grants.outputs
         )
 
     @property
     def is_heard(self) -> bool:
-        """Whether frames are wanted in any form."""
+        """Whether any outputs are wanted."""
         return bool(self._grants.outputs)
 
     @property
@@ -125,7 +126,7 @@ class PlanState:
         return source in self._sources
 
     def can_be_sought(self, source: SourceId) -> bool:
-        """Whether a source is open in the session, as far as is known, so that it can go on elsewhere."""
+        """Whether the session has the source, so that it may be sought there. It may still be on its way."""
         return self._session is not None and source in self._sources and self._sources[source].failure is None
 
     def is_decoded(self, source: SourceId | None) -> bool:
@@ -136,8 +137,8 @@ class PlanState:
     # Wishes of the player
 
     def add(self, source: SourceId, start_sample: int = 0) -> None:
-        """Makes a source known, which begins at this sample (48 kHz). The caller has it opened now; in later sessions
-        `OpenSourceAt` does."""
+        """Adds a source, which begins at this sample (48 kHz). The caller opens it in the present session; for later
+        sessions there is an `OpenSourceAt`."""
         self._sources[source] = _Progress(start_sample)
         if start_sample:
             self.buffer.starts[source] = start_sample
@@ -150,9 +151,9 @@ class PlanState:
     def play(
         self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False
     ) -> tuple[Order, ...]:
-        """Makes this the plan, from the earliest frame on that is possible. Its next source is not waited for when it
-        is not known (any more). With `cut_fade` the source that is replaced fades out under the current one, until it
-        is in `take_faded`. `from_silence`: nothing was heard just before, so nothing fades out where this is a cut."""
+        """Plans `program` from the earliest possible frame on. A next source that is not known is left out. With
+        `cut_fade` the replaced source fades out under the current source, until `take_faded` returns it.
+        `from_silence`: no sound came before, so where this is a cut no tail is needed."""
         self.buffer.end_plain_run()
         wanted = program
         if wanted.next not in self._sources:
@@ -162,28 +163,27 @@ class PlanState:
         self._has_flushed = False
         if wanted.current != self._wanted.current or isinstance(self.state, Switching):
             cut_fade = self._fade_at_cut(wanted, cut_fade)
-            # The end of a sound that was cut off in time may come late, but has to come.
+            # While an earlier cut was not sent yet, the sound before that cut still needs its tail.
             self._cuts_silence = from_silence and (self._cuts_silence or not self._is_cut_ahead)
             return self._cut(wanted, cut_fade)
         return self._change(wanted)
 
     def fall_silent(self) -> tuple[Order, ...]:
-        """Nothing is heard any more, as after a pause. A cut that was not heard yet is made from silence instead."""
+        """No sound is sent any more, as in a pause: a cut that was not sent yet becomes a cut from silence."""
         if self._cuts_silence or not self._is_cut_ahead or self._fading or self._session is None:
             return ()
         self._cuts_silence = True
         return self._cut(self._wanted)
 
     def listen(self, outputs: Outputs) -> tuple[Order, ...]:
-        """The forms in which frames are rendered. Without any, the decoder counts frames, but neither filters nor sends
-        them."""
+        """Sets the forms in which frames are rendered. Without any, the decoder only counts frames."""
         if outputs == self._grants.outputs:
             return ()
         gains = outputs - self._grants.outputs
         self._grants.outputs = outputs
         if not gains or self._wanted.current is None or self._session is None:
             return self._granted()
-        # The frames that are buffered, and those under way, may not be there in this form.
+        # The frames that are buffered or on their way do not have the new form.
         buffer = self.buffer
         if isinstance(self.state, Switching):
             return self._plan_from(buffer.next_frame, outputs)
@@ -191,28 +191,28 @@ class PlanState:
         if isinstance(self.state, Resuming):
             return self._plan_from(self.state.at_frame, outputs)
         if not buffer.next_frame:
-            buffer.void_from(0)  # nothing was sent yet, and the first listener shall hear the first sample
+            buffer.void_from(0)  # the first listener is to hear the first sample
         return self._plan_from(buffer.next_frame, outputs)
 
     # Sending
 
     def take_faded(self) -> SourceId | None:
-        """Takes a source that fades no longer because of a cut or a lost session. To be called after each input."""
+        """Takes a source whose fade was ended by a cut or a lost session. To be called after each input."""
         return self._faded.pop() if self._faded else None
 
     def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
-        """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
+        """Takes an event of the next frame. To be called until it returns None, before `buffer.pop`."""
         while (mark := self.buffer.take_mark()) is not None:
             if mark.kind is not MarkKind.BEGIN:
                 event: SourceBegan | SourceEnded | SourceFaded | None = self._over(mark)
-            else:  # a plan that begins where a source had begun reports that again, even of one that is over now
+            else:  # a plan that starts where a source began reports the beginning again, also of a source that is over
                 event = SourceBegan(mark.source) if mark.source == self._wanted.current else None
             if event is not None:
                 return event
         return None
 
     def take_complete_end(self) -> SourceEnded | SourceFaded | None:
-        """Takes an end of which all frames were sent, when nothing joins there."""
+        """Takes the end of a source whose frames are all sent, when no other source joins there."""
         while (mark := self.buffer.take_complete_end()) is not None:
             event = self._over(mark)
             if event is not None:
@@ -220,32 +220,27 @@ class PlanState:
         return None
 
     def grant(self) -> Grant | None:
-        """Lets the decoder render on from the frames that were sent. To be called every few frames."""
+        """A grant from the frames that were sent; None without a session."""
         session = self._session
         return None if session is None else self._grants.grant(session, self.state, self._played, self._wanted.mix)
 
     def grant_in_time(self, *, is_long_step: bool) -> Grant | None:
-        """As `grant`, to be called every `GRANT_STEP_FRAMES`, unless the last one is good for long enough.
-
-        `is_long_step`: it is `LONG_GRANT_STEP_FRAMES` since the last such one.
-        """
+        """As `grant`, but None when the last grant reaches far enough. To be called every `GRANT_STEP_FRAMES` frames,
+        every `LONG_GRANT_STEP_FRAMES` with `is_long_step`."""
         return None if self._grants.is_good(is_long_step=is_long_step) else self.grant()
 
     def hurry(self) -> tuple[Order, ...]:
-        """To be called after each frame that is looked at while there are overlays. When hardly any are left, the
-        decoder makes the next ones without what it waits for."""
+        """To be called after each frame that is not plain while there are overlays. When few frames are left, it grants
+        the next ones as due, so that the decoder does not wait for samples."""
         return self._granted() if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
 
     def underrun(self) -> tuple[Order, ...]:
-        """There was no frame to send.
-
-        None is sent now until there are enough, so the next grant would not come by itself, and the last one may have
-        been for fewer frames.
-        """
+        """There was no frame to send. As no frame is sent before enough of them are buffered, the next grant has to
+        come now."""
         return (self._granted() if self._grants.have_passed else ()) + self.flush()
 
     def flush(self) -> tuple[Order, ...]:
-        """A last partial frame is waited for: it must not wait for samples of the next source any longer."""
+        """The player waits for the last, partial frame of the current source: has it filled with silence, once."""
         wanted, session = self._wanted, self._session
         if session is None or self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
             return ()
@@ -253,7 +248,8 @@ class PlanState:
         return (Flush(session.id),)
 
     def recall(self, output: Output) -> tuple[Order, ...]:
-        """What was sent last is wanted in a form that nobody listened to then. No order where that cannot be had."""
+        """Orders the frames that were sent last, in a form that had no listeners. No order where the session does not
+        have these frames."""
         session = self._session
         if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
             return ()
@@ -263,7 +259,7 @@ class PlanState:
 
     def audio(self, audio: Audio) -> tuple[Order, ...]:
         if audio.epoch != self._planned.number:
-            return ()  # of a plan that was replaced
+            return ()  # the plan was replaced
         if audio.packets:
             self._lag_samples = audio.lag_samples
         self._grants.arrived(audio)
@@ -280,7 +276,7 @@ class PlanState:
         session = self._session
         fades = any(mark.kind is MarkKind.FADING for mark in audio.marks)
         if isinstance(state, Switching) and state.cut_fade is not None and not fades:
-            self._end_fades()  # the source that was cut to was late
+            self._end_fades()  # the new source had no samples in time, so the decoder cut without the fade
         self._enter(Move.ARRIVE, state if session is None else Steady(session))
         self._played = self._planned
         if not isinstance(state, Resuming):
@@ -300,14 +296,14 @@ class PlanState:
             self.buffer.end_plain_run()
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gave audio, and gives no more because of `failure`."""
+        """The source gave audio, and then failed."""
         if source in self._sources:
             self._sources[source].is_decoded = True
             self._sources[source].failure = failure
             self.buffer.end_plain_run()
 
     def seek_failed(self, source: SourceId) -> None:
-        """The source begins at its start instead of where it was to begin."""
+        """The source begins at its start instead of the wanted sample."""
         if source in self._sources:
             self._sources[source].start_sample = 0
             self.buffer.starts.pop(source, None)
@@ -318,7 +314,7 @@ class PlanState:
             self.buffer.add_title(source, sample, title)
 
     def overlay_ended(self, source: SourceId) -> None:
-        """The last frame with this overlay was sent. That is no change of the plan."""
+        """The last frame with this overlay was sent. This takes no new plan."""
         self._wanted = self._wanted._replace(mix=self._wanted.mix.without_overlay(source))
         self._planned = self._planned._replace(mix=self._planned.mix.without_overlay(source))
         self._played = self._played._replace(mix=self._played.mix.without_overlay(source))
@@ -328,14 +324,14 @@ class PlanState:
     def session_opened(
         self, session: int, mp3_to: int | None = None, *, recalls: bool = False, is_heard: bool = True
     ) -> tuple[Order, ...]:
-        """The sources are opened in it, the current one from where the buffered frames end.
+        """Begins a session: opens the sources in it, the current source where the buffered frames end.
 
-        `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any. `recalls`: a
-        stream wants to begin with what was sent before. `is_heard`: somebody listens.
+        `mp3_to`: frames before this one were encoded to MP3 by the session before; None without MP3 listeners.
+        `recalls`: a stream wants to begin with frames that were sent before. `is_heard`: the player has a listener.
         """
         buffer, filters = self.buffer, self._wanted.mix.filters
         if self._wanted.mix.holds and not buffer.begins_with_overlays_alone:
-            buffer.void_from(buffer.next_frame)  # nobody hears the music in them before it goes on
+            buffer.void_from(buffer.next_frame)  # the music in these frames is held
         self._grants.begin(buffer.end_frame)
         again = RECALL_FRAMES if recalls else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
@@ -360,7 +356,7 @@ class PlanState:
     def lose(self) -> None:
         """The decoder process died, or the session was closed: `session_opened` follows."""
         if isinstance(self.state, Switching):
-            self.buffer.cut()  # what was cut to is heard from another session
+            self.buffer.cut()  # the new source comes from another session
         self._enter(Move.LOSE, Detached())
         self._end_fades()
         self.buffer.end_fades()
@@ -368,8 +364,8 @@ class PlanState:
             progress.is_decoded = False
 
     def rest(self) -> None:
-        """Gives the session and the buffered frames up. `wake` and `session_opened` go on from the frame sent last; a
-        live source is then where it is then."""
+        """Gives the session and the buffered frames up. `wake` and `session_opened` go on after the frame that was sent
+        last; a live source goes on at its present position."""
         self._enter(Move.REST, Resting())
         self._end_fades()
         for source in self._sources:
@@ -385,13 +381,13 @@ class PlanState:
     # Plans
 
     def _fade_at_cut(self, wanted: Program, cut_fade: Crossfade | None) -> Crossfade | None:
-        """How the sound before goes out, in the plan that cuts it."""
+        """How the earlier sound fades out, in the plan that cuts to `wanted`."""
         before, state = self._wanted.current, self.state
         late_fade = state.cut_fade if isinstance(state, Switching) else None
         if isinstance(state, Switching) and wanted.current == before:
             return late_fade  # the same cut once more
         if cut_fade is not None and late_fade is not None:
-            self._faded += () if before is None else (before,)  # it never sounded: the one before it goes on fading
+            self._faded += () if before is None else (before,)  # it never sounded: the source before it fades on
         else:
             self._end_fades()
             if cut_fade is not None and before is not None:
@@ -408,8 +404,8 @@ class PlanState:
         self._wanted = wanted
         passed_frames = self.buffer.next_frame
         self.buffer.void()
-        # A session goes on behind frames that are void now: with overlays or without them, or in a source that is still
-        # to begin.
+        # The session resumed after buffered frames that are void now. It has another state of the overlays, or lacks
+        # the beginning of a source.
         if session is not None and (
             (passed_frames < session.first_frame and (session.overlays_begun or session.overlays_over))
             or not session.begun_in_buffer.isdisjoint((wanted.current, wanted.next))
@@ -431,16 +427,16 @@ class PlanState:
         if wanted.next != before.next:
             buffer.void_joins_except(wanted.current, wanted.next)
         elif is_under_way and buffer.frames_ahead:
-            # Each plan makes the one before it worthless: with many changes a second none would ever arrive in time.
-            # So this one is made when the one under way has arrived.
+            # Each plan voids the plan before it: with many changes a second no plan would arrive in time. So the next
+            # plan is made when the plan under way has arrived.
             return ()
         if session is not None and buffer.end_frame < end_frame and buffer.end_frame <= session.first_frame:
-            # The buffered frames end within a source that this session began behind: it has to be opened from there.
+            # The buffered frames now end before the frame at which this session began: it lacks what is between.
             return (RenewSession(),)
         return self._plan_from(self.state.at_frame if isinstance(self.state, Resuming) else self._earliest_frame())
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
-        """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
+        """Orders what is wanted, from `at_frame` on. `outputs` is set when the plan is made for a new output."""
         state, wanted = self.state, self._wanted
         if isinstance(state, (Detached, Resting)):
             return ()
@@ -465,25 +461,25 @@ class PlanState:
 
     @property
     def _is_cut_ahead(self) -> bool:
-        """Whether nothing was sent yet of what was cut to last."""
+        """Whether no frame was sent since the last cut."""
         return isinstance(self.state, Switching) or self.buffer.is_cut_ahead
 
     @property
     def _glides(self) -> bool:
-        """Whether the first frame of the newest plan differs from the played plan's: something glides or begins."""
+        """Whether a setting glides, or an overlay begins, in the first frame of the newest plan."""
         return self._planned.mix.differs_at_once(self._played.mix)
 
     def _earliest_frame(self) -> int:
-        """Where a change may begin. What glides or begins in its first frame must not come too late for it."""
+        """The first frame that a change can still reach in time."""
         buffer = self.buffer
         if self._wanted.mix.holds:
-            return buffer.next_frame  # which is not sent before, as long as there is music in it
+            return buffer.next_frame  # it has music, so it is not sent meanwhile
         if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 
     def _comes_too_late(self, state: Changing, audio: Audio) -> bool:
-        """Whether the frame in which the sound begins to glide, or to fade, was sent as it was before."""
+        """Whether the frame in which a glide or a fade begins was sent before the plan arrived."""
         if not audio.frames:
             return False
         if state.is_overtaken:
@@ -502,9 +498,9 @@ class PlanState:
         return SourceFaded(mark.source)
 
     def _ended(self, mark: Mark) -> SourceEnded | None:
-        """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
+        """Notes that the current source ended. The source that joins there, if any, is the current source now."""
         if mark.source != self._wanted.current:
-            return None  # a plan that begins where a source had ended reports its end again
+            return None  # a plan that starts where a source ended reports the end again
         self._wanted = Program(self.buffer.begins_now, None, self._wanted.mix._replace(crossfade=None))
         self._has_flushed = False
         progress = self._sources.get(mark.source)
@@ -523,7 +519,7 @@ class PlanState:
         return None if isinstance(state, (Detached, Resting)) else state.session
 
     def _enter_change(self) -> None:
-        """The move `CHANGE`: from a steady state a change is under way; the others stay."""
+        """The move `CHANGE`: from `Steady` to `Changing`; the other states stay."""
         state = self.state
         self._enter(Move.CHANGE, Changing(state.session) if isinstance(state, Steady) else state)
 

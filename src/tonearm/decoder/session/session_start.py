@@ -1,4 +1,4 @@
-"""What a session in another decoder process begins with, where frames of the one before are still buffered."""
+"""What a session in another decoder process begins with, while frames of the lost session are still buffered."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,12 +9,12 @@ from tonearm.core.play_queue import SourceId
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.decoder.session.plan_moves import OpenSourceAt, Program, Resuming, SessionStart
 
-MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
+MAX_FRAMES_AGAIN: Final = 50  # so many frames another process renders again at most, for its encoders
 
 
 def frames_to_encode_again(buffer: FrameBuffer, outputs: Outputs, mp3_to: int | None) -> int:
-    """How many of the buffered frames encoders have to begin with. `mp3_to`: frames before it were encoded to MP3; None
-    when nobody wanted any."""
+    """How many of the buffered frames the new session's encoders have to encode again. `mp3_to`: frames before this one
+    were encoded to MP3; None without MP3 listeners."""
     frames = PRIMING_FRAMES if has_format(outputs, "opus") else 0
     if mp3_to is not None:
         frames = max(frames, min(buffer.end_frame - mp3_to, MAX_FRAMES_AGAIN))
@@ -24,10 +24,11 @@ def frames_to_encode_again(buffer: FrameBuffer, outputs: Outputs, mp3_to: int | 
 def begin_session(
     number: int, buffer: FrameBuffer, wanted: Program, start_samples: Mapping[SourceId, int], frames_again: int
 ) -> tuple[SessionStart, Resuming | None, tuple[OpenSourceAt, ...]]:
-    """The session, what it goes on with after the buffered frames, if that has not ended in them, and its sources.
+    """Returns the session's start, what it resumes after the buffered frames (None where the music ends in these
+    frames), and the sources to open.
 
-    `start_samples` of all sources; `frames_again`: so many of the buffered frames are rendered once more, and not sent,
-    so that encoders begin with them.
+    `start_samples`: where each source begins. `frames_again`: so many of the buffered frames are rendered once more for
+    the encoders, and not sent.
     """
     current, rate = wanted.current, wanted.mix.filters.effects.position_rate
     buffered_source, buffered_to = buffer.end_position()
