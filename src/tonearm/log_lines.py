@@ -1,4 +1,4 @@
-"""What the node's log looks like: text for people, or JSON for programs, one line for each event."""
+"""The lines of the node's log: text for people, or JSON for programs."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ _TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 
 
 class TextLines(logging.Formatter):
-    """A line of text. A traceback follows in lines of its own: it is for people who look for a mistake."""
+    """A line of text for each record. A traceback follows in further lines."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT, "%Y-%m-%d %H:%M:%S")
@@ -24,7 +24,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """An object with `time`, `level`, `logger`, `message`, and `traceback` where there is one."""
+    """A line for each record: an object with `time`, `level`, `logger`, `message` and, if there is one, `traceback`."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {

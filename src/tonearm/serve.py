@@ -1,6 +1,6 @@
-"""Runs a node: puts its parts together, waits for a signal, takes them down again.
+"""Runs a node: creates its parts, waits for a signal, and stops them in order.
 
-With it the log lines on stderr, and three commands to paste into another terminal for a first look.
+It also sets the log up, and prints three commands to try in another terminal.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ def set_up_logging(level: str, form: str = "text") -> None:
     logging.basicConfig(level=level.upper(), force=True)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(JsonLines() if form == "json" else TextLines())
-    # The node logs each of these in its own words; theirs would come for every request and every selector.
+    # These loggers write a line for every request and every selector, and the node logs what matters itself.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
@@ -61,7 +61,7 @@ _PLAYER: Final = "demo"
 
 
 def node_url(host: str, port: int) -> str:
-    """How a client on this machine reaches a node that listens on `host`."""
+    """The URL by which a client on this machine reaches a node that listens on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://{_in_url(reachable)}:{port}"
 
@@ -74,8 +74,8 @@ _LOCAL_IPV4: Final = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 
 
 def addresses_behind(host: str) -> list[str]:
-    """The addresses of this machine that `host` stands for when it is one for all of them, but for loopback's; none
-    where the system does not tell them as Linux does."""
+    """The addresses at which other machines reach a node that listens on `host`, when `host` means all addresses; none
+    on systems other than Linux."""
     try:
         if host == "0.0.0.0":  # noqa: S104 - compared, not bound
             found = _LOCAL_IPV4.findall(Path("/proc/net/fib_trie").read_text(encoding="ascii"))
@@ -91,9 +91,9 @@ def addresses_behind(host: str) -> list[str]:
 
 
 def commands_to_try(url: str, *, has_password: bool) -> str:
-    """Text for a terminal: where the dashboard is; how to create a player on the bundled clip, listen to it, skip.
+    """Text for a terminal: where the dashboard is, and how to create a player on the bundled clip, listen, and skip.
 
-    With a password the commands take it from the environment, so that it is not shown.
+    With a password the commands take it from the environment, so that the text does not show it.
     """
     clip = _clip_uri()
     curl = 'curl -H "Authorization: $' + PASSWORD_VARIABLE + '"' if has_password else "curl"
@@ -126,13 +126,13 @@ def _clip_uri() -> str:
 
 _SHUTDOWN_PATIENCE_S: Final = 4.0
 
-_PUBLIC_KEEPALIVE_S: Final = 15.0  # nobody holds a place there for long without listening
+_PUBLIC_KEEPALIVE_S: Final = 15.0  # after it a connection that does not listen is closed, for others
 
-# New objects before the youngest are looked through, which takes under 0.5 ms, and how often that happens before the
-# older ones are. The interpreter's own are 700, 10 and 10.
+# So many new objects start a collection of the youngest generation, and so many collections one of the next generation.
+# The interpreter's defaults are 700, 10 and 10.
 _COLLECTION_THRESHOLDS: Final = (5_000, 10, 10)
 
-# A thread that computes gives way to the event loop after this; the interpreter's own 5 ms would delay the audio clock.
+# A computing thread gives way to the event loop after this; the interpreter's 5 ms would make the clock late.
 _THREAD_SWITCH_S: Final = 0.001
 
 
@@ -163,7 +163,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def start_warnings(config: Config) -> list[str]:
-    """What `serve` would warn of with this configuration on this system. The limit of descriptors is raised for it."""
+    """What `serve` would warn of with this configuration on this system. Raises the limit of descriptors, as `serve`
+    does."""
     server, descriptors = config.server, raise_descriptor_limit()
     warnings = []
     if _is_open_to_others(server):
@@ -173,7 +174,8 @@ def start_warnings(config: Config) -> list[str]:
 
 
 def start_problem(config: Config) -> str | None:
-    """Why `serve` would not start with this configuration on this system, as far as the resolver's process says so."""
+    """Why `serve` would not start with this configuration on this system: what is wrong with the resolver; None if
+    nothing is."""
     try:
         asyncio.run(_try_opener(_opener(config)))
     except (ResolverSetupError, SandboxRequiredError) as error:
@@ -196,7 +198,7 @@ def _is_open_to_others(server: ServerConfig) -> bool:
 
 
 def _fewer_connections(config: Config, descriptors: int) -> list[tuple[ServerConfig | PublicConfig, str]]:
-    """The sections that promise more connections than there can be, each with what is to be said of it."""
+    """The sections with more connections than the system allows, each with its warning."""
     most: list[tuple[str, ServerConfig | PublicConfig, ConnectionLimits]]
     most = [("server", config.server, connection_limits(config, descriptors))]
     if config.public.enabled:
@@ -214,19 +216,20 @@ def _fewer_connections(config: Config, descriptors: int) -> list[tuple[ServerCon
 
 
 def raise_descriptor_limit() -> int:
-    """Sets the process's own limit of open descriptors to the highest that it may, and returns that."""
+    """Raises the process's limit of open descriptors as far as it may, and returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError) as error:  # more than the system gives to one process
+        except (OSError, ValueError) as error:  # the hard limit is more than the system gives to one process
             log.warning("the limit of %d descriptors could not be raised: %s", soft, error)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
-    """A quarter of the descriptors is kept for sources, files and processes, however many connect."""
+    """The limits of the node's own address. At least a quarter of the descriptors is left for sources, files and
+    processes."""
     server = config.server
     for_public = public_limits(config, descriptors).max_connections if config.public.enabled else 0
     most = min(server.max_connections, max(1, descriptors * 3 // 4 - for_public))
@@ -239,7 +242,7 @@ def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
 
 
 def public_limits(config: Config, descriptors: int) -> ConnectionLimits:
-    """Who does not listen gives way to others when all places are taken."""
+    """The limits of the public address. When all places are taken, connections that do not listen give way."""
     public = config.public
     most = min(public.max_connections, max(1, descriptors // 4))
     return ConnectionLimits(
@@ -305,7 +308,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
 
 
 def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:
-    """What listens where: `app`, and behind it the public address, if there is one."""
+    """The applications with their hosts and ports: `app`, and the public address if it is enabled."""
     addresses = [(app, config.server.host, config.server.port)]
     if config.public.enabled:
         is_listed = id_matcher(config.public.players)
@@ -315,9 +318,9 @@ def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[t
 
 
 def keep_collections_short() -> None:
-    """What is there at the start stays for good: the collector of cycles, which may be off until now, need not go
-    through it again and again, which would hold the audio clock up for 15 to 40 ms each time. It also looks less often
-    at what comes later, for most of that is gone by then."""
+    """Turns the collector of cycles on, and keeps its work short: objects of the start stay for good, so it need not
+    traverse them, which would make the audio clock late. It also runs less often, since most new objects are freed
+    without it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
@@ -381,7 +384,7 @@ def _audio_settings(config: Config) -> AudioSettings:
 
 
 def _bind_problem(error: BindError) -> str:
-    """One line in the configuration's words; the system's own repeat the address."""
+    """One line that names the keys of the configuration."""
     cause = error.__cause__
     if not isinstance(cause, OSError) or cause.errno is None or cause.errno <= 0:  # negative: a name's lookup
         return str(error)

@@ -125,8 +125,8 @@ class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
     A live source begins at its present position, and its first sample is numbered `start_sample`. A source in which
-    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was played
-    up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
+    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
+    played up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
     When `want` is PICTURE, the answer is `FoundPicture` instead of `Opened`.
     `measured` is the loudness that an earlier source of the same track was measured at. `album` is the album that is

@@ -1,4 +1,4 @@
-"""The pictures inside of tracks, read when somebody asks for one, and kept for a while."""
+"""The pictures inside tracks' files, read when a client asks, and kept for a while."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ _KEPT: Final = 64
 
 
 class Artworks:
-    """For one event loop, until `stop`. The file is opened anew, by `loader`, so what plays is not disturbed."""
+    """Reads and keeps pictures, until `stop`. `loader` opens the file again, so the player is not disturbed."""
 
     def __init__(self, loader: TrackLoader) -> None:
         self._loader = loader
@@ -26,7 +26,8 @@ class Artworks:
         self._reading: dict[str, asyncio.Task[Picture | None]] = {}  # by the track's id: shared by all requests for it
 
     async def of(self, track: Track) -> Picture:
-        """Raises `NoArtwork`, also when the source cannot be read, `SourceBlocked` and `SourceRefused`."""
+        """The picture of a track. Raises `NoArtwork`, also when the source cannot be read, `SourceBlocked` and
+        `SourceRefused`."""
         info = track.info
         if track.is_none:
             raise NoArtwork("The player has no track yet.")
@@ -59,7 +60,7 @@ class Artworks:
         if task is None:
             task = self._reading[track.id] = asyncio.get_running_loop().create_task(self._read(track))
             task.add_done_callback(lambda task: self._is_read(track.id, task))
-        # A client that goes away cancels nothing for the others.
+        # A client that goes away must not cancel the reading for other clients.
         return await asyncio.shield(task)
 
     def _is_read(self, track_id: str, task: "asyncio.Task[Picture | None]") -> None:

@@ -8,14 +8,13 @@ from typing import Final
 
 INTERVAL_S: Final = 0.05
 WINDOW_S: Final = 10.0
-# A frame is 20 ms, and listeners have at least two of them in hand: what is later than this may be heard.
-LATE_S: Final = 0.02
+LATE_S: Final = 0.02  # the length of a frame; listeners may hear what is later than this
 
 _SAMPLES: Final = round(WINDOW_S / INTERVAL_S)
 
 
 class LoadWatch:
-    """Has itself called every 50 ms and notes when the call was late. `call_later` is the event loop's, or a test's."""
+    """Measures how late the event loop makes a call that is due every 50 ms. `call_later` is the event loop's."""
 
     def __init__(
         self, call_later: Callable[[float, Callable[[], None]], object], now_s: Callable[[], float] = time.monotonic
@@ -28,24 +27,23 @@ class LoadWatch:
 
     def start(self) -> None:
         self._due_s = self._now_s() + INTERVAL_S
-        self._call_later(INTERVAL_S, self._look)
+        self._call_later(INTERVAL_S, self._measure)
 
     def stop(self) -> None:
         self._is_stopped = True
 
     @property
     def load(self) -> float:
-        """The share of the last 10 s, 0 to 1, in which the node was late. Before 10 s have passed, the missing ones
-        count as in time."""
+        """The share of the last 10 s, 0 to 1, in which the node was late. Time before the start counts as in time."""
         return sum(self._was_late) / _SAMPLES
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         if self._is_stopped:
             return
         late_s = self._now_s() - self._due_s
-        # The loop called nothing meanwhile: every call that was missed was late, too.
+        # Calls that were due meanwhile were late, too.
         missed = min(_SAMPLES, math.floor(late_s / INTERVAL_S)) if late_s > 0 else 0
         self._was_late.extend([True] * missed)
         self._was_late.append(late_s > LATE_S)
         self._due_s += (missed + 1) * INTERVAL_S
-        self._call_later(max(0.0, self._due_s - self._now_s()), self._look)
+        self._call_later(max(0.0, self._due_s - self._now_s()), self._measure)

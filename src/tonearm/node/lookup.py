@@ -30,14 +30,15 @@ class FoundTracks:
 
 
 class Lookup:
-    """For one event loop, as long as `loader` and `opener` live. `came_through_proxy` says it of the request."""
+    """Finds tracks by `loader` and `opener`. `came_through_proxy`: whether a proxy passed the request on."""
 
     def __init__(self, opener: SourceOpener, loader: TrackLoader) -> None:
         self._opener = opener
         self._loader = loader
 
     async def load(self, identifier: str, *, came_through_proxy: bool) -> TrackInfo | PlayFailure:
-        """What opening the source finds out, or why it cannot be played. Raises `SourceBlocked` and `SourceRefused`."""
+        """What is known of a source when it was opened, or why it cannot be played. Raises `SourceBlocked` and
+        `SourceRefused`."""
         if is_encoded_track(identifier):
             return _no_source("That is an encoded track.", "Decode it with GET /v0/decodetrack.")
         try:
@@ -54,7 +55,7 @@ class Lookup:
         return initial_track_info(uri).with_facts(facts)
 
     async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> FoundTracks:
-        """All entries of a playlist, a page or a search, none of them opened.
+        """All entries of a playlist, a page or a search; none of them is opened.
 
         Raises `BadRequest`, `LoadFailed`, `ResolveFailed`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
@@ -69,7 +70,7 @@ class Lookup:
         return await _found(playlist)
 
     async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> FoundTracks:
-        """The first tracks that `site` finds, none of them opened.
+        """The first `limit` tracks that `site` finds; none of them is opened.
 
         Raises `ResolverDisabled`, `BadRequest`, `ResolveFailed`, `SourceBlocked`, `SourceRefused`, `LimitReached`.
         """
@@ -85,12 +86,13 @@ class Lookup:
 
 
 def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
-    """What a client wrote as a URI, judged as a request that came so. Raises `BadRequest`."""
+    """The URI that a client wrote. `came_through_proxy` is kept in it, for the policy. Raises `BadRequest`."""
     return replace(parse_source_uri(text, takes_search=True), came_through_proxy=came_through_proxy)
 
 
 def raise_refusal(failure: PlayFailure) -> None:
-    """Raises a refusal that is known only once a source is opened: of a redirect, an address, a symbolic link."""
+    """Raises `SourceBlocked` or `SourceRefused` for a failure that is a refusal, as of a redirect, an address or a
+    symbolic link; otherwise does nothing."""
     if failure.code is FailureCode.SOURCE_BLOCKED:
         raise SourceBlocked(f"{failure.message} {failure.hint}")
     if failure.code is FailureCode.SOURCE_REFUSED:

@@ -66,9 +66,9 @@ from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
 from tonearm.version import VERSION
 
-PLAYERS_A_SLICE: Final = 250  # some 3 µs each
-LATE_FOR_S: Final = 10.0  # after frames were left out
-_RESTORED_A_SLICE: Final = 20  # some 0.3 ms each
+PLAYERS_A_SLICE: Final = 250  # of which figures are taken before the event loop goes on
+LATE_FOR_S: Final = 10.0  # after frames were left out, the node counts as late for so long
+_RESTORED_A_SLICE: Final = 20  # players that are restored before the event loop goes on
 
 _LOGGED_CHARACTERS: Final = 100  # of what a client says of itself
 
@@ -80,10 +80,10 @@ class NodeSettings:
     """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
 
     `expire_s`: after how long without listener, event client or request a player is deleted; 0: never.
-    `live_pause_s`: how long a live stream is held while its player is paused. `start_timeout_s`: how long a track whose
-    turn has come may take to give its first audio. `max_load`: the share of time that the
-    node may be late and yet create players; 0: they are always created. `tags_ahead`: of how many waiting tracks of a
-    player the tags are read ahead. `state_path` is the file that players survive a restart in; None: they do not.
+    `live_pause_s`: for how long a paused player stays connected to a live stream. `start_timeout_s`: how long a track
+    may take from its start to its first audio. `max_load`: the share of time that the node may be late and still create
+    players; 0: it always creates them. `tags_ahead`: of how many waiting tracks of a player the tags are read ahead.
+    `state_path`: the file in which players survive a restart; None: they do not survive it.
     """
 
     decoder_processes: int = 0
@@ -107,7 +107,7 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class WantedSettings:
-    """What a client wants a new player to begin with; `changes` are made one after the other."""
+    """The settings with which a new player begins; `changes` are made one after the other."""
 
     paused: bool = False
     loop_mode: LoopMode = LoopMode.NONE
@@ -123,7 +123,7 @@ class WantedSettings:
 
 @dataclass(frozen=True, slots=True)
 class AddedTracks:
-    """The ids of new tracks, one at least, and what a playlist left out."""
+    """The ids of new tracks, at least one, and what a playlist left out."""
 
     ids: tuple[str, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -226,8 +226,7 @@ class Node:
         return OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
 
     def announce_processes(self) -> None:
-        """Logs which decoder processes are ready, how they and the resolver processes are confined, and why something
-        is missing."""
+        """Logs which decoder processes are ready, and how these and the resolver processes are confined."""
         self._pool.announce()
         self._sandbox.announce()
         self._opener.announce_sandbox()
@@ -253,7 +252,7 @@ class Node:
             self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
         if self._known_files is not None:
-            await _stopped("looking at files", self._known_files.stop())
+            await _stopped("reading files", self._known_files.stop())
         if self._tags_ahead is not None:
             await _stopped("reading tags ahead", self._tags_ahead.stop())
         if self._artworks is not None:
@@ -268,7 +267,8 @@ class Node:
         await _stopped("what opens sources", self._opener.close())
 
     async def figures(self) -> NodeFigures:
-        """How well the node is doing, made in slices: thousands of players must not hold up the clock."""
+        """The figures of the node and its players, taken in slices, so that thousands of players do not make the clock
+        late."""
         services = self._started()
         found = []
         for number, player in enumerate(self.players(), start=1):
@@ -294,7 +294,7 @@ class Node:
         )
 
     def unreadiness(self) -> str:
-        """Why the node should get no more players now; empty when nothing speaks against it."""
+        """Why the node should get no more players now; empty when it may get more."""
         if self._services is None:
             return "The node is not started, or is shutting down."
         if not self._pool.process_ids_in_use and not self._pool.has_spare:
@@ -309,17 +309,17 @@ class Node:
 
     @property
     def degradation(self) -> str:
-        """What the node does without, although it plays; empty when it lacks nothing."""
+        """What does not work, although the node plays; empty when everything works."""
         return "" if self._saving is None else self._saving.degraded
 
     async def saved(self, player_id: str) -> bool:
-        """Waits a little until all that has happened to a player so far would survive a restart. Returns whether it
-        would, as far as the node is to keep it at all."""
+        """Waits a little until all that has happened to a player is saved. Returns whether it is; True also for a node
+        that saves no state."""
         return self._saving is None or await self._saving.saved(player_id)
 
     @property
     def has_spare_decoder(self) -> bool:
-        """Whether a decoder process is ready that no player uses: then the exit of another causes no gap."""
+        """Whether a decoder process is ready that no player uses."""
         return self._pool.has_spare
 
     async def create_player(
@@ -334,7 +334,8 @@ class Node:
     ) -> LeftOut:
         """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
 
-        Returns what a playlist left out, or what of it the queue has no room for. `client` is for the log: who asks.
+        Returns what a playlist left out, and what of it the queue has no room for. `client` names the client in the
+        log.
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
@@ -369,10 +370,8 @@ class Node:
         return left_out
 
     async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
-        """Has the player of a snapshot, in place of one with its id. Returns whether there was one.
-
-        Raises `BadRequest` and `LimitReached`.
-        """
+        """Creates the player of a snapshot, in place of a player with the same id. Returns whether there was such a
+        player. Raises `BadRequest`, `PlayerExists` (while one is being created) and `LimitReached`."""
         player_id = snapshot.player_id
         require_player_id(player_id)
         if player_id in self._reserved_ids:
@@ -399,7 +398,8 @@ class Node:
         log.info("player %s deleted%s", player_id, _by(client))
 
     def player(self, player_id: str) -> Player:
-        """The player with this id. Raises `PlayerNotFound`. Not to be kept over a wait: it may be deleted meanwhile."""
+        """The player with this id. Raises `PlayerNotFound`. A caller that awaits must ask again: the player may be
+        deleted meanwhile."""
         player = self._players.get(player_id)
         self._forgotten.spoken_to(player_id)
         if player is None:
@@ -410,7 +410,8 @@ class Node:
         return player_id in self._players
 
     def players(self) -> Iterator[Player]:
-        """All players, in the order of their creation. The caller may wait in between: deleted ones are left out."""
+        """All players, in the order of their creation. The caller may await in between: players that are deleted
+        meanwhile are left out."""
         for player_id in tuple(self._players):
             player = self._players.get(player_id)
             if player is not None:
@@ -418,9 +419,9 @@ class Node:
 
     @asynccontextmanager
     async def changing_queue(self, player_id: str, patience_s: float | None = None) -> AsyncIterator[None]:
-        """Held by a request that changes a player's queue: such requests are done in the order in which they came,
-        however long one of them waits for its body or for a playlist. With `patience_s` this one waits no longer for
-        those before it, and then overtakes them.
+        """A lock for a request that changes a player's queue: such requests are done in the order in which they came,
+        however long a request waits for its body or for a playlist. A request waits for earlier requests for at most
+        `patience_s` (None: without limit), and then overtakes them.
 
         Raises `PlayerNotFound`, also when the player was deleted meanwhile.
         """
@@ -447,8 +448,8 @@ class Node:
         index: int | None = None,
         came_through_proxy: bool = False,
     ) -> AddedTracks:
-        """Adds a track, given as such or by its URI and `metadata`, or the entries of a playlist that is one by its
-        ending and can be read at once: to the end of the queue, or before what waits at `index`.
+        """Adds a track to the end of the queue, or before the track at `index`. `track` may be a URI, with `metadata`.
+        Where the URI's ending says that it is a playlist, and it can be read at once, its entries are added instead.
 
         Raises `PlayerNotFound`, also when the player was deleted meanwhile, `BadRequest`, `InvalidIdentifier`,
         `SourceBlocked`, `SourceRefused` and `LimitReached`.
@@ -467,7 +468,7 @@ class Node:
         index: int | None = None,
         came_through_proxy: bool = False,
     ) -> AddedTracks:
-        """Adds all of these tracks, or none. A playlist among them is expanded when its turn comes.
+        """Adds all of these tracks, or none. A playlist among them is expanded when it is to be played.
 
         Raises what `enqueue` raises; the message names the first track that is wrong.
         """
@@ -480,7 +481,7 @@ class Node:
     async def replace_track(
         self, player_id: str, wanted: WantedTrack, *, came_through_proxy: bool = False
     ) -> AddedTracks:
-        """Plays a track in place of the current one; of a playlist the first, and the others come next.
+        """Plays a track instead of the current track; of a playlist the first track, and its others come next.
 
         Raises what `enqueue` raises.
         """
@@ -492,7 +493,7 @@ class Node:
     def add_overlay(
         self, player_id: str, wanted: WantedTrack, settings: OverlaySettings, *, came_through_proxy: bool = False
     ) -> str:
-        """Adds a sound over whatever a player plays. Returns its id.
+        """Adds an overlay to a player. Returns its id.
 
         Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
@@ -506,9 +507,9 @@ class Node:
         *,
         came_through_proxy: bool = False,
     ) -> list[str]:
-        """Adds all of these sounds, which begin with the same frame, or none. Returns their ids.
+        """Adds all of these overlays, which begin with the same frame, or none. Returns their ids.
 
-        Raises what `add_overlay` raises; the message names the first one that is wrong.
+        Raises what `add_overlay` raises; the message names the first overlay that is wrong.
         """
         tracks = self._track_maker.make_all([track for track, _ in wanted], came_through_proxy)
         return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])
@@ -520,12 +521,12 @@ class Node:
         return [track.id for track, _ in new]
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
-        """Sends the events of all players to `sink` from now on. Returns how to stop."""
+        """Sends the events of all players to `sink` from now on. Returns a call that stops it."""
         assert self._feed is not None, "the node was not started"
         return self._feed.subscribe(sink)
 
     def _still(self, player_id: str, player: Player) -> Player:
-        """`player`, as long as it is the one with this id. Raises `PlayerNotFound`."""
+        """Returns `player` if it still has this id. Raises `PlayerNotFound`."""
         if self.player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         return player
@@ -544,13 +545,13 @@ class Node:
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
     async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
-        """As `lookup.load`; None for what cannot be played, and for what is no URI of ours."""
+        """As `lookup.load`; None for what cannot be played."""
         loaded = await self.lookup.load(identifier, came_through_proxy=came_through_proxy)
         return loaded if isinstance(loaded, TrackInfo) else None
 
     async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
-        """Returns when title and length of these waiting tracks are known, as far as they can be, at the latest after
-        `wait_s`. Raises `PlayerNotFound`."""
+        """Returns when the titles and lengths of these waiting tracks are read, where they can be, but after `wait_s`
+        at the latest. Raises `PlayerNotFound`."""
         assert self._tags_ahead is not None, "the node was not started"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -571,7 +572,7 @@ class Node:
         return self._lookup
 
     def _require_room(self) -> None:
-        """Raises `LimitReached` when there cannot be one more player."""
+        """Raises `LimitReached` when no further player may be created."""
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
             raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
         if self._load is not None and self._load.load >= self._settings.max_load:
@@ -590,7 +591,7 @@ class Node:
             self._feed.send(player_create_text(player.player_id, player.status().life, _wall_ms()))
 
     async def _restore(self, saving: Saving) -> None:
-        """Has the players again that are in the state's file."""
+        """Creates the players of the state file."""
         for number, snapshot in enumerate(await saving.read(self._settings.resume), start=1):
             try:
                 self._add(Player(snapshot.player_id, None, {}, self._started(), snapshot=snapshot))
@@ -630,7 +631,7 @@ class Node:
 
 
 async def _stopped(what: str, stopping: Awaitable[None]) -> None:
-    """Stops one part of the node. An error of it is logged, for the other parts are stopped all the same."""
+    """Stops a part of the node. An error is logged, and the other parts are stopped all the same."""
     try:
         await stopping
     except Exception:

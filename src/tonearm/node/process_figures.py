@@ -17,8 +17,8 @@ _RESIDENT_PAGES: Final = 21
 
 
 def process_figures(node_pid: int, decoders: Mapping[int, int]) -> tuple[ProcessFigures, ...]:
-    """The node and its children. `decoders` are the sessions of each decoder process, by its id; other children are the
-    template, the loaders' process and the resolvers'. Reads files: not for the event loop's thread."""
+    """The figures of the node and its child processes. `decoders`: how many sessions each decoder process has, by its
+    id; other children are the template, processes that load tracks, and resolvers. Blocks: it reads files."""
     children = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     found = []
     for pid in sorted(children, key=lambda pid: (pid != node_pid, pid not in decoders, pid)):
@@ -33,7 +33,7 @@ def process_figures(node_pid: int, decoders: Mapping[int, int]) -> tuple[Process
 
 
 def _stat(pid: int) -> list[str]:
-    """Empty for a process that is gone, or of which nothing may be read."""
+    """The fields after the name in /proc/PID/stat; empty for a process that is gone or may not be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

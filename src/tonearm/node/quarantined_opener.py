@@ -1,4 +1,4 @@
-"""Opens sources for players and for their tags, but those that end decoder processes."""
+"""Opens sources for players and for reading tags, except sources that end decoder processes."""
 
 import asyncio
 import time
@@ -34,7 +34,7 @@ _QUARANTINED: Final = PlayFailure(
 class QuarantinedOpener:
     """Opens sources, except those that end decoder processes.
 
-    `ends_its_process` tries a source alone, in a process in which nothing else is worked on.
+    `ends_its_process` tries a source alone in a process, and returns whether the process died.
     """
 
     def __init__(self, opener: SourceOpener, ends_its_process: Callable[[SourceUri], Awaitable[bool]]) -> None:
@@ -42,7 +42,7 @@ class QuarantinedOpener:
         self._shared = SharingOpener(opener)
         self._ends_its_process = ends_its_process
         self._quarantine = Quarantine()
-        self.fetches: Counter[str] = Counter()  # sources that were opened for players, or why they could not be
+        self.fetches: Counter[str] = Counter()  # of players' sources: "opened", or the code of the failure
         self._trials: dict[str, asyncio.Task[None]] = {}
 
     def add(self, uri: SourceUri) -> None:
@@ -68,7 +68,7 @@ class QuarantinedOpener:
         return OpenerForTags(self._opener, self._require_free)
 
     async def stop(self) -> None:
-        """Ends the trials."""
+        """Ends all trials."""
         trials = list(self._trials.values())
         for trial in trials:
             trial.cancel()
@@ -96,7 +96,7 @@ class QuarantinedOpener:
 
 
 class OpenerForTags:
-    """Opens files only: nothing is resolved ahead, and nothing live is connected to."""
+    """Opens files only. It resolves no page, and connects to no live stream."""
 
     def __init__(self, opener: SourceOpener, require_free: Callable[[SourceUri, ReportWait], Awaitable[None]]) -> None:
         self._opener = opener

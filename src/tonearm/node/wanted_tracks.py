@@ -19,7 +19,7 @@ from tonearm.node.lookup import client_uri
 from tonearm.protocol.json_text import json_bytes
 from tonearm.sources.opener import SourceOpener
 
-# Of these the identifier is the URI; for other sources it is their own name for the track, and `uri` is its page.
+# The sources whose identifier is the URI. Other sources have identifiers of their own, and `uri` is the track's page.
 _IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
 
 
@@ -27,7 +27,7 @@ _IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
 class WantedTrack:
     """A track as a client asks for it: by its `uri` or, without one, by an `encoded` identifier.
 
-    The part of the file from `start_ms` to `end_ms` is played; None: as the URI says, else all of it.
+    The file is played from `start_ms` to `end_ms`; None: as the URI says, or else from its start or to its end.
     """
 
     uri: str | None
@@ -39,8 +39,8 @@ class WantedTrack:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrack:
-    """What is in order as far as a request shows it; the policy was not asked yet. `info` is what an encoded
-    identifier says of the track."""
+    """A wanted track without a mistake in the request; the policy was not asked yet. `info` is from an encoded
+    identifier."""
 
     uri: SourceUri
     metadata: Json
@@ -51,15 +51,15 @@ class CheckedTrack:
 
 
 class TrackMaker:
-    """Makes tracks that were not opened yet, in two steps: a mistake in a request is to be found before any conflict,
-    and a conflict before the policy is asked."""
+    """Makes tracks that were not opened yet, in two steps, `check` and `make`: mistakes in a request are reported
+    before conflicts, and conflicts before the policy is asked."""
 
     def __init__(self, opener: SourceOpener, max_metadata_bytes: int) -> None:
         self._opener = opener
         self._max_metadata_bytes = max_metadata_bytes
 
     def check(self, wanted: WantedTrack, came_through_proxy: bool) -> CheckedTrack:
-        """Raises `BadRequest` and `InvalidIdentifier` for a track that no player could get."""
+        """Raises `BadRequest` and `InvalidIdentifier` for mistakes in the request."""
         metadata_bytes = self.check_metadata(wanted.metadata)
         info: TrackInfo | None = None
         text = wanted.uri
@@ -80,15 +80,15 @@ class TrackMaker:
         return CheckedTrack(uri, wanted.metadata, metadata_bytes, start_ms, end_ms, info)
 
     def check_metadata(self, metadata: Json) -> int:
-        """How many bytes it has as JSON. Raises `BadRequest` when that is too long."""
+        """How many bytes `metadata` has as JSON. Raises `BadRequest` for too many."""
         size_bytes = json_bytes(metadata)
         require_metadata_bytes(size_bytes, self._max_metadata_bytes)
         return size_bytes
 
     def make(self, checked: CheckedTrack) -> Track:
-        """One track, even of a playlist. Raises `SourceBlocked` and `SourceRefused`.
+        """A single track, also for a playlist. Raises `SourceBlocked` and `SourceRefused`.
 
-        What an encoded identifier says of a track is believed until it is opened, but for what only opening can show.
+        The track shows what an encoded identifier says until it is opened.
         """
         uri = self._opener.admit(checked.uri)
         track = Track.create(str(uuid.uuid4()), uri, checked.metadata, metadata_bytes=checked.metadata_bytes)
@@ -105,7 +105,7 @@ class TrackMaker:
         return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms)
 
     def make_all(self, wanted: Sequence[WantedTrack], came_through_proxy: bool) -> list[Track]:
-        """Raises what `check` and `make` raise, with the index of the track."""
+        """The tracks. Raises what `check` and `make` raise, with the index of the track in the message."""
         tracks: list[Track] = []
         for index, one in enumerate(wanted):
             try:
@@ -115,8 +115,8 @@ class TrackMaker:
         return tracks
 
     async def expand(self, checked: CheckedTrack) -> tuple[Sequence[Track], LeftOut]:
-        """One track, or the entries of a playlist or a folder. One that cannot be had is one track, which reports why
-        when it is opened. Raises what `make` raises."""
+        """A single track, or the entries of a playlist or a folder. A playlist that cannot be read becomes a single
+        track, which reports why when it is played. Raises what `make` raises."""
         track = self.make(checked)
         lists_tracks = track.uri.names_track_list or track.uri.may_name_folder
         playlist = await self._opener.playlist(track.uri) if lists_tracks else None

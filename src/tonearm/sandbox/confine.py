@@ -1,7 +1,7 @@
-"""A process shuts itself in: first in a forked child that tries whether it still can work, then for good.
+"""A process confines itself: first in a forked child, which tries whether the work still can be done, then for good.
 
-So no kernel, libc or container can break a node with a sandbox: where it does not work, there is none, and a reason.
-What was tried once holds for the processes that are forked from the one that tried it.
+Where a kernel, a libc or a container does not allow the work under the sandbox, the process goes without it and reports
+why. Processes that are forked later need no trial of their own.
 """
 
 import contextlib
@@ -34,7 +34,8 @@ def confine(
     exercise: Callable[[], object],
     readable: Sequence[Path] = (),
 ) -> SandboxReport:
-    """Puts seccomp and, where there is one, Landlock over this process, as `try_confinement` says. Never raises."""
+    """Confines this process by seccomp and, where the kernel has it, Landlock. Takes what `try_confinement` takes.
+    Never raises."""
     return try_confinement(mode, rules, exercise, readable).enter()
 
 
@@ -44,11 +45,11 @@ def try_confinement(
     exercise: Callable[[], object],
     readable: Sequence[Path] = (),
 ) -> "Confinement":
-    """Finds out what can be put over this process, which must have one thread only, and is left as it was.
+    """Finds out how this process, which must have a single thread, can be confined, and leaves it as it is.
 
-    `rules` are made for a process id. `exercise` is what the process is for, on a small scale: it is done in a new
-    thread of the trial, and counts as failed when it raises. `readable` are the only paths that Landlock lets it read.
-    Never raises: the report says what is active, and why not all.
+    `rules` makes the rules for a process id. `exercise` is a small piece of the process's work: it is done in a new
+    thread under the sandbox, and has failed when it raises. `readable` are the only paths that Landlock lets the
+    process read. Never raises.
     """
     if mode is SandboxMode.OFF:
         return Confinement()
@@ -74,14 +75,15 @@ def try_confinement(
 
 
 class Confinement:
-    """What a trial came to: a sandbox that works here, or none and the `problem`; empty when none is wanted."""
+    """The result of a trial: `enter` of a sandbox that works, or None. `problem` says why a part or all of it does not
+    work; it is empty when no sandbox is wanted."""
 
     def __init__(self, enter: Callable[[], int] | None = None, problem: str = "") -> None:
         self._enter = enter
         self._problem = problem
 
     def enter(self) -> SandboxReport:
-        """Puts it for good over this process: the one that tried it, or one that was forked from that. Never raises."""
+        """Confines this process for good: the process of the trial, or a fork of it. Never raises."""
         if self._enter is None:
             return SandboxReport(problem=self._problem)
         try:
@@ -95,8 +97,9 @@ class _TrialTimeout(SandboxUnavailable):
 
 
 class _Way(NamedTuple):
-    """What to ask of the kernel. Some surroundings end a process that asks for what they do not allow: systemd's
-    SystemCallFilter= without SystemCallErrorNumber= does. There the older way is tried, for which `prctl` is enough.
+    """What to ask of the kernel. Some environments kill a process for a system call that they do not allow, as
+    systemd's SystemCallFilter= without SystemCallErrorNumber=. In these (`is_for_killers`) the filter is set by `prctl`
+    instead of `seccomp`.
     """
 
     landlock: bool
@@ -121,7 +124,7 @@ class _Sandbox:
         self._traps = traps
 
     def enter(self, way: _Way) -> int:
-        """For good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
+        """Confines this process for good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
         program = filter_program(
             self._architecture,
             self._rules(os.getpid()),
@@ -139,10 +142,10 @@ def _about_landlock(problem: str) -> str:
 
 
 def _check_for_one_thread() -> None:
-    """A thread that is there already would stay outside. Raises `SandboxUnavailable`."""
+    """Raises `SandboxUnavailable` when there are other threads, which the sandbox would not confine."""
     give_up_s = time.monotonic() + _THREAD_ENDS_WITHIN_S
     try:
-        # A thread that was joined may still be on its last steps.
+        # A thread that was joined may still be ending.
         while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < give_up_s:
             time.sleep(0.0005)
     except OSError as error:
@@ -173,7 +176,7 @@ def _answer_trial(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object], 
     words = [b"the trial did not get to its end"]
     try:
         sandbox.enter(way)
-        # In a new thread, as all the work will be. Its end is a part of the trial.
+        # In a new thread, since the work will be done in threads, and the end of a thread is a part of the trial.
         thread = threading.Thread(target=_exercised, args=(exercise, words))
         thread.start()
         thread.join()
@@ -198,7 +201,7 @@ def _words_for(error: BaseException) -> bytes:
 
 
 def _check_answer(child: int, answer_end: int) -> None:
-    """Raises `SandboxUnavailable` when the trial failed. The child is gone then in any case."""
+    """Raises `SandboxUnavailable` when the trial failed. The child has ended when this returns or raises."""
     is_answered = bool(select.select([answer_end], [], [], _TRIAL_LIMIT_S)[0])
     words = os.read(answer_end, 2 * _LONGEST_REASON_BYTES) if is_answered else b""
     if not is_answered:

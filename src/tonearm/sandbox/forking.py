@@ -1,8 +1,7 @@
-"""A process makes another one that is like itself, and is its sibling: a child of its parent.
+"""A fork whose new process is a sibling: a child of the caller's parent, by CLONE_PARENT.
 
-So whoever started a template has all processes that come from it as own children, sees each one's exit and status, and
-nothing changes for them when the template dies. With `fork` they would be the template's children, and without it
-orphans.
+So the processes that are forked from a template are children of the node, which sees the exit and status of each. With
+`fork` they would be children of the template, and orphans when it dies.
 """
 
 import ctypes
@@ -22,8 +21,8 @@ SIBLING_FLAGS: Final = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEART
 
 
 class SiblingFork:
-    """To be made and called in a process that has one thread only. Raises `SandboxUnavailable` where the kernel or the
-    libc is none with which it can be done."""
+    """To be made and called in a process with a single thread. Raises `SandboxUnavailable` where the kernel or the libc
+    does not support it."""
 
     def __init__(self) -> None:
         self._clone = this_architecture().calls["clone"]
@@ -32,12 +31,12 @@ class SiblingFork:
     def __call__(self) -> int:
         """As `os.fork`: 0 in the new process, its number in this one. Raises `SandboxUnavailable`."""
         _require_one_thread()
-        # There is no function of libc for it. Python does before and after it what it does in `os.fork`. libc itself
-        # has locks to look after only where there are threads, and each thread's number, which the kernel writes.
+        # libc has no function for it. Python's part is done as in `os.fork`. libc's own part would be its locks, which
+        # need nothing in a process with one thread, and the thread's number, which the kernel writes to `_tid_address`.
         ctypes.pythonapi.PyOS_BeforeFork()
         process_id = -1
         try:
-            # The address is the fourth argument on x86-64, the fifth on aarch64; the other one is not looked at.
+            # The address is the fourth argument on x86-64 and the fifth on aarch64; the kernel ignores the other.
             process_id = libc.call("clone", self._clone, SIBLING_FLAGS, 0, 0, self._tid_address, self._tid_address)
         finally:
             (ctypes.pythonapi.PyOS_AfterFork_Parent if process_id else ctypes.pythonapi.PyOS_AfterFork_Child)()

@@ -1,7 +1,7 @@
-"""Landlock: which files this process may read, and none of them write; no TCP connections; no signals to others.
+"""Landlock: this process may read the given files, and write none; it has no TCP connections, and no signals to others.
 
-Kernels have it from 5.13 on, where it is switched on. What is not named in a ruleset of that version is not restricted
-(looking at a path's attributes is not, up to today), so it is a second wall behind seccomp.
+Kernels have it from 5.13 on, unless it is switched off. Each version restricts certain rights only (none restricts
+reading a path's attributes), so Landlock comes in addition to seccomp.
 """
 
 import ctypes

@@ -1,14 +1,14 @@
-"""What is asked of the sandbox of a process, and what came of it."""
+"""The wanted sandbox of a process, and the sandbox that it got."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class SandboxMode(StrEnum):
-    """`AUTO` takes what the kernel gives. `REQUIRED` does not work without seccomp; Landlock stays a bonus.
+    """`AUTO` takes what the kernel offers. `REQUIRED` refuses to work without seccomp, but not without Landlock.
 
-    `TRAP` is for tests: as `REQUIRED`, and a system call that the list does not foresee ends the process with SIGSYS
-    instead of failing, so that it is noticed.
+    `TRAP` is for tests: as `REQUIRED`, and a system call that is not listed ends the process with SIGSYS instead of
+    failing.
     """
 
     AUTO = "auto"
@@ -22,9 +22,9 @@ class SandboxMode(StrEnum):
 
 
 class SandboxUnavailable(Exception):
-    """A part of the sandbox cannot be had here; the message says which and why, as in "seccomp: EINVAL".
+    """A part of the sandbox does not work here; the message says which part and why, as in "seccomp: EINVAL".
 
-    `number` is the kernel's error, 0 when it was not asked.
+    `number` is the kernel's error (errno), 0 when there was none.
     """
 
     def __init__(self, message: str, number: int = 0) -> None:
@@ -34,7 +34,8 @@ class SandboxUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SandboxReport:
-    """`landlock_abi` is 0 without Landlock. `problem` says why something is missing; switched off is no problem."""
+    """The sandbox of a process. `landlock_abi` is 0 without Landlock. `problem` says why a part is missing; it is empty
+    for a sandbox that is switched off."""
 
     seccomp: bool = False
     landlock_abi: int = 0
@@ -42,7 +43,7 @@ class SandboxReport:
 
     @property
     def level(self) -> str:
-        """Such as "seccomp + landlock 7", "seccomp", "none", or "off" for what was switched off."""
+        """As "seccomp + landlock 7", "seccomp", "none", or "off" for a sandbox that is switched off."""
         if not self.seccomp:
             return "none" if self.problem else "off"
         return f"seccomp + landlock {self.landlock_abi}" if self.landlock_abi else "seccomp"

@@ -1,8 +1,8 @@
-"""What decoder and resolver processes may ask of the kernel. Everything else is refused.
+"""The system calls that decoder and resolver processes may make. Every other call is refused.
 
-The calls are those that Python, NumPy, libav and yt-dlp were seen to make, and those that libc makes in the same
-places elsewhere. Nothing here opens a way out: no new connection, no other process, no path for a decoder, and
-nothing that changes a file, also not one that is open.
+The list has the calls that Python, NumPy, libav and yt-dlp were seen to make, and the calls that other versions of libc
+make instead. No call of the list leads out: it makes no new connection and no process, opens no path for a decoder, and
+changes no file, not even an open one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -78,39 +78,39 @@ def decoder_rules(process_id: int) -> CallRules:
     return CallRules(
         MappingProxyType(
             {
-                # What goes on all the time comes first.
+                # The most frequent calls come first.
                 **_always("futex", "recvmsg"),
-                "sendto": ((_is_null(4),),),  # with an address, or to open a connection by TCP Fast Open: no
+                "sendto": ((_is_null(4),),),  # without an address, which could open a connection by TCP Fast Open
                 **_always("preadv2", "pread64", "read", "madvise", "munmap"),
                 "mmap": ((_has_none_of(2, _PROT_EXEC),),),
                 "mprotect": ((_has_none_of(2, _PROT_EXEC),),),
                 **_always(
                     # Memory
                     "brk", "mremap", "mbind",
-                    # Descriptors that are there
+                    # Open descriptors
                     "write", "readv", "preadv", "writev", "recvfrom", "close", "fstat", "lseek", "dup", "poll", "ppoll",
                     "select", "pselect6", "getsockopt", "shutdown",
                     # Threads and signals
                     "set_robust_list", "set_tid_address", "rseq", "sched_yield", "sched_getaffinity", "membarrier",
                     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
                     "exit", "exit_group",
-                    # Time and chance
+                    # Time and random numbers
                     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getcpu",
                     "getrandom",
-                    # Itself
+                    # The process itself
                     "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "getrusage",
                     "times", "uname", "sysinfo",
                 ),
                 "clone": ((ArgumentTest(0, _NO_OTHER_PROCESS, _CLONE_THREAD),),),
                 "tgkill": ((_is(0, process_id),),),  # abort, and what faulthandler does after its report
                 "fcntl": _is_one_of(1, (_F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),
-                # Not FIONBIO: stderr is shared with the node, which would fail to write to it.
+                # FIONBIO is refused: stderr is shared with the node, whose writes would fail.
                 "ioctl": _is_one_of(1, (_TCGETS, _FIOCLEX)),
                 "prctl": _is_one_of(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA)),
-                "prlimit64": ((_is(0, 0), _is_null(2)),),  # ask for its own limits
+                "prlimit64": ((_is(0, 0), _is_null(2)),),  # reading its own limits
             }
         ),
-        # Text encodings that libav knows of, the allocator's look at the system's settings, lines for tracebacks.
+        # Libraries try these for text encodings (libav), the system's settings (the allocator) and tracebacks' lines.
         refused=frozenset((*_READS_PATHS, *_OPENS_PATHS)),
     )  # fmt: skip
 

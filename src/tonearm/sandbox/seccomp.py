@@ -57,7 +57,7 @@ class Instruction(NamedTuple):
 class ArgumentTest(NamedTuple):
     """Holds when `argument & mask == value`; `argument` is its index. Masks are 64 bits wide.
 
-    The kernel takes most arguments as 32 bits and looks at no more; so does a mask of 32 bits.
+    The kernel takes most arguments as 32 bits and ignores the others, as does a mask of 32 bits.
     """
 
     argument: int
@@ -65,7 +65,7 @@ class ArgumentTest(NamedTuple):
     value: int
 
 
-# A call is let through when all tests of one of the alternatives hold. No alternatives: always.
+# A call is allowed when all tests of one of the alternatives hold, or when there are no alternatives.
 Conditions: TypeAlias = tuple[tuple[ArgumentTest, ...], ...]
 
 ALWAYS: Final[Conditions] = ()
@@ -82,7 +82,7 @@ class CallRules:
     refused: frozenset[str] = frozenset()
 
     def also(self, allowed: Mapping[str, Conditions]) -> "CallRules":
-        """These and more; where both speak of a call, the new conditions count, and it is not refused any more."""
+        """These rules and more. Where both have a call, the new conditions count, and it is not refused any more."""
         merged = MappingProxyType({**self.allowed, **allowed})
         return CallRules(merged, self.refused - allowed.keys())
 
@@ -98,7 +98,7 @@ def filter_program(
     program = [
         Instruction(LOAD_WORD, 0, 0, _ARCHITECTURE_AT),
         Instruction(JUMP_IF_EQUAL, 1, 0, architecture.audit),
-        # On x86-64 the 32-bit calls can be made, too, and have other numbers.
+        # A process on x86-64 can make 32-bit calls, too, which have other numbers.
         Instruction(RETURN, 0, 0, NOT_PERMITTED),
         Instruction(LOAD_WORD, 0, 0, _NUMBER_AT),
     ]
@@ -113,7 +113,7 @@ def filter_program(
         for number in known_missing:
             program += _when_number(number, [_returning(NOT_IMPLEMENTED)])
     else:
-        # x32, x86-64's other set of numbers, has bit 30 set and so is here as well.
+        # Calls of x32, x86-64's other set of numbers, have bit 30 set, so they are refused here, too.
         program += [Instruction(JUMP_IF_AT_LEAST, 0, 1, FIRST_NEW_CALL), _returning(NOT_IMPLEMENTED)]
     return (*program, _returning(otherwise))
 
@@ -180,6 +180,6 @@ def set_filter(architecture: Architecture, program: Sequence[Instruction], *, by
         try:
             libc.call("seccomp", number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
         except SandboxUnavailable:
-            continue  # an older kernel without the flag, or a profile that allows the older way only
+            continue  # an older kernel without the flag, or a container that allows `prctl` only
         return
     libc.prctl("seccomp", PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(given))

@@ -1,5 +1,5 @@
-"""The node's side: what confined processes may know of its environment, how those of one kind are to be confined, and
-what they say about it."""
+"""The node's side of sandboxes: the environment of confined processes, the sandbox that each kind of process needs, and
+what the processes report."""
 
 import logging
 import site
@@ -18,7 +18,7 @@ _KEPT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "
 def minimal_environment(environment: Mapping[str, str], *also: str) -> dict[str, str]:
     """The variables of `environment` that a Python process needs to run, and those named in `also`.
 
-    Passwords, keys, proxies and settings of users stay outside.
+    Passwords, keys, proxies and other settings are left out.
     """
     kept = {name: environment[name] for name in (*_KEPT, *also) if name in environment}
     if site.ENABLE_USER_SITE:
@@ -27,13 +27,13 @@ def minimal_environment(environment: Mapping[str, str], *also: str) -> dict[str,
 
 
 class SandboxRequiredError(Exception):
-    """A sandbox is required and cannot be had. The message names the key and the reason."""
+    """A sandbox is required and does not work. The message names the configuration's key and the reason."""
 
 
 class SandboxSupervision:
-    """Logs the level of `kind` ("decoders") once the node has started, and again when a later process has another one.
+    """Logs the level of the processes of one `kind` ("decoders") once the node has started, and when it changes.
 
-    `key` is what the configuration calls it.
+    `key` is the configuration's key for it.
     """
 
     def __init__(self, kind: str, key: str, mode: SandboxMode = SandboxMode.AUTO) -> None:
@@ -44,7 +44,7 @@ class SandboxSupervision:
         self._is_announced = False
 
     def require(self, report: SandboxReport) -> None:
-        """Raises `SandboxRequiredError` for a process that lacks what the mode asks for."""
+        """Raises `SandboxRequiredError` when a process has no sandbox and the mode requires it."""
         if self.mode.needs_seccomp and not report.seccomp:
             raise SandboxRequiredError(
                 f'{self._key} is "{self.mode}", but there is no sandbox for the {self._kind} '
@@ -53,18 +53,18 @@ class SandboxSupervision:
 
     @property
     def level(self) -> str:
-        """That of the last process which said it, as `SandboxReport.level`; empty before the first."""
+        """The `SandboxReport.level` of the last report; empty before the first report."""
         return "" if self._last is None else self._last.level
 
     def take_note(self, report: SandboxReport) -> None:
-        """What a process that is ready says."""
+        """Takes the report of a process that is ready."""
         is_news = report != self._last
         self._last = report
         if self._is_announced and is_news:
             self._log(report)
 
     def announce(self) -> None:
-        """The node has started."""
+        """Logs the level; to be called when the node has started."""
         self._is_announced = True
         if self._last is not None:
             self._log(self._last)

@@ -1,6 +1,6 @@
-"""The numbers of Linux's system calls, of those that the sandbox has to do with.
+"""The numbers of the Linux system calls that the sandbox uses or allows.
 
-Numbers from 403 on are the same on all architectures; below, each has its own.
+Numbers from 403 on are the same on all architectures; each architecture has its own lower numbers.
 """
 
 import platform
@@ -11,7 +11,7 @@ from typing import Final
 
 from tonearm.sandbox.report import SandboxUnavailable
 
-# Linux 5.1 to 5.3 introduced what begins here. libc asks for such a call first and falls back when it is not there.
+# The first call of Linux 5.1 and later. libc tries such a call first, and falls back when the kernel does not have it.
 FIRST_NEW_CALL: Final = 424
 
 # Not in the tables of every architecture's headers, but with the same numbers everywhere.
