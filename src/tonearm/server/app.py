@@ -1,4 +1,4 @@
-"""The HTTP server as a whole: its settings, putting it together, starting it, stopping it."""
+"""The HTTP server as a whole: its settings, how it is built, started and stopped."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -52,7 +52,7 @@ class EdgeSettings:
 
     @property
     def is_for_own_machine(self) -> bool:
-        """Whether everybody on this machine may steer the node, and nobody else can reach it."""
+        """Whether only this machine reaches the node, and everybody on it may control the node."""
         return self.listens_on_loopback_only and not self.password
 
 
@@ -64,7 +64,7 @@ _REQUESTS_PATIENCE_S: Final = 0.25
 
 
 class BindError(Exception):
-    """The node cannot listen on the address. The message says which and why; `section` is that of the configuration."""
+    """The node cannot listen on an address. The message says which and why; `section` is the configuration's."""
 
     def __init__(self, section: str, host: str, port: int, reason: OSError) -> None:
         self.section, self.host, self.port = section, host, port
@@ -72,7 +72,7 @@ class BindError(Exception):
 
 
 class App:
-    """What answers at one address, not listening yet. `name` is that of its section in the configuration."""
+    """What answers at an address, not listening yet. `name` is the name of its section in the configuration."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class App:
 
 
 def build_app(node: Node, settings: EdgeSettings) -> App:
-    """Puts the edge together."""
+    """Builds what answers at the node's own address."""
     streams = OpenStreams()
     ping_interval_s = settings.ping_interval_s
     groups = (
@@ -131,8 +131,8 @@ def build_public_app(
     audio: AudioSettings,
     ping_interval_s: float = 20.0,
 ) -> App:
-    """Puts a second address of `node` together, at which anybody may listen to the players whose ids `is_listed`
-    knows, and do nothing else."""
+    """Builds what answers at the public address of `node`, where anybody may listen to the players for whose ids
+    `is_listed` is true, and do nothing else."""
     streams = OpenStreams()
     edge = PublicEdge(
         node,
@@ -159,7 +159,7 @@ async def serve(app: App, host: str, port: int) -> "Server":
 
 
 class Server:
-    """A listening edge. To stop: `stop_accepting`, then the node closes its sinks, then `close`."""
+    """A listening application. To stop: `stop_accepting`, then the node closes its sinks, then `close`."""
 
     def __init__(self, app: App, http_server: EdgeHttpServer, runner: web.ServerRunner, site: web.TCPSite) -> None:
         self._edge = app.edge
@@ -182,7 +182,7 @@ class Server:
             await self._site.stop()
 
     async def close(self) -> None:
-        """Ends every connection, the stuck ones by cutting them, in less than two seconds."""
+        """Ends every connection in less than two seconds; connections that do not end by themselves are cut."""
         await self.stop_accepting()
         # aiohttp stops reading when its clean-up begins, so the sockets' close handshakes come before that.
         await self._streams.close_all(_STREAMS_PATIENCE_S)

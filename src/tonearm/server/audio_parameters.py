@@ -1,4 +1,4 @@
-"""What a listener asks for in the query of an audio path."""
+"""The parameters in the query of an audio path."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,8 +23,8 @@ HIGHEST_BURST_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AudioSettings:
-    """What listeners get that ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none. `station`
-    is what streams say of themselves."""
+    """What listeners get without parameters. `burst_ms` is for Ogg and MP3 streams; WAV has no burst. `station` is what
+    streams say of themselves in their headers."""
 
     opus: Output = field(default_factory=lambda: Output("opus", passes_through=True))
     mp3_bitrate_bps: int = 128_000
@@ -32,7 +32,8 @@ class AudioSettings:
     station: Station = field(default_factory=Station)
 
     def output(self, target: Target, output_format: OutputFormat) -> Output:
-        """The form asked for, in this format. Raises `BadRequest` for a bitrate that the format does not have."""
+        """The output with the parameters in `target`. Raises `BadRequest` for a bitrate that the format does not
+        have."""
         bitrate_bps = whole_number(target, "bitrate", None, lowest=1, highest=10_000_000)
         match output_format:
             case "pcm":
@@ -69,7 +70,7 @@ def max_latency_ms(target: Target) -> int:
 
 
 def switch(target: Target, name: str) -> bool:
-    """A parameter that is 1 or 0, and 0 when it is left out. Raises `BadRequest`."""
+    """Whether the parameter `name` is 1; False for 0 and without it. Raises `BadRequest` for other values."""
     value = target.parameter(name)
     if value not in (None, "0", "1"):
         raise BadRequest(f"`{name}` must be 0 or 1.")

@@ -32,10 +32,10 @@ from tonearm.server.stream_bodies import (
 )
 from tonearm.server.streams import OpenStreams, RawOutput, kernel_buffer_bytes
 
-# VLC asks once and hangs up, only to see whether there are titles: that is no listener.
+# VLC's first request only finds out whether there are titles, and ends at once: it is no listener.
 COUNTS_AFTER_S: Final = 0.25
 
-_PACKETS_A_PAGE: Final = 5  # a third of the work of one for each, where a burst makes up for the delay
+_PACKETS_A_PAGE: Final = 5  # fewer pages are less work; the burst makes up for the delay
 _PAGE_BURST_MS: Final = 10 * _PACKETS_A_PAGE * FRAME_MS // 2
 
 _FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = MappingProxyType(
@@ -44,7 +44,7 @@ _FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = MappingProxyType(
 
 
 class AudioStreamRoutes:
-    """`serves_strangers`: whoever reaches the address may listen."""
+    """The endpoints of streams. `serves_strangers`: anybody who reaches the address may listen."""
 
     def __init__(
         self, node: Node, streams: OpenStreams, settings: AudioSettings, *, serves_strangers: bool = False
@@ -61,7 +61,7 @@ class AudioStreamRoutes:
         )
 
     def handlers(self) -> dict[str, Handler]:
-        """By the ending of the path: `wav`, `ogg`, `mp3`."""
+        """The handlers by the path's ending: `wav`, `ogg`, `mp3`."""
         return {kind: self._handler(kind) for kind in _FORMATS}
 
     def _handler(self, kind: str) -> Handler:
@@ -131,8 +131,8 @@ class AudioStreamRoutes:
 class HttpAudioSink:
     """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes.
 
-    Pages and titles are made for this connection alone, as it is written to: so frames that a slow listener lost leave
-    no hole in its pages.
+    Pages and titles are made for each connection when it is written to, so frames that a slow listener lost leave no
+    gap in its pages.
     """
 
     wants_silence = True
@@ -160,7 +160,7 @@ class HttpAudioSink:
         self.closed = asyncio.get_running_loop().create_future()
 
     def open(self) -> None:
-        """The head of the stream was sent."""
+        """To be called when the head of the stream was sent."""
         self._raw.open()
 
     def end(self) -> None:
@@ -184,7 +184,7 @@ class HttpAudioSink:
         return self._raw.pending_bytes()
 
     def close(self, code: int, reason: str) -> None:
-        """Ends the body properly; HTTP has no place for the code and the reason."""
+        """Ends the body. HTTP has no place for the code and the reason."""
         self._raw.end()
         if not self.closed.done():
             self.closed.set_result(None)

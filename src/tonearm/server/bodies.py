@@ -21,11 +21,9 @@ from tonearm.server.http_server import add_reply_header
 IGNORED_HEADER: Final = "Tonearm-Ignored"
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_NESTING: Final = 64
-# So many are read in 4 ms at most, in which the parser lets nobody else run; 1 MiB of `[],[],` would take 50 to 400 ms.
-MAX_VALUES: Final = 50_000
+MAX_VALUES: Final = 50_000  # the parser keeps the interpreter's lock until it has read all of them
 
-# Looking through 64 KiB of small values takes 3 ms; in a thread the event loop goes on meanwhile.
-_THREAD_FROM_BYTES: Final = 8 * 1024
+_THREAD_FROM_BYTES: Final = 8 * 1024  # so large bodies are decoded in a thread, while the event loop goes on
 
 ModelT = TypeVar("ModelT", bound=RequestModel)
 
@@ -65,7 +63,7 @@ async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-        # Asked for only now: a request that is refused for other reasons never sends its body.
+        # Sent only now, so that a client whose request is refused does not send the body.
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     raw = bytearray()
     try:
@@ -74,7 +72,7 @@ async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
             if len(raw) > max_bytes:
                 raise _too_large(max_bytes)
     except (web.RequestPayloadError, ConnectionError) as error:
-        # Nothing more of it can be read; aiohttp would try to, and log its own failure as one of ours.
+        # Nothing more can be read; aiohttp would try, and log a failure.
         request.content.feed_eof()
         raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
     return bytes(raw)
@@ -89,7 +87,7 @@ def _decode(raw: bytes, max_values: int) -> Json:
         raise BadRequest("The body is empty. Send JSON in it.")
     _require_few_values(raw, max_values)
     try:
-        # This parser takes no NaN, no lone surrogates and no invalid UTF-8, and ends at 200 levels by itself.
+        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
         value: Json = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         raise BadRequest(f"The body is not valid JSON: {error}.") from error
@@ -109,7 +107,7 @@ def _require_few_values(raw: bytes, max_values: int) -> None:
             commas -= commas_inside
             brackets -= brackets_inside
     if commas + brackets > max_values:
-        if brackets > MAX_NESTING * (commas + 1):  # one of so few branches has to be so deep
+        if brackets > MAX_NESTING * (commas + 1):  # with so few branches one of them is too deep
             raise _too_deep()
         raise BodyTooLarge(f"The body holds more than {max_values} values. Send less at once.")
 
@@ -158,7 +156,7 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _sentence(error: ValidationError) -> str:
-    """What is wrong with the first field that does not fit, and how it must be."""
+    """A sentence about the first field that is wrong, and what it must be."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     subject = f"The field `{field}`" if field else "The body"

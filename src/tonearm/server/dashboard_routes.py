@@ -18,7 +18,7 @@ _FOLDER: Final = "/dashboard/"
 
 
 class DashboardRoutes:
-    """The files of the page, by their path below its folder."""
+    """The endpoints of the page. `files`: the page's files, by path below its folder."""
 
     def __init__(self, files: Mapping[str, PageFile]) -> None:
         self._files = files

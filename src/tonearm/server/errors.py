@@ -107,7 +107,7 @@ def status_of(error: RequestError) -> HTTPStatus:
 
 
 def new_request_id() -> str:
-    """A random name of a request, by which an error's answer is found in the log."""
+    """A random id, which is in an error's answer and in the log."""
     return secrets.token_hex(6)
 
 
@@ -120,13 +120,13 @@ def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Respon
 
 
 def internal_error_reply(path: str, request_id: str) -> web.Response:
-    """The answer to a request that failed by the node's own fault. Details are in the log only."""
+    """The answer to a request that failed by an error of the node. Details are in the log only."""
     message = "The node failed to do this. Try again; when it stays, look into the node's log."
     return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path, request_id)
 
 
 def stopping_reply(path: str, request_id: str) -> web.Response:
-    """The answer to a request that came too late, or that did not end in time."""
+    """The answer to a request that the stopping node cannot answer."""
     message = "The node is shutting down. Try again when it runs again."
     reply = error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "internal", message, path, request_id)
     reply.force_close()

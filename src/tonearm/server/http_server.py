@@ -1,8 +1,8 @@
-"""aiohttp's HTTP server, with this node's answers where it would send its own, and with limits on connections.
+"""aiohttp's HTTP server, with this node's answers instead of aiohttp's, and with limits on connections.
 
-A connection is a stranger until a request of it was let in: one that is whole and has shown the password. Strangers
-hold a share of the places only, and the one that has been there longest gives way to the next, so that clients that
-never send a whole request keep no other out.
+A connection is a stranger until a request of it was let in: a whole request with the password. Strangers may have only
+a share of all connections, and the oldest stranger gives way to the next connection. So clients that never send a whole
+request cannot keep others out.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _LOG: Final = logging.getLogger(__name__)
 # A source's URI has up to 4096 characters, and each may take nine bytes when it is percent-encoded in a query.
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
 
-_HOUSEHOLD_BITS: Final = 64  # of an IPv6 address: what a provider gives to one customer, at least
+_HOUSEHOLD_BITS: Final = 64  # the prefix of the IPv6 network that a provider gives to a customer, at least
 
 _LINES_AT_ONCE: Final = 5  # in the log
 _LINE_INTERVAL_S: Final = 10.0
@@ -37,11 +37,10 @@ _LINE_INTERVAL_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """`max_strangers` of `max_connections` may be of clients that have not been let in yet.
+    """`max_strangers` of the `max_connections` may be strangers.
 
-    A request, head and body, must be there `request_timeout_s` after its first byte, the first one after connecting.
-    `max_per_address` may come from one address, or from one network of IPv6 (/64), which is one household; 0: any
-    number.
+    A request, head and body, must have arrived `request_timeout_s` after its first byte, the first request after
+    connecting. `max_per_address` connections may come from one IPv4 address, or one IPv6 network (/64); 0: any number.
     """
 
     max_connections: int = 10_000
@@ -52,9 +51,8 @@ class ConnectionLimits:
 
 
 class RefusalLog:
-    """Log lines that strangers can cause, in a measure that no stranger can raise.
-
-    At most five lines at once, and one more for each ten seconds; the next one says how many were left out.
+    """Log lines that strangers can cause, at a limited rate: at most five lines at once, and one more for each ten
+    seconds. The next line says how many were left out.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -76,13 +74,13 @@ class RefusalLog:
 
 
 class EdgeRequest(web.BaseRequest):
-    """`reply_headers` are added to the answer, whatever kind of answer it is."""
+    """A request; `reply_headers` are added to whatever answer it gets."""
 
     reply_headers: Mapping[str, str] = {}
 
     @cached_property
     def id(self) -> str:
-        """By which an error's answer is found in the log."""
+        """The id in an error's answer and in the log."""
         return new_request_id()
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
@@ -123,7 +121,7 @@ class EdgeProtocol(web.RequestHandler):
         if self._payload_parser is not None or self._upgraded:  # a WebSocket, which has its pings
             super().data_received(data)
             return
-        if data and self._deadline is None:  # none when aiohttp looks again at what it has
+        if data and self._deadline is None:  # aiohttp calls this without data to parse what it has
             self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
         known = self._request_count
         super().data_received(data)
@@ -132,14 +130,14 @@ class EdgeProtocol(web.RequestHandler):
             self._arriving.on_eof(self._has_arrived)
 
     def was_let_in(self) -> None:
-        """A request has passed the checks; when its body is whole, too, the client is no stranger any more."""
+        """A request has passed the checks; once its body has arrived, too, the client is no stranger any more."""
         self._has_shown_password = True
         if self._arriving is None:
             self._edge.places.let_in(self)
 
     @property
     def address(self) -> str:
-        """That of the client; empty when the system does not know it any more."""
+        """The client's address; empty when the system does not know it any more."""
         peer = None if self.transport is None else self.transport.get_extra_info("peername")
         return str(peer[0]) if peer else ""
 
@@ -163,7 +161,7 @@ class EdgeProtocol(web.RequestHandler):
             return
         # The handler that reads this body answers that it ended early; then the connection is closed.
         self._arriving.set_exception(web.RequestPayloadError("The body took too long."))
-        self._arriving.feed_eof()  # else aiohttp would read the rest, and log its own failure as one of ours
+        self._arriving.feed_eof()  # otherwise aiohttp would read the rest, and log a failure
         self._arriving = None
         self.close()
 
@@ -174,7 +172,7 @@ class EdgeProtocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answers what never became a request (`status` 400), or what went wrong outside of every handler."""
+        """Answers data that is no request (`status` 400), and errors outside of every handler."""
         request_id = new_request_id()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _LOG.error("A request failed outside of its handler (request %s).", request_id, exc_info=exc)
@@ -188,7 +186,7 @@ class EdgeProtocol(web.RequestHandler):
 
 
 class Places:
-    """Which connections there are, oldest first; strangers apart."""
+    """All connections. Strangers are kept apart, the oldest first."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -199,7 +197,7 @@ class Places:
         self._log = RefusalLog()
 
     def enter(self, connection: EdgeProtocol) -> None:
-        """Gives `connection` a place, if need be that of the stranger that has been there longest, or cuts it."""
+        """Gives `connection` a place, when all are taken that of the oldest stranger, or cuts it."""
         if self._limits.max_per_address and not self._has_room_for_origin(connection):
             connection.cut()
             return
@@ -235,7 +233,7 @@ class Places:
                 del self._by_origin[origin]
 
     def _has_room_for_origin(self, connection: EdgeProtocol) -> bool:
-        """Counts `connection` where it comes from, unless as many have come from there as may."""
+        """Counts `connection` for its origin. Returns False when the origin has as many as it may have."""
         most, origin = self._limits.max_per_address, origin_of(connection.address)
         if self._by_origin[origin] >= most:
             self._log.warn(f"a connection from {origin} was refused: it has {most} already (max_per_address)")
@@ -246,7 +244,7 @@ class Places:
 
 
 def origin_of(address: str) -> str:
-    """What counts as one place: an IPv4 address, also in the guise of an IPv6 one, or a network of IPv6."""
+    """What connections are counted by: the IPv4 address, also of an IPv4-mapped one, or the IPv6 network (/64)."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -291,13 +289,13 @@ def connection_lost(request: web.BaseRequest) -> asyncio.Future[None]:
 
 
 def add_reply_header(request: web.BaseRequest, name: str, value: str) -> None:
-    """Has the answer to `request` carry a header, whatever kind of answer it is."""
+    """Adds a header to whatever answer `request` gets."""
     if isinstance(request, EdgeRequest):
         request.reply_headers = {**request.reply_headers, name: value}
 
 
 def let_in(request: web.BaseRequest) -> None:
-    """To be called when the request was let in: its connection is no stranger's any more."""
+    """To be called when the request was let in: its connection is no stranger any more."""
     if request.protocol.transport is not None:
         _connection(request).was_let_in()
 
@@ -310,7 +308,7 @@ def _connection(request: web.BaseRequest) -> EdgeProtocol:
 
 
 async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
-    """Awaits `work` and gives its result. When the client goes away, cancels it and raises `ConnectionResetError`."""
+    """The result of `work`. When the client goes away, cancels `work` and raises `ConnectionResetError`."""
     lost = connection_lost(request)
     task = asyncio.get_running_loop().create_task(work)
     both: tuple[asyncio.Future[Any], ...] = (task, lost)

@@ -1,4 +1,4 @@
-"""`GET /`: what this node is and where everything stands, as a page for people and as JSON for programs."""
+"""`GET /`: what this node is, and all its paths, as a page for people and as JSON for programs."""
 
 import html
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 """The public address: anybody may listen to some players there, and do nothing else.
 
-Nothing in a request costs more than one listener costs: its query is not read, so no bitrate can be asked for, and all
-listeners of a player share one encoder for each format. Players that are not listed, or do not exist, and all other
-paths are the same 404.
+No request costs more than a listener: its query is ignored, so no bitrate can be chosen, and all listeners of a player
+share an encoder for each format. Players that are not listed, players that do not exist, and unknown paths get the same
+404.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 _NOTHING: Final = "There is nothing at this path."
 _FULL: Final = "All places are taken. Try again later."
 
-_PICTURES_AT_ONCE: Final = 4  # are read for strangers
+_PICTURES_AT_ONCE: Final = 4  # so many pictures are read at once for strangers
 _UNREADABLE_KEPT: Final = 256
 
 
 class PublicEdge(Edge):
-    """`is_listed` knows the ids of the players that anybody may hear."""
+    """`is_listed` says whether anybody may hear the player with an id."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PublicEdge(Edge):
         handler, player_id = self._find(target.segments)
         is_stream = handler in self._streams.values()
         if is_stream and request.method == "GET":
-            let_in(request)  # who only looks at the page gives way when all places are taken
+            let_in(request)  # other connections stay strangers, and give way when all places are taken
         try:
             return await handler(Call(request, Target(target.path, target.segments, ""), {PLAYER_ARGUMENT: player_id}))
         except LimitReached:
@@ -82,7 +82,7 @@ class PublicEdge(Edge):
             raise NotFound(_NOTHING) from None
 
     def _find(self, segments: tuple[str, ...]) -> tuple[Handler, str]:
-        """What answers a path, and the player in it, if there is one. Raises `NotFound`."""
+        """The handler of a path, and the player's id in it, or "". Raises `NotFound`."""
         handler: Handler | None = None
         player_id = ""
         match segments:
@@ -99,8 +99,8 @@ class PublicEdge(Edge):
 
 
 class PublicArtwork:
-    """The pictures of current tracks. Strangers have a file opened for its picture only when there is one in it, a few
-    at a time, and not again after a failure."""
+    """The pictures of current tracks. For strangers, files are opened only when they have a picture, a few at a time,
+    and not again after a failure."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

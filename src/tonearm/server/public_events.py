@@ -1,6 +1,6 @@
 """The events of the public address: each message is all that strangers may know of a player at that moment.
 
-However many follow a player, it has one event client more, and a message is made once for all of them.
+All followers of a player share an event client, and a message is made once for all of them.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection
 
 MAX_BEHIND: Final = 64  # messages, before a client is closed
-SLICE_FOLLOWERS: Final = 50  # are sent a message in one turn of the loop: some 10 µs each
+SLICE_FOLLOWERS: Final = 50  # so many get a message before the event loop goes on
 
-# The events with which title, state or position change, as their texts begin (`protocol.rendering`).
+# How the texts of events begin (`protocol.rendering`) that change the title, the state or the position.
 _TOLD: Final = tuple(
     f'{{"op":"{kind}"'
     for kind in (
@@ -38,10 +38,10 @@ class PublicEvents:
         self._node = node
         self._streams = streams
         self._ping_interval_s = ping_interval_s
-        self._windows: dict[str, PlayerWindow] = {}  # of the players that somebody follows
+        self._windows: dict[str, PlayerWindow] = {}  # by the id of a player with followers
 
     async def follow(self, call: Call) -> web.StreamResponse:
-        """Raises `UpgradeRequired` and `PlayerNotFound`."""
+        """The handler. Raises `UpgradeRequired` and `PlayerNotFound`."""
         connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
         window = self._window(call.player_id)
         let_in(call.request)
@@ -60,44 +60,44 @@ class PublicEvents:
         return window
 
     def _forget(self, player_id: str, window: "PlayerWindow") -> None:
-        if self._windows.get(player_id) is window:  # and not that of a later player of the same id
+        if self._windows.get(player_id) is window:  # not the window of a later player with the same id
             del self._windows[player_id]
 
 
 class PlayerWindow:
-    """An event client of one player, through which strangers see what they may. `closed` is called when the player is
-    deleted or nobody looks any more."""
+    """An event client of one player, which sends its followers what strangers may know. `closed` is called when the
+    player is deleted, or the last follower has left."""
 
     def __init__(self, player: Player, closed: "Callable[[PlayerWindow], None]") -> None:
         self._player = player
         self._closed = closed
         self._sinks: dict[SocketEventSink, None] = {}
-        self._due: dict[SocketEventSink, None] = {}  # to whom the newest state has to be sent yet
+        self._due: dict[SocketEventSink, None] = {}  # the followers that the newest state was not sent to yet
         self._loop = asyncio.get_running_loop()
         self._unsubscribe = player.subscribe(self, since=None, wants_snapshot=False)
 
     def add(self, sink: SocketEventSink) -> Callable[[], None]:
-        """Sends the state to `sink`, now and when it changes. Returns how to stop."""
+        """Sends the state to `sink`, now and when it changes. Returns a call that stops it."""
         sink.send(public_state_text(self._player.status()))
         self._sinks[sink] = None
         return lambda: self._remove(sink)
 
     def send(self, text: str) -> None:
-        """An event of the player."""
+        """Takes an event of the player."""
         if text.startswith(_TOLD):
             if not self._due:
                 self._loop.call_soon(self._tell)
             self._due = dict.fromkeys(self._sinks)
 
     def pending_bytes(self) -> int:
-        """Nothing waits here: who is slow is closed."""
+        """0: nothing waits here, and slow followers are closed."""
         return 0
 
     def pending_messages(self) -> int:
         return 0
 
     def close(self, code: int, reason: str) -> None:
-        """The player is gone, or the node stops."""
+        """The player was deleted, or the node stops."""
         self._closed(self)
         self._due = {}
         for sink in self._sinks:
@@ -110,7 +110,7 @@ class PlayerWindow:
             sink.abort()
 
     def _tell(self) -> None:
-        """Sends the state to some of those who are due, and to the others in the loop's next turn."""
+        """Sends the state to some of the followers that are due, and to the others in the loop's next iterations."""
         some = tuple(islice(self._due, SLICE_FOLLOWERS))
         if not some:
             return

@@ -1,6 +1,6 @@
 """The page of the public address: the listed players, each with a play button, its title and its picture.
 
-It works without scripts; with the one that comes with it titles change by themselves.
+The page works without scripts; its own script changes the titles as tracks change.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from tonearm.server.routing import Call, Handler
 from tonearm.server.station import own_name
 
 MAX_SHOWN: Final = 200
-_MADE_AGAIN_AFTER_S: Final = 1.0  # however often the page is asked for
-_LOOKED_AT_A_SLICE: Final = 250
-_SHOWN_A_SLICE: Final = 50  # some 20 µs each
+_MADE_AGAIN_AFTER_S: Final = 1.0  # however often the page is requested
+_PLAYERS_A_SLICE: Final = 250  # are checked, or
+_SHOWN_A_SLICE: Final = 50  # are shown, before the event loop goes on
 
 _SCRIPT: Final = "listen.js"
 _STYLE: Final = "listen.css"
@@ -33,7 +33,7 @@ _HEADERS: Final = {
 
 
 class PublicPage:
-    """`is_listed` knows the ids of the players that are shown; `name` is the page's title."""
+    """`is_listed` says whether the player with an id is shown; `name` is the page's title."""
 
     def __init__(self, node: Node, is_listed: Callable[[str], bool], name: str) -> None:
         self._node = node
@@ -45,7 +45,7 @@ class PublicPage:
         self._page = ""
 
     def handlers(self) -> dict[str, Handler]:
-        """By the path, without its slash."""
+        """The handlers by path, without its slash."""
         return {"": self._show, **{name: self._file_handler(name) for name in self._files}}
 
     async def _show(self, call: Call) -> web.Response:
@@ -69,7 +69,7 @@ class PublicPage:
         return show
 
     async def _made(self) -> str:
-        """The page as it is now, made in slices."""
+        """The present page, made in slices."""
         shown: list[str] = []
         for number, player in enumerate(self._node.players(), start=1):
             if self._is_listed(player.player_id):
@@ -78,7 +78,7 @@ class PublicPage:
                     break
                 if len(shown) % _SHOWN_A_SLICE == 0:
                     await asyncio.sleep(0)
-            if number % _LOOKED_AT_A_SLICE == 0:
+            if number % _PLAYERS_A_SLICE == 0:
                 await asyncio.sleep(0)
         return _page(self._name, shown)
 
@@ -100,7 +100,8 @@ def _page(name: str, players: list[str]) -> str:
 
 
 def _player(status: PlayerStatus) -> str:
-    """An id has no character that means anything in HTML or in a path; behind `./` its colons are no scheme."""
+    """A player's part of the page. An id needs no escapes in HTML and in a path; after `./` a colon in it is no
+    scheme."""
     player_id, info = status.player_id, status.track.info
     name = html.escape(own_name(status.metadata) or player_id)
     title = html.escape(" - ".join(filter(None, (info.author, info.title))))

@@ -1,4 +1,4 @@
-"""Answers: with a JSON body, with a long list made in slices, with none; and the choice between JSON and plain text."""
+"""Answers: with a JSON body, with a list made in slices, or without a body; the choice between JSON and plain text."""
 
 import asyncio
 import re
@@ -12,11 +12,10 @@ from tonearm.core.file_formats import Picture
 from tonearm.core.json_value import JsonObject
 from tonearm.protocol.json_text import json_text
 
-# Making one player's state takes about 20 µs and 10 µs more for each KiB of metadata, so a slice holds the event loop
-# for about 2 ms. It ends after the item that fills it.
+# A slice ends after so many items or bytes, so that it blocks the event loop for a few milliseconds only.
 SLICE_ITEMS: Final = 100
 SLICE_BYTES: Final = 32 * 1024
-# A list that is longer is sent while it is made, as fast as the client takes it: no client can have it held in memory.
+# A longer list is sent while it is made, as fast as the client takes it, so that it is never in memory as a whole.
 SENT_AT_ONCE_BYTES: Final = 1024 * 1024
 
 
@@ -27,7 +26,7 @@ def json_reply(value: JsonObject, status: HTTPStatus = HTTPStatus.OK) -> web.Res
 async def json_list_reply(
     request: web.BaseRequest, items: Iterable[JsonObject], etag: str | None = None
 ) -> web.StreamResponse:
-    """An array, made and encoded in slices: a list of thousands must not hold up the audio clock."""
+    """An array, made and encoded in slices, so that thousands of items do not make the audio clock late."""
     headers = {} if etag is None else {"ETag": etag}
     parts: list[bytes] = []
     response: web.StreamResponse | None = None
@@ -52,7 +51,7 @@ async def json_list_reply(
 
 
 async def json_object_reply(fields: JsonObject, list_name: str, items: Iterable[JsonObject]) -> web.Response:
-    """An object with an array of hundreds in it, made and encoded in slices."""
+    """An object with `fields` and an array `list_name`, made and encoded in slices."""
     parts: list[bytes] = []
     for some in slices(items):
         parts.append(some)
@@ -62,7 +61,7 @@ async def json_object_reply(fields: JsonObject, list_name: str, items: Iterable[
 
 
 def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
-    """The items as JSON with commas between them, some in each slice, as many as may be made at a stretch."""
+    """The items as JSON with commas between them, in slices of up to SLICE_ITEMS or SLICE_BYTES."""
     some: list[bytes] = []
     size_bytes = 0
     for item in items:
@@ -77,7 +76,7 @@ def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
 
 
 def encoded_reply(item: bytes) -> web.Response:
-    """A body that `json_text` has made."""
+    """An answer with a body that `json_text` has made."""
     return _reply(item, HTTPStatus.OK)
 
 
@@ -87,7 +86,8 @@ def encoded_list_reply(items: Iterable[bytes]) -> web.Response:
 
 
 def picture_reply(request: web.BaseRequest, picture: Picture) -> web.Response:
-    """A picture, or 304 for a client that has it. The next track has another one at the same path, so each use asks."""
+    """A picture, or 304 for a client that has it. Clients have to ask each time: the path has another picture with the
+    next track."""
     etag = f'"{picture.version}"'
     headers = {
         "ETag": etag,

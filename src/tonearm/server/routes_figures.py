@@ -1,4 +1,4 @@
-"""How well the node does: for clients, for Prometheus, and for those who watch over processes."""
+"""The node's figures: for clients, for Prometheus, and for programs that supervise processes."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tonearm.server.routing import Call, Route
 
 
 class FigureRoutes:
-    """The endpoints of figures. As every path they want the password, unless `server.open_paths` names them."""
+    """The endpoints of figures. As every path they need the password, unless `server.open_paths` names them."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

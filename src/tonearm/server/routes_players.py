@@ -1,4 +1,4 @@
-"""The endpoints of players: their life, their queue, their settings."""
+"""The endpoints of players: creating and deleting them, their playback, their queue, their settings."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -50,7 +50,7 @@ MAX_WAIT_MS: Final = 5_000  # for titles of waiting tracks
 
 
 class PlayerRoutes:
-    """A handler that waits, for a body or for anything else, asks the node for the player after the wait."""
+    """A handler that awaits, for a body or for anything else, asks the node for the player afterwards."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -112,7 +112,7 @@ class PlayerRoutes:
         return handler
 
     def _change_queue(self, order: Callable[[Player], None]) -> Handler:
-        """As `_order`, in its turn among the requests that change the player's queue."""
+        """As `_order`, after earlier requests that change the player's queue."""
 
         async def handler(call: Call) -> web.Response:
             async with self._node.changing_queue(call.player_id):
@@ -182,7 +182,7 @@ class PlayerRoutes:
 
 
 class QueueRoutes:
-    """What waits in a player. Requests that change it are done in the order in which they came."""
+    """The endpoints of queues. Requests that change a queue are done in the order in which they came."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -264,7 +264,7 @@ class QueueRoutes:
 
 
 def wanted_track(body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:
-    """What the body asks for. Raises `BadRequest` when it names no track."""
+    """The track in the body. Raises `BadRequest` when the body names none."""
     given = body.model_fields_set
     if not given & {"uri", "encoded"}:
         raise BadRequest(f"The field `{place}uri` is missing; `{place}encoded` can take its place.")
@@ -282,7 +282,7 @@ def _index_of(body: QueueEntry | QueueEntries) -> int | None:
 
 
 async def _skip_target(request: web.BaseRequest) -> str | None:
-    """The track to skip to. A body that names none is ignored, as skip had none at first."""
+    """The id of the track to skip to; None without a body, or when the body names no track."""
     if not request.can_read_body:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Players as records: to keep them, or to have them in another node."""
+"""The endpoints of players' records: to keep players, or to move them to another node."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from tonearm.server.bodies import as_model, read_json
 from tonearm.server.replies import encoded_reply, json_reply
 from tonearm.server.routing import Call, Route
 
-# A queue of ten thousand tracks is some megabytes of some hundred thousand values, which are read in about 10 ms.
+# A queue of ten thousand tracks is some megabytes of some hundred thousand values.
 MAX_STATE_BYTES: Final = 16 * 1024 * 1024
 MAX_STATE_VALUES: Final = 200_000
 
@@ -39,7 +39,7 @@ class StateRoutes:
         )
 
     async def _all(self, call: Call) -> web.StreamResponse:
-        """Sent while it is made, one player after the other: all of them may be too much to be held in memory."""
+        """Sends the records while they are made, one after the other: all of them may be too much for the memory."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(call.request)
         before = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
@@ -62,6 +62,6 @@ class StateRoutes:
 
 
 async def _record(player: Player) -> bytes:
-    """`SavedPlayer` as JSON. It is written in a thread, for the tracks may be ten thousand."""
+    """`SavedPlayer` as JSON. It is made in a thread, since there may be ten thousand tracks."""
     snapshot, now_ms = player.snapshot(), time.time_ns() // 1_000_000
     return await asyncio.to_thread(lambda: json_text(state_out(snapshot, now_ms)))

@@ -29,8 +29,7 @@ DEFAULT_SITE: Final = "youtube"
 DEFAULT_SEARCH_LIMIT: Final = 10
 MAX_SEARCH_LIMIT: Final = 100
 
-# Decoding and rendering takes about 40 µs for an identifier and up to 110 µs for each 1000 characters more, so a
-# slice holds the event loop for about 2 ms. One that is longer than a slice (up to 70 ms) is decoded in a thread.
+# A slice blocks the event loop for a few milliseconds only. An identifier longer than a slice is decoded in a thread.
 _SLICE_ENTRIES: Final = 40
 _SLICE_CHARACTERS: Final = 16 * 1024
 

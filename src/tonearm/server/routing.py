@@ -1,8 +1,8 @@
 """From a request to its handler: the target's parts, the table of routes, and the checks in their order.
 
-The target is read from what was sent, because libraries normalise paths: they resolve dots, decode some escapes and
-keep others. A player's id may hold any of `. _ ~ : @ + -`, so the path is split before it is decoded, and nothing else
-is done to it.
+The target is parsed from the bytes that were sent, because libraries normalise paths: they resolve dots, and decode
+only some escapes. A player's id may have any of `. _ ~ : @ + -` in it, so the path is split and then decoded, and
+nothing else is done to it.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ class Target:
     query: str
 
     def parameter(self, name: str, *, keeps_plus: bool = False) -> str | None:
-        """The decoded value, or None without one. Raises `BadRequest` when it is there twice or not UTF-8.
+        """The decoded value, None without the parameter. Raises `BadRequest` when it is there twice or not UTF-8.
 
-        A `+` is a space, as in forms. With `keeps_plus` it stays a `+`, which base64 is full of.
+        A `+` is a space, as in forms; with `keeps_plus` it stays a `+`, as base64 needs.
         """
         query = self.query.replace("+", "%2B") if keeps_plus else self.query
         try:
@@ -60,14 +60,14 @@ class Target:
         return values[0] if values else None
 
     def flag(self, name: str) -> bool:
-        """True for `true`, False for `false` and without it. Raises `BadRequest` for anything else."""
+        """True for `true`; False for `false` and without the parameter. Raises `BadRequest` for other values."""
         value = self.parameter(name)
         if value not in (None, "true", "false"):
             raise BadRequest(f"`{name}` must be true or false.")
         return value == "true"
 
     def required_parameter(self, name: str, *, keeps_plus: bool = False) -> str:
-        """As `parameter`, but a missing one is a `BadRequest` too."""
+        """As `parameter`; raises `BadRequest` also when the parameter is missing."""
         value = self.parameter(name, keeps_plus=keeps_plus)
         if value is None:
             raise BadRequest(f"The parameter `{name}` is missing. Add ?{name}=… to the path.")
@@ -75,7 +75,7 @@ class Target:
 
 
 def parse_target(raw: str) -> Target:
-    """Takes the target of a request line: `/path?query`, also in absolute form (`http://host/path?query`)."""
+    """Parses the target of a request line: `/path?query`, also in absolute form (`http://host/path?query`)."""
     if not raw.startswith("/") and "://" in raw:
         raw = "/" + raw.partition("://")[2].partition("/")[2]
     path, _, query = raw.partition("#")[0].partition("?")
@@ -89,8 +89,8 @@ OVERLAY_ARGUMENT: Final = "{overlay_id}"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that passed the checks and found its route. The answer waits until `new_players` are saved, as it
-    does for the player that the path names."""
+    """A request that passed the checks and has a route. The answer waits until the player in the path, and
+    `new_players`, are saved."""
 
     request: web.BaseRequest
     target: Target
@@ -115,7 +115,7 @@ class Call:
 
     @property
     def came_through_proxy(self) -> bool:
-        """Whether a proxy passed the request on: then it opens no more than a request from anywhere (`core.policy`)."""
+        """Whether a proxy passed the request on: then `core.policy` treats it as a request from anywhere."""
         return came_through_proxy(self.request.headers)
 
 
@@ -124,8 +124,8 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` is a template such as `/v0/players/{player_id}/play`. A route for GET answers HEAD, too. Unless it
-    `makes_player`, the player that it names must be there."""
+    """`path` is a template such as `/v0/players/{player_id}/play`. A route for GET answers HEAD, too. The player in the
+    path must exist, unless the route `makes_player`."""
 
     method: str
     path: str
@@ -134,7 +134,7 @@ class Route:
 
 
 def client_of(request: web.BaseRequest) -> str:
-    """Where a request came from, for the log: an address, and what a proxy says of whom it passed on."""
+    """The address of a request's client, for the log, and what a proxy says of the client behind it."""
     forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
     return f"{request.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
 
@@ -192,7 +192,7 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Edge(ABC):
-    """Answers every request, whatever comes of it. After `stop` requests are answered with 503."""
+    """Answers every request, also when its handler fails. After `stop` requests are answered with 503."""
 
     def __init__(self) -> None:
         self._refusals = RefusalLog()
@@ -200,10 +200,10 @@ class Edge(ABC):
 
     @abstractmethod
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        """The answer when all goes well. Raises `RequestError`."""
+        """The answer to a request. Raises `RequestError`."""
 
     def stop(self) -> None:
-        """From now on the node may be gone: a request that it cannot answer any more is no failure."""
+        """The node is stopping: from now on a failed request is answered with 503."""
         self._is_stopping = True
 
     async def handle(self, request: EdgeRequest) -> web.StreamResponse:
@@ -220,7 +220,7 @@ class Edge(ABC):
             task = asyncio.current_task()
             if not self._is_stopping or task is None or task.cancelling():
                 raise
-            return stopping_reply(target.path, request.id)  # what it waited for was cancelled, not the request
+            return stopping_reply(target.path, request.id)  # the node was cancelled, and not the request
         except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, answered without details
             if self._is_stopping:
                 _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
@@ -242,8 +242,8 @@ class Edge(ABC):
 
 
 class NodeEdge(Edge):
-    """All of the node's routes. Checks how many requests came from the address, password, origin, path and method,
-    player, in this order; then comes the route's own handler.
+    """All of the node's routes. Checks the rate of requests, the password, the origin, path and method, and the player,
+    in this order, and calls the route's handler.
 
     `open_paths` need no password.
     """

@@ -20,9 +20,9 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 
 _SINCE: Final = re.compile(r"(?:([A-Za-z0-9_-]{8,64})\.)?([0-9]{1,18})", re.ASCII)
 
-# The states of all players are sent as fast as the client takes them.
-_SNAPSHOTS_UNDER_WAY: Final = 500
-_LOOK_AGAIN_S: Final = 0.02
+# The states of all players are sent as fast as the client takes them: no more than these may be pending.
+_SNAPSHOTS_PENDING: Final = 500
+_POLL_S: Final = 0.02
 
 
 class AudioSocketRoutes:
@@ -54,7 +54,7 @@ class AudioSocketRoutes:
 
 
 class SocketFrameSink:
-    """A listener on a WebSocket. Messages come framed, so each is one write that nothing can split."""
+    """A listener on a WebSocket. Messages come framed, so each is a single write."""
 
     wants_silence = False
     burst_ms = 0
@@ -67,7 +67,7 @@ class SocketFrameSink:
         self.max_latency_ms = max_latency_ms
         self._connection = connection
         self._raw = connection.output
-        self.offer = self._raw.offer  # a hundred thousand times a minute: no call more than it takes
+        self.offer = self._raw.offer  # called for each frame and listener, so without a method in between
 
     def write(self, message: bytes) -> None:
         self._raw.write(message)
@@ -126,7 +126,7 @@ class EventSocketRoutes:
                 await asyncio.wait((states,))
 
     async def _send_states(self, sink: "SocketEventSink") -> None:
-        """Each player's state. Its events that come before it are older, as their numbers say."""
+        """Sends each player's state. Events may be sent before it; their numbers say that they are older."""
         count = length = 0
         for player in self._node.players():
             text = player.snapshot_text()
@@ -135,12 +135,13 @@ class EventSocketRoutes:
             if count == SLICE_ITEMS or length >= SLICE_BYTES:
                 count = length = 0
                 await asyncio.sleep(0)
-                while _is_behind(sink):  # noqa: ASYNC110 - the kernel says nothing
-                    await asyncio.sleep(_LOOK_AGAIN_S)
+                while _is_behind(sink):  # noqa: ASYNC110 - nothing reports what the kernel has taken
+                    await asyncio.sleep(_POLL_S)
 
 
 def _since(target: Target) -> tuple[str | None, int | None]:
-    """The life and the number of the event after which a client wants to go on; the life is optional."""
+    """The life (None: any) and the number of the event after which a client wants to go on; both None without
+    `since`."""
     value = target.parameter("since")
     if value is None:
         return None, None
@@ -153,7 +154,7 @@ def _since(target: Target) -> tuple[str | None, int | None]:
 
 
 def _is_behind(sink: "SocketEventSink") -> bool:
-    return sink.pending_messages() > _SNAPSHOTS_UNDER_WAY or sink.pending_bytes() > SENT_AT_ONCE_BYTES
+    return sink.pending_messages() > _SNAPSHOTS_PENDING or sink.pending_bytes() > SENT_AT_ONCE_BYTES
 
 
 class SocketEventSink:
@@ -162,7 +163,7 @@ class SocketEventSink:
     def __init__(self, connection: WebSocketConnection) -> None:
         self._connection = connection
         self._output = connection.output
-        self._ends: deque[int] = deque()  # where each message ends among all bytes that were written
+        self._ends: deque[int] = deque()  # the end of each pending message, counted in all written bytes
 
     def send(self, text: str) -> None:
         self._forget_sent()
@@ -173,7 +174,7 @@ class SocketEventSink:
         return self._output.pending_bytes()
 
     def pending_messages(self) -> int:
-        """Messages of which the kernel did not take the last byte yet."""
+        """How many messages the kernel has not taken to their last byte."""
         self._forget_sent()
         return len(self._ends)
 

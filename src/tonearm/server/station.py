@@ -1,4 +1,4 @@
-"""What an endless stream says of itself in its head, as SHOUTcast and Icecast do: name, genre, page and bitrate."""
+"""What an endless stream says of itself in its headers, as SHOUTcast and Icecast do: name, genre, page and bitrate."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,12 +7,13 @@ from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.outputs import PCM_BITRATE_BPS, Output
 from tonearm.core.printable import one_line
 
-_MOST_CHARACTERS: Final = 200  # players show one line, and hold headers to a few KiB
+_MOST_CHARACTERS: Final = 200  # programs show one line, and take headers of a few KiB only
 
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """What the streams of a node say, where a player's metadata say nothing else. Empty: nothing is said."""
+    """What the streams of a node say of themselves, unless a player's metadata say otherwise. Empty fields are left
+    out."""
 
     name: str = ""
     genre: str = ""
@@ -20,8 +21,8 @@ class Station:
 
 
 def icy_headers(station: Station, player_id: str, metadata: Json, output: Output) -> dict[str, str]:
-    """The headers of one stream. An object `station` in the player's metadata goes before `station`; where both say
-    nothing, the name is made of `player_id`: VLC asks for titles only when there is a name."""
+    """The headers of a stream. An object `station` in the player's metadata goes before `station`. Without a name in
+    either, `player_id` is the name, since VLC asks for titles only when there is a name."""
     texts = _own(metadata)
     bitrate_bps = PCM_BITRATE_BPS if output.format == "pcm" else output.bitrate_bps
     headers = {
@@ -44,6 +45,5 @@ def _own(metadata: Json) -> JsonObject:
 
 
 def _clean(text: Json) -> str:
-    """One line that can stand in a header, in UTF-8; "" for what is no text. Nothing in it ends the header, or is half
-    a character."""
+    """A text made fit for a header: one line of valid UTF-8, "" for what is no text."""
     return one_line(text[: 2 * _MOST_CHARACTERS])[:_MOST_CHARACTERS].strip() if isinstance(text, str) else ""

@@ -37,16 +37,16 @@ WAV_HEADER: Final = struct.pack(
 class StreamBody(Protocol):
     @property
     def head(self) -> bytes:
-        """What the stream begins with."""
+        """The bytes that the stream begins with."""
         ...
 
     def add(self, payload: bytes) -> bytes:
-        """The bytes to be sent with one more payload. May be none yet."""
+        """The bytes to be sent for a further payload. They may be empty, until later payloads come."""
         ...
 
 
 class PlainBody:
-    """Payloads that are a stream by themselves: PCM after the head of a WAV file, MP3 frames."""
+    """Payloads without a container, after `head`: PCM in a WAV file, MP3 frames."""
 
     def __init__(self, head: bytes = b"") -> None:
         self.head = head
@@ -56,10 +56,10 @@ class PlainBody:
 
 
 class OggBody:
-    """Opus packets in Ogg pages. With `chained` each new title begins a new logical stream; else there is one for the
-    whole connection, since most players do not outlive a second one.
+    """Opus packets in Ogg pages. With `is_chained` each new title begins a new logical stream. Otherwise the connection
+    has a single logical stream, since most players stop at a second one.
 
-    `title` gives artist and title of what is playing; `packets_a_page` are collected, at 20 ms each.
+    `title` gives artist and title of the current track. A page has `packets_a_page` packets, of 20 ms each.
     """
 
     def __init__(self, title: Callable[[], tuple[str, str]], *, is_chained: bool, packets_a_page: int) -> None:
@@ -103,7 +103,7 @@ _ICY_MOST_UNITS: Final = 255
 
 class IcyTitles:
     """Puts titles between the bytes of a stream, as SHOUTcast does: after each ICY_INTERVAL_BYTES a length byte, and
-    the title when it is another one."""
+    the title when it has changed."""
 
     def __init__(self, title: Callable[[], tuple[str, str]], sent_bytes: int) -> None:
         """`sent_bytes` of the stream were sent already, fewer than ICY_INTERVAL_BYTES."""
@@ -133,7 +133,8 @@ class IcyTitles:
 
 
 def icy_block(title: str) -> bytes:
-    """A length byte, in units of 16 bytes, and the title. What ends it must not stand in it, and it is cut at 4 KB."""
+    """A length byte, in units of 16 bytes, and the title. `';` ends a title, so it is replaced in the text; the block
+    is cut at 4 KB."""
     head, tail = b"StreamTitle='", b"';"
     most_bytes = _ICY_MOST_UNITS * _ICY_UNIT_BYTES - len(head) - len(tail)
     text = title.replace("';", "\u2019;").encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")

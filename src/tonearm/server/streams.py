@@ -1,6 +1,6 @@
-"""Answers that stay open: writing them past aiohttp, and ending all of them at the stop.
+"""Answers that stay open: writing to them without aiohttp, and ending all of them when the node stops.
 
-WebSockets and HTTP audio share all but their framing: whole messages go straight to the connection's transport.
+WebSockets and HTTP audio share this code: whole messages, framed already, go straight to the connection's transport.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.outputs import Output
 from tonearm.protocol import close_codes
 
-# What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux distinguishes what was
-# sent and not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both. The
-# buffer itself is the same for all forms: the kernel counts 2 KiB for each small packet that is under way.
+# Bytes in the kernel's buffer can neither be dropped nor measured, so few are allowed. Linux can limit the bytes that
+# were not sent yet (TCP_NOTSENT_LOWAT) apart from the bytes that were not acknowledged. The buffer itself is the same
+# for all forms: the kernel counts 2 KiB for each small packet that is under way.
 _SEND_BUFFER_BYTES: Final = 64 * 1024
 _KERNEL_BUFFER_S: Final = 0.1
 _NOT_SENT_LOW_WATER: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 
 def kernel_buffer_bytes(output: Output) -> int:
-    """How many bytes of this form may wait in the kernel to be sent."""
+    """How many unsent bytes of this form the kernel may have."""
     if output.format == "pcm":
         return int(_KERNEL_BUFFER_S * FRAMES_PER_SECOND) * FRAME_BYTES
     return max(1024, int(_KERNEL_BUFFER_S * output.bitrate_bps) // 8)
@@ -36,12 +36,12 @@ CLOSE_GRACE_S: Final = 1.0
 class RawOutput:
     """Writes whole messages in order. No method but the constructor raises, whatever became of the connection.
 
-    Until `open` is called messages are held: a sink is attached before the answer's head is sent, so that a refusal
-    can still be an ordinary answer with its status.
+    Messages wait until `open` is called, since sinks are attached before the answer's head is sent: so a refusal can
+    still be an ordinary answer with its status.
     """
 
     def __init__(self, request: web.BaseRequest, kernel_buffer_bytes: int | None = None) -> None:
-        """`kernel_buffer_bytes`: how much may wait in the kernel to be sent, where the kernel reports it."""
+        """`kernel_buffer_bytes`: how many unsent bytes the kernel may have, where it can limit them."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("The client went away before it was answered.")
@@ -57,7 +57,7 @@ class RawOutput:
         return self._has_ended
 
     def open(self) -> None:
-        """The head of the answer is written: from now on messages go out at once."""
+        """To be called when the answer's head is written: from now on messages are sent at once."""
         connection = self._transport.get_extra_info("socket")
         if connection is not None and not self._transport.is_closing():
             # aiohttp sets TCP_NODELAY on every connection that it accepts.
@@ -79,7 +79,7 @@ class RawOutput:
             self._send(message)
 
     def offer(self, message: bytes) -> bool:
-        """As `write`, unless something else is pending: then the message is not taken, and False returned."""
+        """As `write`, and True; but when earlier bytes are pending, the message is not taken, and False returned."""
         transport = self._transport
         if self._held is not None or self._has_ended or transport.is_closing():
             if self.pending_bytes():
@@ -99,7 +99,7 @@ class RawOutput:
         return 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
 
     def end(self) -> None:
-        """Nothing is written any more. A client that does not let the connection close is cut after a second."""
+        """Ends writing. A connection that is not closed a second later is cut."""
         if not self._has_ended:
             self._has_ended = True
             self._loop.call_later(CLOSE_GRACE_S, self.abort)
@@ -146,7 +146,7 @@ class OpenStreams:
                 self._empty.set()
 
     async def close_all(self, patience_s: float) -> None:
-        """Closes every stream that is not closing yet, gives all of them `patience_s` to end, and cuts the rest."""
+        """Closes every stream, waits up to `patience_s` until all have ended, and cuts the others."""
         for stream in tuple(self._streams):
             stream.close(close_codes.GOING_AWAY, "The node is shutting down.")
         try:

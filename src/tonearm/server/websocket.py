@@ -1,4 +1,4 @@
-"""One client's WebSocket, with the frames that a server sends: one for each message, unmasked (RFC 6455, section 5.2).
+"""A client's WebSocket, with the frames that a server sends: one for each message, unmasked (RFC 6455, section 5.2).
 
 What the client sends is read and ignored, except for pings, pongs and the close.
 """
@@ -15,11 +15,11 @@ from tonearm.server.streams import CLOSE_GRACE_S, RawOutput
 # No client has anything to send; a larger message is answered with a close, code 1009.
 _MAX_MESSAGE_BYTES: Final = 64 * 1024
 
-# A client that sends pings and reads nothing gets no pongs beyond this, so that it cannot fill the memory.
+# A client that reads nothing gets no more pongs when so much is pending, so that its pings cannot fill the memory.
 _MAX_PENDING_FOR_PONG_BYTES: Final = 256 * 1024
 
-# Of a client that floods, so much is read before everybody else has a turn, and then nothing for so long: a megabyte
-# that has come may be a hundred thousand messages, and each costs some µs.
+# Of a client that floods the node, so many messages are read at once, and then none for so long: a megabyte may have a
+# hundred thousand messages.
 _MESSAGES_AT_ONCE: Final = 50
 _FLOOD_PAUSE_S: Final = 0.01
 
@@ -27,10 +27,10 @@ _LOWEST_CLOSE_CODE: Final = 1000
 
 
 class WebSocketConnection:
-    """aiohttp makes the handshake and parses what comes in; this class writes everything that goes out.
+    """A WebSocket: aiohttp does the handshake and parses what is received, this class writes what is sent.
 
-    Its writer would send pongs and a second close frame after ours, and its `close` waits for the peer, which the
-    audio clock cannot do.
+    aiohttp's writer would send pongs and a second close frame after our close frame, and its `close` waits for the
+    peer, which the audio clock cannot do.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class WebSocketConnection:
     async def _receive_until_closed(self) -> None:
         for count in itertools.count(1):
             if count % _MESSAGES_AT_ONCE == 0:
-                await asyncio.sleep(_FLOOD_PAUSE_S)  # `receive` waits for nothing when there is a message
+                await asyncio.sleep(_FLOOD_PAUSE_S)  # `receive` does not suspend while messages are there
             message = await self._response.receive()
             self._received_since_ping = True
             if message.type is WSMsgType.PING:
                 if self.output.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
                     self.output.write(pong_frame(bytes(message.data)))
             elif message.type is WSMsgType.CLOSE:
-                # The peer's code goes back to it; a close without code is answered without code.
+                # The answer has the peer's code, or none when the peer sent none.
                 code = int(message.data or 0)
                 self.output.write(close_frame(code if code >= _LOWEST_CLOSE_CODE else None))
                 return
@@ -138,12 +138,12 @@ def ping_frame() -> bytes:
 
 
 def pong_frame(payload: bytes) -> bytes:
-    """`payload` is the ping's, which a parser took only up to 125 bytes."""
+    """`payload` is the ping's: at most 125 bytes, as aiohttp's parser has checked."""
     return bytes((_FINAL_PONG, len(payload))) + payload
 
 
 def close_frame(code: int | None, reason: str = "") -> bytes:
-    """`code` None makes the frame without a code. A reason too long for a control frame is cut at a character."""
+    """A close frame, with `code` None one without a code. A reason too long for a control frame is cut."""
     if code is None:
         return bytes((_FINAL_CLOSE, 0))
     cut = reason.encode("utf-8", "replace")[: _MAX_CONTROL_PAYLOAD - _CODE_BYTES].decode("utf-8", "ignore").encode()

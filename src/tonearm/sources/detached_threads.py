@@ -1,4 +1,4 @@
-"""Blocking calls that may never return, kept away from the event loop and from each other."""
+"""Blocking calls that may never return, each in a thread of its own."""
 
 import _thread
 import asyncio
@@ -13,17 +13,17 @@ T = TypeVar("T")
 class DetachedThreads:
     """Runs each call in a daemon thread of its own, `at_most` at a time.
 
-    A pool would not do: a dead name server or network share would hold its few threads, and the interpreter would
-    wait for them at exit.
+    A thread pool would not do: a dead name server or network share would block its few threads, and the interpreter
+    would wait for them at exit.
     """
 
     def __init__(self, at_most: int) -> None:
         self._places = asyncio.Semaphore(at_most)
 
     async def run(self, call: Callable[[], T], *, discard: Callable[[T], None] | None = None) -> T:
-        """Returns or raises what `call` does. If the waiter is cancelled meanwhile, `discard` gets the result.
+        """Returns or raises what `call` does. If the caller is cancelled meanwhile, `discard` gets the result.
 
-        Raises `OSError` when the system gives no thread.
+        Raises `OSError` when no thread can be started.
         """
         loop = asyncio.get_running_loop()
         await self._places.acquire()

@@ -1,4 +1,4 @@
-"""A folder as a playlist: its audio files, in the order in which people count."""
+"""A folder as a playlist: its audio files, in natural order."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"([0-9]+)")
 
 
 def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
-    """The audio files among `names`, by their endings; hidden ones and folders in the folder are no part of it.
+    """The audio files among `names`, by their endings, without hidden files.
 
     Raises `PlayError` without any.
     """
@@ -32,5 +32,5 @@ def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
 
 
 def natural_order(name: str) -> tuple[list[str | int], str]:
-    """A key for sorting: `2 b` comes before `10 a`, and upper and lower case are alike."""
+    """A sort key: `2 b` comes before `10 a`, and upper and lower case are equal."""
     return [int(part) if index % 2 else part for index, part in enumerate(_NUMBER.split(name.casefold()))], name

@@ -1,7 +1,7 @@
 """Which network addresses the node may dial.
 
-The guard judges the address that is really dialled, so that neither a name, a redirect nor an odd way to write an
-address leads into a private network. A name is refused as soon as one of its addresses is.
+The guard checks the address that is really dialled, so neither a name, a redirect nor an odd way to write an address
+leads into a private network. A name is refused when one of its addresses is refused.
 """
 
 import functools
@@ -17,7 +17,7 @@ from tonearm.sources.detached_threads import DetachedThreads
 Address: TypeAlias = IPv4Address | IPv6Address
 
 _MAX_LOOKUPS: Final = 32  # at once
-# Networks that `is_global` lets through although they lead to this machine, to many, or through a gateway to anywhere.
+# Networks that `is_global` allows, although they lead to this machine, to many hosts, or through a gateway to any host.
 _NOT_PUBLIC_V4: Final = tuple(
     ip_network(text)
     for text in (
@@ -41,7 +41,7 @@ _NOT_PUBLIC_V6: Final = tuple(
 
 
 class AddressRefusedError(OSError):
-    """An address the node must not dial. An OSError, because that is what connecting code passes on unchanged."""
+    """An address that the node must not dial. An OSError, because aiohttp's code for connecting passes these on."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ class AddressGuard:
 
 
 class GuardedResolver(AbstractResolver):
-    """Looks names up with the system's resolver. One refused address among several refuses the name."""
+    """Resolves names by the system's resolver. A name with a refused address among others is refused."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -124,7 +124,7 @@ class GuardedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """The addresses of `host`.
 
-        Raises `AddressRefusedError`, `socket.gaierror` when there is none, or `OSError` when the system cannot look up.
+        Raises `AddressRefusedError`, `socket.gaierror` when there is none, or `OSError` when the system cannot resolve.
         """
         try:
             infos = await self._threads.run(functools.partial(_look_up, host, port, family))
@@ -147,7 +147,7 @@ class GuardedResolver(AbstractResolver):
         return results
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there is nothing to close."""
 
 
 def _look_up(
@@ -156,13 +156,13 @@ def _look_up(
     try:
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)  # type: ignore[return-value]
     except socket.gaierror:
-        # Without a free descriptor the system says that the name does not exist; this raises the true reason.
+        # Without a free descriptor the system says that the name does not exist; a socket raises the true reason.
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
         raise
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address is one of the open internet, and of one host."""
+    """Whether the address is a host's on the open internet."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
@@ -174,7 +174,7 @@ def is_public(address: Address) -> bool:
 
 
 def _literal(text: str) -> Address | None:
-    """`text` as an address, an IPv4-mapped one as IPv4, without its zone; None when it is none."""
+    """`text` as an address without its zone, an IPv4-mapped address as IPv4; None when it is no address."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

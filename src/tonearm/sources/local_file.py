@@ -20,7 +20,7 @@ _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _LOOK_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_MAX_NAMES: Final = 100_000  # of a folder that are looked at
+_MAX_NAMES: Final = 100_000  # of a folder, the others are ignored
 _MAX_OPENING: Final = 32
 _MAX_READING: Final = 32
 _ALLOW_HINT: Final = "To allow it add its folder to sources.files."
@@ -39,7 +39,7 @@ class FileRefusedError(Exception):
 
 
 class IsFolderError(PlayError):
-    """What was to be opened is a folder. `names` are those of all that is in it, in no order."""
+    """The path is a folder's. `names` are the names of all that is in it, in no order."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class FileOpener:
             self._real_roots = tuple(os.path.realpath(root) for root in permitted)
 
     def check(self, path: str) -> None:
-        """Raises `FileRefusedError` when the path's text is reason enough; touches no disk."""
+        """Raises `FileRefusedError` when the text of the path is refused. Touches no disk."""
         if not self._permitted:
             raise FileRefusedError("Local files are not allowed on this node (sources.files).")
         text = os.path.abspath(path)
@@ -116,7 +116,7 @@ class FileOpener:
             raise _not_opened(error) from error
         try:
             handle = f"/proc/self/fd/{looked}"
-            # The descriptor is judged: the path may mean another file by now.
+            # The descriptor is checked: the path may mean another file by now.
             if not self._is_inside(os.readlink(handle)):
                 raise self._outside()
             facts = os.fstat(looked)
@@ -162,7 +162,7 @@ class FileReader(SourceReader):
                 return None
             with contextlib.suppress(OSError):
                 return os.dup(self._descriptor)
-            # None is left to have: better once than never.
+            # No descriptor is free: this one can be given away only once.
             descriptor, self._descriptor = self._descriptor, None
             return descriptor
 
@@ -185,8 +185,8 @@ class FileReader(SourceReader):
         with self._lock:
             if self._descriptor is None:
                 raise OSError(errno.EBADF, "it was closed")
-            # The thread reads from a descriptor of its own: the other one may be closed during the read, and its number
-            # become that of another file.
+            # The thread reads from a descriptor of its own: during the read the other descriptor may be closed, and its
+            # number may get another file.
             descriptor = os.dup(self._descriptor)
         try:
             return os.pread(descriptor, max_bytes, offset)
@@ -204,7 +204,7 @@ def _version(facts: os.stat_result) -> FileVersion:
 
 
 def hint_for(error: BaseException, otherwise: str) -> str:
-    """What to do about an error of the system."""
+    """The hint about an error of the system: about descriptors when there are none left."""
     is_out_of_descriptors = isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
     return OUT_OF_DESCRIPTORS_HINT if is_out_of_descriptors else otherwise
 

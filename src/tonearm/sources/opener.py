@@ -53,8 +53,8 @@ from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSe
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
-# Little, so that a source that turns out to be no playlist still holds it for the decoder.
-_LOOK_BYTES: Final = 16 * 1024
+# So little is read to recognise a playlist that a source that is none still has it in its window, for the decoder.
+_HEAD_READ_BYTES: Final = 16 * 1024
 _MAX_LOGGED_CHARACTERS: Final = 200
 
 _NO_PLAYLIST: Final = PlayFailure(
@@ -114,18 +114,18 @@ class SourceOpener:
             await self._resolver.start()
 
     def take_searches_of(self, other: "SourceOpener") -> None:
-        """Knows what can be searched from `other`, which was started with the same settings."""
+        """Takes the sites that can be searched from `other`, which was started with the same settings."""
         if self._resolver is not None and other._resolver is not None:
             self._resolver.searches = other._resolver.searches
 
     @property
     def resolver_figures(self) -> ResolverFigures | None:
-        """What the resolver does; None without one."""
+        """The figures of the resolver; None without a resolver."""
         return None if self._resolver is None else self._resolver.figures
 
     @property
     def resolver_sandbox(self) -> str:
-        """How the resolver's processes are confined; empty without one."""
+        """The sandbox of the resolver's processes; empty without a resolver."""
         return "" if self._resolver is None else self._resolver.sandbox.level
 
     def announce_sandbox(self) -> None:
@@ -159,7 +159,7 @@ class SourceOpener:
         return admitted
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
-        """Opens `uri`; what comes back belongs to the caller, who closes it. Raises `PlayError`."""
+        """Opens `uri`; the caller owns and closes the opened source. Raises `PlayError`."""
         if not uri.is_admitted:
             try:
                 uri = self._admit(uri)
@@ -179,13 +179,13 @@ class SourceOpener:
         return await self._fetch_unresolved(uri)
 
     async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
-        """As `open`, but nothing is resolved: None for pages and searches. Raises `PlayError`."""
+        """As `open`, but returns None for pages and searches, which would have to be resolved. Raises `PlayError`."""
         if self._pages is None or uri.kind == "file":
             return None if uri.kind == "search" else await self.open(uri)
         return await self._pages.open_direct(uri)
 
     async def open_list(self, uri: SourceUri) -> Playlist:
-        """All that a playlist's file, a page or a search lists. Raises `PlayError` and `LimitReached`."""
+        """All entries of a playlist file, a page or a search. Raises `PlayError` and `LimitReached`."""
         is_resolved = self._pages is not None and uri.kind != "file"
         opened = await (self._pages.open_list(uri) if self._pages and is_resolved else self.open(uri))
         if isinstance(opened, Playlist):
@@ -196,12 +196,12 @@ class SourceOpener:
         raise PlayError(_UNRESOLVED_LIST if is_page else _NO_PLAYLIST)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
-        """The first results of a search that was admitted, one at least. Raises `PlayError` and `LimitReached`."""
+        """The first results of an admitted search, at least one. Raises `PlayError` and `LimitReached`."""
         assert self._pages is not None, "a search is admitted only with a resolver"
         return await self._pages.search(uri, limit)
 
     def search_key(self, site: str) -> str:
-        """What stands before the words of a search at `site`. Raises `ResolverDisabled` and `BadRequest`."""
+        """The key before the words of a search at `site`, as `ytsearch`. Raises `ResolverDisabled` and `BadRequest`."""
         if self._resolver is None:
             raise ResolverDisabled("The resolver is disabled on this node; set resolver.enabled to search.")
         wanted = site.lower()
@@ -226,7 +226,8 @@ class SourceOpener:
         return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(searches.items())) + "."
 
     async def playlist(self, uri: SourceUri) -> Playlist | None:
-        """The entries of the playlist at `uri`; None when it is none, or cannot be had in `playlist_limit_s`."""
+        """The entries of the playlist at `uri`; None when it is no playlist, or cannot be read in
+        `playlist_limit_s`."""
         try:
             async with asyncio.timeout(self._settings.playlist_limit_s):
                 opened = await self.open(uri)
@@ -242,7 +243,7 @@ class SourceOpener:
         return self._pages is not None
 
     async def direct_uri(self, uri: SourceUri) -> str:
-        """What `open` would really open: the link behind a page, else `uri` in its normal form.
+        """The URI that `open` would fetch: the link behind a page, otherwise `uri` in its normal form.
 
         Raises `PlayError`, `LimitReached`, and what `admit` raises.
         """
@@ -261,7 +262,7 @@ class SourceOpener:
         return self._policy.admit(uri.absolute(os.getcwd()))
 
     async def _fetch_unresolved(self, uri: SourceUri) -> OpenedSource | Playlist:
-        """As `_fetch`, on a node without a resolver: what needs one says so."""
+        """As `_fetch`, on a node without a resolver: the failure of a page says that it needs one."""
         try:
             opened = await self._fetch(uri)
         except PlayError as error:
@@ -278,9 +279,9 @@ class SourceOpener:
         return source if source.is_live else await self._expand(source, link_headers)
 
     async def _expand(self, source: OpenedSource, link_headers: LinkHeaders | None) -> OpenedSource | Playlist:
-        """What a playlist stands for, a stream or a list of tracks; `source` itself when it is no playlist.
+        """What a playlist means, a stream or a list of tracks; `source` itself when it is no playlist.
 
-        A source that is not returned is closed. A file is looked into only when its name says that it is a playlist.
+        A source that is not returned is closed. A local file is read only when its name says that it is a playlist.
         Raises `PlayError`.
         """
         if source.uri.kind == "file":
@@ -291,7 +292,7 @@ class SourceOpener:
             return source
         is_kept = False
         try:
-            body = ReaderBody(source.reader, read_bytes=_LOOK_BYTES)
+            body = ReaderBody(source.reader, read_bytes=_HEAD_READ_BYTES)
             head = await self._head(body)
             if head is None or not looks_like_playlist(head, source.name, source.content_type):
                 is_kept = True
@@ -303,11 +304,11 @@ class SourceOpener:
         if is_hls(decode(data)):
             files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
             return await open_hls(files, PlaylistFile(data, source.uri, Version()))
-        # In a thread: to judge hundreds of entries takes some ms.
+        # In a thread: admitting hundreds of entries takes some ms.
         return await asyncio.to_thread(lambda: self._playlist(parse_listing(data), source.uri))
 
     async def _head(self, body: Body) -> bytes | None:
-        """The first bytes; None when they cannot be read, which the decoder will find out, too, and report."""
+        """The first bytes; None when they cannot be read, which the decoder will meet and report, too."""
         head = b""
         with contextlib.suppress(PlayError, TimeoutError):
             async with asyncio.timeout(self._settings.headers_timeout_s):

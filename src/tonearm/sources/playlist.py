@@ -20,8 +20,7 @@ from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.fetch_settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
-# Enough to see what something is.
-HEAD_BYTES: Final = 1024
+HEAD_BYTES: Final = 1024  # enough to recognise a playlist
 
 _READ_BYTES: Final = 64 * 1024
 
@@ -53,7 +52,7 @@ _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
 
 
 def may_be_playlist(name: str, content_type: str | None) -> bool:
-    """Whether a look at the content is worth it: a server that says audio, video or image is believed."""
+    """Whether the content has to be read to know: a server that says audio, video or image is believed."""
     media_type = _media_type(content_type)
     if has_playlist_ending(name) or media_type in _PLAYLIST_TYPES:
         return True
@@ -61,7 +60,7 @@ def may_be_playlist(name: str, content_type: str | None) -> bool:
 
 
 def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> bool:
-    """By the first bytes; M3U may have no sign of its own there, then its name or type decides."""
+    """Whether the first bytes are a playlist's. For M3U without a header its name or type decides."""
     if _NOT_IN_TEXT & frozenset(head.removeprefix(_UTF8_BOM)):
         return False
     text = decode(head).lower()
@@ -79,7 +78,7 @@ def is_hls(text: str) -> bool:
 
 
 def decode(data: bytes) -> str:
-    """UTF-8 with or without a byte order mark, else Latin-1, which has every byte; without blanks at its start."""
+    """The text: UTF-8 with or without a byte order mark, otherwise Latin-1; without white space at its start."""
     data = data.removeprefix(_UTF8_BOM)
     try:
         text = data.decode("utf-8")
@@ -89,7 +88,7 @@ def decode(data: bytes) -> str:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Splits at CR and LF only: titles hold other characters at which `splitlines` splits."""
+    """Splits at CR and LF only: titles may have other characters at which `splitlines` splits."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -105,12 +104,12 @@ class Body(Protocol):
         ...
 
     async def close(self) -> None:
-        """Gives up what is left. May be called more than once."""
+        """Closes the body, read to its end or not. May be called more than once."""
         ...
 
 
 class ReaderBody:
-    """A `Body` of what a reader has from `start` on, all of it or `length` bytes, read in pieces of `read_bytes`."""
+    """A `Body` of a reader's bytes: from `start` on, to the end or `length` bytes, read in pieces of `read_bytes`."""
 
     def __init__(
         self, reader: SourceReader, start: int = 0, length: int | None = None, *, read_bytes: int = _READ_BYTES
@@ -133,7 +132,7 @@ class ReaderBody:
 
 
 async def read_playlist(body: Body, settings: FetchSettings) -> bytes:
-    """The rest of a playlist's bytes. Raises `PlayError`, also when they are too many or come too slowly."""
+    """The rest of a playlist's bytes. Raises `PlayError`, also when there are too many or they come too slowly."""
     limit_s = settings.headers_timeout_s + settings.stall_timeout_s
     parts: list[bytes] = []
     size_bytes = 0
@@ -215,12 +214,12 @@ def _m3u(text: str) -> list[Listed]:
 
 
 def _ms_of(seconds: str) -> int:
-    """Milliseconds in a positive number of seconds; 0 for anything else, as -1 for what has no end."""
+    """The milliseconds of a positive number of seconds; 0 for other texts, as -1, which means no end."""
     return round(float(seconds) * 1000) if _SECONDS.fullmatch(seconds) else 0
 
 
 def _extinf_title(line: str) -> str | None:
-    """What follows the first comma that is not between quotes: lists of television stations have attributes there."""
+    """The text after the first comma outside quotes: lists of television stations have quoted attributes before it."""
     is_quoted = False
     for place, character in enumerate(line):
         if character == '"':
@@ -266,7 +265,7 @@ class _CueTrack:
     is_audio: bool
     title: str = ""
     author: str = ""
-    start_ms: int | None = None  # of index 1; what lies before it belongs to the track before
+    start_ms: int | None = None  # the time of index 1; the gap before it belongs to the track before
 
 
 def _cue(text: str) -> list[Listed]:
@@ -291,7 +290,7 @@ def _cue(text: str) -> list[Listed]:
         elif command == "TITLE" and track is not None:
             track.title = _cue_text(value)
         elif command == "INDEX" and track is not None and (time := _CUE_TIME.fullmatch(value)) is not None:
-            # A track may begin in the file after the one that its number stands in.
+            # A track's number may stand in one file, and its index 1 in the next.
             track.file = file
             frames = (int(time[1]) * 60 + int(time[2])) * _CUE_FRAMES_PER_SECOND + int(time[3])
             track.start_ms = round(frames * 1000 / _CUE_FRAMES_PER_SECOND)
@@ -391,7 +390,7 @@ def _refuse_doctype(*_: object) -> None:
 
 
 def _clean(text: str) -> str | None:
-    """A title fit for JSON and display; None for nothing."""
+    """A title fit for JSON and display; None for an empty one."""
     return printable(text).strip()[:MAX_TITLE_CHARACTERS].strip() or None
 
 

@@ -1,4 +1,4 @@
-"""Opening less for a request that came through a proxy, where "auto" says so."""
+"""Stricter rules for requests that came through a proxy, where the configuration says "auto"."""
 
 import logging
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def source_opener(
 
 
 class _OpenerForBoth(SourceOpener):
-    """Gives what came through a proxy to `strict`: the URI, and all that it leads to, whenever it is opened."""
+    """Gives a URI that came through a proxy, and all that it leads to, to `strict`, whenever it is opened."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Reading ahead: a task fills a bounded window of a source's bytes, and one reader takes them out of it.
+"""Reading ahead: a task fills a bounded window of a source's bytes, and a reader takes them.
 
-Remote files, internet radio and HLS streams differ in how they fill it, and when a lost transfer is retried.
+Remote files, internet radio and HLS streams differ in how they fill the window, and when they retry a lost transfer.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from typing import Any, Final
 from tonearm.core.failure import PlayError
 from tonearm.sources.http.errors import read_error
 
-# Retries are earned back by bytes, not by time: a server that sends none is given up in the end.
+# So many bytes allow all retries again. Time does not: a server that sends nothing is given up in the end.
 EARNED_BACK_BYTES: Final = 64 * 1024
-# Chunks below this are joined, so that a server that drips single bytes cannot make a million objects.
+# Smaller chunks are joined, so that a server that sends single bytes cannot make a million objects.
 JOIN_BELOW_BYTES: Final = 4096
 
 
 class ReadAhead:
-    """Runs `fill`, which appends bytes and waits for room, and serves `read_at` from what it appended.
+    """Runs `fill`, which appends bytes and waits for room, and serves `read_at` from these bytes.
 
-    `fill` returns at the end of the source and raises `PlayError` when it cannot go on; either reaches the reader after
-    the bytes before it. `host` is the server's name for messages. Offsets are those of the source.
+    `fill` returns at the end of the source, and raises `PlayError` when it cannot go on; the reader learns either after
+    it has got all bytes before. `host` is the server's name for messages. Offsets are those of the source.
     """
 
     def __init__(
@@ -61,10 +61,8 @@ class ReadAhead:
         return self._window.position
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from `offset`, not below `start`; `b""` once at the end of a part, and always at the end.
-
-        Raises `PlayError` when `fill` failed, after what was appended before, or when this is closed.
-        """
+        """Up to `max_bytes` from `offset`, which is `start` or later. Returns `b""` once at the end of a part, and
+        always at the end. Raises `PlayError` when `fill` failed, after the bytes before, and after `close`."""
         self._window.move_to(offset)
         self._room.set()
         while True:
@@ -85,7 +83,7 @@ class ReadAhead:
             await self._arrived.wait()
 
     def hold_ahead(self, ahead_bytes: int) -> None:
-        """Changes how much may be held in front of the reading position."""
+        """Changes how many bytes may be read ahead."""
         self._window.hold_ahead(ahead_bytes)
         self._room.set()
 
@@ -131,7 +129,8 @@ class ReadAhead:
 
 
 class RetryBudget:
-    """At most `len(delays_s)` retries, each after the next delay. All are there again once one brought enough bytes."""
+    """At most `len(delays_s)` retries, each after the next delay. Once enough bytes have arrived, all retries are
+    allowed again."""
 
     def __init__(self, delays_s: Sequence[float]) -> None:
         self._delays_s = tuple(delays_s)
@@ -139,14 +138,14 @@ class RetryBudget:
         self._earned_bytes = 0
 
     def earn(self, arrived_bytes: int) -> None:
-        """To be called with what arrives: `EARNED_BACK_BYTES` since the last retry earn all of them back."""
+        """To be called when bytes arrive: `EARNED_BACK_BYTES` since the last retry allow all retries again."""
         if self._tries:
             self._earned_bytes += arrived_bytes
             if self._earned_bytes >= EARNED_BACK_BYTES:
                 self._tries = 0
 
     def next_delay_s(self) -> float | None:
-        """Seconds to wait before the next retry, which counts from now on; None when none is left."""
+        """Counts a retry, and returns the seconds to wait before it; None when no retry is left."""
         if self._tries >= len(self._delays_s):
             return None
         self._tries += 1
@@ -154,7 +153,7 @@ class RetryBudget:
         return self._delays_s[self._tries - 1]
 
     async def wait(self) -> bool:
-        """Waits until the next retry is due; False at once when none is left."""
+        """Waits until the next retry is due, and returns True; False at once when no retry is left."""
         delay_s = self.next_delay_s()
         if delay_s is None:
             return False

@@ -1,7 +1,7 @@
-"""Live streams that are fetched once for all who read them.
+"""Live streams that are fetched once for all their readers.
 
-Who reads fastest draws: what it reads is kept for a while for the others. One who falls behind what is kept, and one
-who comes later, begins where a demuxer can begin.
+The fastest reader has bytes fetched, which are kept for a while for the others. A reader that falls behind the kept
+bytes, and a reader that comes later, begins where a demuxer can begin.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from tonearm.sources.stream_entries import BURST_BYTES, StreamEntries
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 64 * 1024
-MOST_HELD_BYTES: Final = 4 * 1024 * 1024  # with video in a stream, a segment takes some of them
-MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # are waited for, by a reader that comes later
+MOST_HELD_BYTES: Final = 4 * 1024 * 1024  # a segment of a stream with video has some MiB
+MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # a later reader waits no longer for a place to begin
 MOST_TITLES: Final = 100
 
 _Key: TypeAlias = tuple[str, bool]
@@ -33,15 +33,15 @@ class UriOpener(Protocol):
     """Opens URIs."""
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """What comes back belongs to the caller. Raises `PlayError`."""
+        """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
         ...
 
 
 class SharingOpener:
-    """Opens URIs by `opener`, but a live stream only once, as long as somebody reads it.
+    """Opens URIs by `opener`, but a live stream only once, as long as it has readers.
 
-    Of those who ask for the same remote URI at the same time one opens it, for it may be a live stream. When it is none
-    the others open it for themselves.
+    When a remote URI is opened several times at once, only the first call opens it, since it may be a live stream. When
+    it is none, the other calls open it for themselves.
     """
 
     def __init__(self, opener: UriOpener) -> None:
@@ -81,7 +81,7 @@ class SharingOpener:
 
 
 class _Opening:
-    """One try to open a URI for all who wait for it; without them it is given up."""
+    """An attempt to open a URI, for all callers that wait for it. It is cancelled when no caller waits any more."""
 
     def __init__(self, uri: SourceUri, opener: UriOpener) -> None:
         self._reports: list[ReportWait] = []
@@ -96,7 +96,7 @@ class _Opening:
         return self.is_given_up or self._task.done()
 
     async def wait(self, report_wait: ReportWait) -> OpenedSource | Playlist | None:
-        """What was opened, which is the caller's; None when it is another one's. Raises `PlayError`."""
+        """What was opened, which the caller owns; None when another caller has got it. Raises `PlayError`."""
         self._waiting += 1
         self._reports.append(report_wait)
         if self._last_wait is not None:
@@ -112,7 +112,7 @@ class _Opening:
             self._reports.remove(report_wait)
         opened, self._opened = self._opened, None
         if isinstance(opened, Playlist):
-            self._opened = opened  # which everybody may have
+            self._opened = opened  # other callers may have the playlist, too
         if opened is None:
             try:
                 self._task.result()
@@ -138,10 +138,9 @@ class _Opening:
 
 
 class LiveStream(SharedStream):
-    """A live stream and what was read of it last. `over` is called when there is nothing to begin with any more.
+    """A live stream and its last bytes. `over` is called when no reader may join any more.
 
-    `open_alone` opens the same stream once more, for a reader that comes later to bytes that can only be read from
-    their beginning.
+    `open_alone` opens the same stream again, for a later reader of a format that can only be read from its beginning.
     """
 
     def __init__(
@@ -203,7 +202,7 @@ class LiveStream(SharedStream):
         """Waits until more was read: bytes, the end of a part, the end of all, or an error."""
         if self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._read())
-        # Who waits may be cancelled; the read is for all.
+        # A waiting reader may be cancelled; the read goes on for the others.
         await asyncio.wait((self._reading,))
 
     async def _read(self) -> None:
@@ -243,7 +242,7 @@ class LiveStream(SharedStream):
             self._over(self)
 
     async def leave(self, reader: "SharedReader") -> None:
-        """A reader was closed; with the last one everything is given back."""
+        """A reader was closed. When the last reader leaves, the stream is closed."""
         if reader in self._readers:
             self._readers.remove(reader)
         if self._readers:
@@ -257,7 +256,7 @@ class LiveStream(SharedStream):
 
 @dataclass
 class _Held:
-    """The bytes of a stream from `start` to `end`, in chunks as they were read, and where its parts end."""
+    """The kept bytes of a stream, from `start` to `end`, in chunks as they were read, and the ends of its parts."""
 
     start: int = 0
     end: int = 0
@@ -278,11 +277,11 @@ class _Held:
         self._part_ends.append(self.end)
 
     def part_end_from(self, offset: int) -> int | None:
-        """Where the part ends that goes on at `offset`, if that was read."""
+        """The end of the part with `offset` in it; None when that end was not read yet."""
         return next((end for end in self._part_ends if end >= offset), None)
 
     def read(self, offset: int, most: int) -> bytes:
-        """What was read in one piece, from `offset` on."""
+        """Up to `most` bytes from `offset` on, out of a single chunk."""
         index = bisect_right(self._offsets, offset) - 1
         if index < 0 or offset >= self.end:
             return b""
@@ -290,7 +289,7 @@ class _Held:
         return self._chunks[index][first : first + most]
 
     def drop_before(self, offset: int) -> None:
-        """Frees the pieces that lie before it."""
+        """Frees the chunks before `offset`."""
         count = bisect_right(self._offsets, offset) - 1
         if count > 0:
             del self._offsets[:count]
@@ -300,7 +299,7 @@ class _Held:
 
 
 class SharedReader(SourceReader):
-    """Reads a live stream beside others. Its offsets count what it was given."""
+    """Reads a live stream that others read, too. Its offsets count the bytes that this reader got."""
 
     def __init__(self, stream: LiveStream) -> None:
         self._stream = stream
@@ -345,9 +344,9 @@ class SharedReader(SourceReader):
             raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
         while True:
             if self.at is not None and self.at < self._stream.held.start and not self._head:
-                self.at = None  # it has slept: it begins anew
+                self.at = None  # the reader fell behind, and begins again
                 if not self._stream.entries.are_anywhere:
-                    return b""  # as the next part
+                    return b""  # ends a part: the demuxer begins again, too
             if self.at is None and not await self._begin():
                 assert self._alone is not None
                 return await self._alone.reader.read_at(offset, max_bytes)
@@ -369,7 +368,7 @@ class SharedReader(SourceReader):
         await self._stream.leave(self)
 
     async def _begin(self) -> bool:
-        """Goes to where it can begin. False when the stream is opened once more instead."""
+        """Finds where to begin. Returns False when the stream is opened again instead."""
         stream = self._stream
         give_up_at = stream.held.end + MOST_WITHOUT_ENTRY_BYTES
         while (entry := stream.entries.entry_before(stream.entry_offset, stream.held.start)) is None:
@@ -392,7 +391,7 @@ class SharedReader(SourceReader):
             await opened.close()
 
     def _take_held(self, max_bytes: int) -> bytes | None:
-        """The next bytes; b"" at the end of a part; None when nothing more was read yet."""
+        """The next bytes; b"" at the end of a part; None when no more bytes were read yet."""
         assert self.at is not None
         held = self._stream.held
         if self._head:

@@ -1,4 +1,4 @@
-"""Where a demuxer can begin in a live stream that others already read: what it needs first, and from which byte on."""
+"""Where a demuxer can begin in a live stream that is read already: the bytes that it needs first, and the offset."""
 
 from collections import deque
 from typing import Final
@@ -15,13 +15,13 @@ _BEGIN_ANYWHERE: Final = frozenset(
 )
 # Containers with a head, which servers announce as anything.
 _HEADS: Final = (OGG_PATTERN, b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
-_LOOK_BYTES: Final = 12
+_RECOGNISED_BYTES: Final = 12
 
 _MOST_HEAD_PAGES_BYTES: Final = 256 * 1024  # with a picture in the comments
 
 
 class StreamEntries:
-    """Finds the entries of one stream. Its bytes come in order, by `feed`, with what its reader knows of them."""
+    """Finds the entries of a stream, whose bytes come in order by `feed`."""
 
     def __init__(self, opened: OpenedSource) -> None:
         self._reader = opened.reader
@@ -34,8 +34,8 @@ class StreamEntries:
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes of the stream."""
-        if len(self._first) < _LOOK_BYTES:
-            self._first += data[: _LOOK_BYTES - len(self._first)]
+        if len(self._first) < _RECOGNISED_BYTES:
+            self._first += data[: _RECOGNISED_BYTES - len(self._first)]
             self.are_anywhere = _begins_anywhere(self._first, self._content_type)
             if self._ogg is None and self._first.startswith(OGG_PATTERN):
                 self._ogg = _OggEntries(self._found)
@@ -45,7 +45,7 @@ class StreamEntries:
         self._found.extend(self._reader.take_entries(self._end))
 
     def forget_before(self, offset: int) -> None:
-        """The bytes before it are not held any more."""
+        """The bytes before `offset` are not kept any more."""
         while self._found and self._found[0].offset < offset:
             self._found.popleft()
 
@@ -85,14 +85,14 @@ class _OggEntries:
             self._drop(head.page_bytes)
 
     def _next_page(self) -> PageHead | None:
-        """The page that comes next; None when it has not arrived as a whole."""
+        """The next page; None while it has not arrived as a whole."""
         while True:
             start = self._raw.find(OGG_PATTERN)
             self._drop(start if start >= 0 else max(len(self._raw) - len(OGG_PATTERN) + 1, 0))
             head = page_head(self._raw)
             if head is not None or len(self._raw) < MOST_HEAD_BYTES:
                 return head if head is not None and len(self._raw) >= head.page_bytes else None
-            self._drop(len(OGG_PATTERN))  # it only looks like a page
+            self._drop(len(OGG_PATTERN))  # the pattern is not the beginning of a page
 
     def _take_page(self, head: PageHead, page: bytes) -> None:
         flags, granule = head.flags, head.granule

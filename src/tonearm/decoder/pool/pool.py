@@ -1,5 +1,4 @@
-"""The node's decoder processes: their sessions, the spare that is always ready, and what happens when a process exits.
-"""
+"""The node's decoder processes: their sessions, the spare, and what happens when a process exits."""
 
 import asyncio
 import contextlib

@@ -18,13 +18,13 @@ from tonearm.sources.http.link_headers import LinkHeaders
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import Body, ReaderBody, linked_uri, playlist_error, read_playlist
 
-# How much of a file may arrive in vain from a server without range requests.
+# From a server without range requests, so much of a file may be skipped.
 _MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What the server said of a playlist's version; it answers 304 as long as that is the newest."""
+    """The server's validators of a playlist; it answers 304 while the playlist has not changed."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -44,9 +44,9 @@ class PlaylistFile:
 
 
 class HlsFiles:
-    """The files that one playlist leads to. `link_headers` are what a page's player would send for them.
+    """The files that a playlist leads to. `link_headers` are the headers that a page's player would send for them.
 
-    `admit` judges the URIs that a playlist holds.
+    `admit` checks the URIs in a playlist.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class HlsFiles:
         self._link_headers = link_headers
 
     def linked(self, playlist: SourceUri, reference: str) -> SourceUri:
-        """Where a reference in the playlist at `playlist` leads. Raises `PlayError`."""
+        """The URI that a reference in the playlist at `playlist` means. Raises `PlayError`."""
         try:
             return self._admit(parse_source_uri(linked_uri(playlist, reference, is_uri=True)))
         except RequestError as error:
             raise admission_error(error) from error
 
     async def open(self, uri: SourceUri, byte_range: ByteRange | None = None, skip_bytes: int = 0) -> Body:
-        """A file or the range of it, without its first `skip_bytes`. Raises `PlayError`."""
+        """The body of a file or of a range of it, without its first `skip_bytes`. Raises `PlayError`."""
         start = skip_bytes + (byte_range.start if byte_range else 0)
         length = byte_range.length - skip_bytes if byte_range else None
         if uri.kind == "file":
@@ -79,7 +79,7 @@ class HlsFiles:
         return await self._open_http(uri, start, length)
 
     async def playlist(self, uri: SourceUri, known: Version | None = None) -> PlaylistFile | None:
-        """The playlist at `uri`; None when `known` is still its version. Raises `PlayError`."""
+        """The playlist at `uri`; None when it has not changed since `known`. Raises `PlayError`."""
         if uri.kind == "file":
             body = await self.open(uri)
             try:
@@ -145,7 +145,7 @@ class _HttpBody:
         return data
 
     async def close(self) -> None:
-        # Cuts the connection, unless the body was read to its end: then it serves the next request.
+        # A connection is used again when the body was read to its end; otherwise it is cut.
         self._response.close()
 
 

@@ -31,19 +31,19 @@ async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
 
 
 async def parse_in_thread(data: bytes) -> MasterPlaylist | MediaPlaylist:
-    """`parse_hls` without holding the event loop up. Raises `PlayError`."""
+    """`parse_hls` in a thread, since a long playlist would block the event loop. Raises `PlayError`."""
     return await asyncio.to_thread(_parse, data)
 
 
 def _parse(data: bytes) -> MasterPlaylist | MediaPlaylist:
     text = decode(data)
-    if not is_hls(text):  # an error page, mostly
+    if not is_hls(text):  # mostly an error page
         raise damaged("it is not HLS")
     return parse_hls(text)
 
 
 class SegmentFollower:
-    """Gives one reader the segments of `playlist`, which is what `file` holds."""
+    """Gives a reader the segments of `playlist`, which was read from `file`."""
 
     def __init__(self, files: HlsFiles, file: PlaylistFile, playlist: MediaPlaylist) -> None:
         self._files = files
@@ -51,14 +51,14 @@ class SegmentFollower:
         self._uri = file.uri
         self._version: Version = file.version
         self._playlist = playlist
-        self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist; segments earn them back
+        self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist
         self._read_at_s = asyncio.get_running_loop().time()
         self.base = file.uri  # the references of the newest segment are relative to it
 
     async def segments(self) -> AsyncGenerator[Segment, None]:
-        """All of a complete playlist; of a live one those from near its end on, until it is complete.
+        """All segments of a complete playlist; of a live one the segments from near its end on, until it is complete.
 
-        Segments that left a live playlist before the reader came to them are left out. Raises `PlayError`.
+        Segments that left a live playlist before the reader reached them are left out. Raises `PlayError`.
         """
         if self._playlist.is_complete:
             for segment in self._playlist.segments:
@@ -101,7 +101,7 @@ class SegmentFollower:
             due_at_s = loop.time() + max(self._target_s / 2, self._settings.live_refresh_at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
-        """Reads the playlist again, and retries when it cannot be had. Raises `PlayError`."""
+        """Reads the playlist again, with retries. Raises `PlayError`."""
         while True:
             try:
                 file = await self._files.playlist(self._uri, self._version)
@@ -118,10 +118,10 @@ class SegmentFollower:
 
 
 def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | None:
-    """The segment `number`, None when it is still to come. Without a number: where a live stream is entered.
+    """The segment `number`, None when it is still to come. Without a number: the segment where a live stream begins.
 
-    A stream that counts from the beginning again, or has no `number` any more, is entered anew; one that is a few
-    segments behind what it had before is not: some servers are.
+    A stream that counts from the beginning again, or has no `number` any more, begins again. A stream that is a few
+    segments behind its last version does not, as some servers send older versions.
     """
     if not segments:
         return None

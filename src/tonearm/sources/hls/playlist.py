@@ -1,7 +1,7 @@
 """HLS playlists (RFC 8216) as values, and the choice of the variant with the best sound in a master playlist.
 
-Only tags that matter for sound, played from its start or followed live, are read; mistakes in others do no harm. URIs
-stay as they are written, to be joined with the playlist's own.
+Only tags that matter for sound are read, so mistakes in other tags do no harm. URIs are as they are written, relative
+to the playlist's.
 """
 
 import math
@@ -48,7 +48,7 @@ class Piece:
 class Segment:
     """`number` counts over all versions of a live playlist. `init` has to be read before the segment's own bytes.
 
-    `breaks`: what comes has another encoding or other timestamps than what came before. `is_gap`: there is no file.
+    `breaks`: the segment has another encoding or other timestamps than the one before. `is_gap`: there is no file.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class MediaPlaylist:
-    """`is_complete`: nothing will be added."""
+    """A media playlist. `is_complete`: no segments will be added."""
 
     segments: tuple[Segment, ...]
     target_duration_s: float
@@ -69,13 +69,13 @@ class MediaPlaylist:
 
     @property
     def length_ms(self) -> int:
-        """How long everything in it sounds."""
+        """The length of all segments."""
         return round(1000 * math.fsum(segment.duration_s for segment in self.segments if not segment.is_gap))
 
 
 @dataclass(frozen=True, slots=True)
 class Rendition:
-    """One version of the sound. Without a `reference` it is in the variant's own segments."""
+    """A version of the sound, as a language. Without a `reference` it is in the variant's own segments."""
 
     group: str
     reference: str | None
@@ -101,7 +101,8 @@ class MasterPlaylist:
 
 
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
-    """Raises `PlayError` for what is damaged, too long or encrypted. Takes a tenth of a second for a long one."""
+    """The values of a playlist. Blocks for long on a long one. Raises `PlayError` for a playlist that is damaged, too
+    long or encrypted."""
     lines = text.splitlines()
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
@@ -183,7 +184,7 @@ def _media(data: dict[str, Any], tags: _OwnTags) -> MediaPlaylist:
     before: Piece | None = None
     for listed in data["segments"]:
         if "uri" not in listed:
-            continue  # tags at the end that no file follows (yet)
+            continue  # tags at the end, without a file (yet)
         piece = Piece(listed["uri"], _segment_range(listed.get("byterange"), listed["uri"], before))
         segments.append(
             Segment(
@@ -201,7 +202,7 @@ def _media(data: dict[str, Any], tags: _OwnTags) -> MediaPlaylist:
 
 
 def _segment_range(text: str | None, reference: str, before: Piece | None) -> ByteRange | None:
-    """`n[@o]`; without an offset the range follows the one before it in the same file (RFC 8216, 4.3.2.2)."""
+    """Parses `n[@o]`; without an offset the range follows the range before it in the same file (RFC 8216, 4.3.2.2)."""
     if text is None:
         return None
     length_text, has_offset, offset = text.partition("@")

@@ -1,4 +1,4 @@
-"""An HLS stream as a source: its segments one after another, with a part's end where a demuxer has to begin anew."""
+"""An HLS stream as a source: its segments one after the other, in parts; at each part a demuxer begins again."""
 
 import contextlib
 import logging
@@ -27,7 +27,7 @@ _MOST_INIT_BYTES: Final = 256 * 1024
 
 
 async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
-    """The stream of a playlist; of a master playlist, the one that sounds best. Raises `PlayError`."""
+    """The stream of a playlist; of a master playlist the stream with the best sound. Raises `PlayError`."""
     parsed = await parse_in_thread(file.data)
     if isinstance(parsed, MasterPlaylist):
         inner = await files.playlist(files.linked(file.uri, best_audio(parsed)))
@@ -159,7 +159,7 @@ async def segment_bytes(
 class Id3Stripper:
     """Takes the ID3v2 tag (ID3v2.4 structure, 3.1) off the beginning of a segment.
 
-    In packed audio it holds a timestamp (RFC 8216, 3.4), which the demuxers take for damage.
+    In packed audio the tag has a timestamp (RFC 8216, 3.4), which demuxers take for damage.
     """
 
     def __init__(self) -> None:
@@ -167,7 +167,7 @@ class Id3Stripper:
         self._skip_bytes = 0
 
     def strip(self, chunk: bytes) -> bytes:
-        """What is left of the next bytes of the segment."""
+        """The segment's next bytes, without those of the tag."""
         if self._begun is not None:
             self._begun += chunk
             if self._begun.startswith(b"ID3") and len(self._begun) < ID3_HEADER_BYTES:
@@ -181,6 +181,6 @@ class Id3Stripper:
         return chunk[skipped:]
 
     def rest(self) -> bytes:
-        """What was held back when the segment ended before it was clear."""
+        """The bytes that were kept back when the segment ended before a tag could be told."""
         begun, self._begun = self._begun, None
         return begun or b""

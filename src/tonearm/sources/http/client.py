@@ -37,7 +37,7 @@ class RadioConnector(aiohttp.TCPConnector):
 
 
 class _RadioResponseHandler(ResponseHandler):
-    # The first bytes of an answer while they may still become `ICY `; None once that is decided.
+    # The first bytes of an answer while they may still become `ICY `; None afterwards.
     _begun: bytes | None = b""
 
     def set_response_params(self, **params: Any) -> None:

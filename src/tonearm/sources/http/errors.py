@@ -17,7 +17,7 @@ _PASSING_STATUSES: Final = frozenset({502, 503, 504})
 
 
 class PassingError(PlayError):
-    """A failure that may be gone on a retry a moment later."""
+    """A failure that a retry a moment later may not meet."""
 
 
 def refused(message: str, hint: str) -> PlayError:

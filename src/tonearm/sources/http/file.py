@@ -21,13 +21,14 @@ SKIP_FORWARD_BYTES: Final = 256 * 1024
 _EXPIRED_STATUSES: Final = frozenset({401, 403, 404, 410})
 # Without range requests a reader that is still finding out what the file is may go back by a new request.
 REWIND_WITHIN_BYTES: Final = 2 * 1024 * 1024
-# A demuxer opens some containers by a look at their end and back: the transfer that it left is kept until it has read
-# on this far.
+# A demuxer reads the end of some containers and then goes back: the transfer that it left is kept until it has read on
+# this far.
 KEEP_LEFT_FOR_BYTES: Final = 1024 * 1024
 
 
 class HttpFileReader(SourceReader):
-    """Reads a remote file. Memory is bounded by the windows of two transfers: the current one and the one left last."""
+    """Reads a remote file. It has at most two transfers, the current one and the one before, each with a bounded
+    window."""
 
     def __init__(
         self, client: HttpClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse

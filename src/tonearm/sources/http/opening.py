@@ -21,7 +21,7 @@ _FIRST_HEADERS: Final = (("Range", "bytes=0-"), TITLES_WANTED)
 async def open_http(
     client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None = None
 ) -> OpenedSource:
-    """Asks for the whole by a range request, and retries what may pass. Raises `PlayError`."""
+    """Requests the whole file by a range request, and retries failures that may pass. Raises `PlayError`."""
     for delay_s in settings.open_retry_delays_s:
         try:
             return await _open_once(client, uri, settings, link_headers)

@@ -1,4 +1,4 @@
-"""What the answer of a resolving process comes to. It is judged before any of it is used: strangers had part in it."""
+"""The answers of resolving processes. Each is checked before it is used, since strangers' pages may have changed it."""
 
 import re
 import unicodedata
@@ -49,7 +49,8 @@ class ResolvedPage:
 
 
 def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
-    """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
+    """The page in an answer. Raises `PlayError` when the answer is not valid, has no http link, or leads to where the
+    node must not go."""
     page = answer.get("page") if isinstance(answer, dict) else None
     url = page.get("url") if isinstance(page, dict) else None
     if not isinstance(page, dict) or not isinstance(url, str):
@@ -67,7 +68,7 @@ def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> Resolved
     return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
 
 
-# Why a list was not read to its end, by the process's own word for it.
+# Why a list was not read to its end, by the process's word for it.
 _ENDS: Final = {
     "most": "Only the first {most} entries are taken.",
     "time": "The page takes too long to list all of its entries.",
@@ -79,7 +80,7 @@ _ENDS: Final = {
 def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlist:
     """The entries of the list that `page` is, each judged; the others are counted in `left_out`.
 
-    Raises `PlayError` when the answer is none, or when nothing is left.
+    Raises `PlayError` when the answer is not valid, or when no entry is left.
     """
     listed = answer.get("list") if isinstance(answer, dict) else None
     given = listed.get("entries") if isinstance(listed, dict) else None
@@ -193,14 +194,15 @@ def _search_failure(reason: str) -> PlayFailure:
 
 
 def resolve_problem(failure: PlayFailure) -> PlayError:
-    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
+    """The error for a failure between a page and its link. A refusal keeps its code."""
     if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
         return PlayError(replace(failure, stage=Stage.RESOLVE))
     return resolve_error(failure.message.rstrip("."), failure.hint)
 
 
 def plain_reason(text: str) -> str:
-    """yt-dlp's own words as one plain line: no colours, advice for its command line, causes in Python or tracebacks."""
+    """yt-dlp's message as a plain line, without colours, advice for its command line, Python's causes and
+    tracebacks."""
     text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
     for pattern in _BOILERPLATE:
         text = pattern.sub("", text)

@@ -26,7 +26,7 @@ from tonearm.sandbox.supervision import SandboxRequiredError, resolver_supervisi
 from tonearm.sources.resolver.confinement import Confinement, close_descriptors, confine_resolver, limit_resources
 from tonearm.sources.resolver.door import DoorKnocker
 
-# The node ends a process that is late. This is for one whose node is gone.
+# The node kills a late process; this limit is for a process whose node is gone.
 _SELF_DESTRUCT_AFTER_S: Final = 2.0
 
 
@@ -41,7 +41,7 @@ def serve(arguments: Sequence[str]) -> None:
     die_with_the_node()
     close_descriptors((0, 1, 2, int(door)))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    # Nothing that a library prints must get between the answers.
+    # What a library prints must not get between the answers.
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     limit_resources(int(memory_limit_mb))

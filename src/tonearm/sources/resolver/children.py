@@ -1,6 +1,6 @@
-"""The node's side of the resolver's processes: a pool of them, each asked one thing at a time and killed when late.
+"""The node's side of the resolver's processes: a pool of processes, each with one request at a time, killed when late.
 
-They are kept for a while because starting one takes half a second.
+An idle process is kept for a while, because starting a process takes long.
 """
 
 import asyncio
@@ -21,13 +21,14 @@ LARGEST_ANSWER_BYTES: Final = 512 * 1024
 
 
 class ChildBroken(Exception):
-    """The process ended, or its answer cannot be understood; it is of no use any more."""
+    """The process ended, or its answer cannot be parsed; it cannot be used any more."""
 
 
 class ChildProcess:
-    """To be killed when its work is cancelled or failed: its answer could be taken for the next one.
+    """A process of the pool. It has to be killed when its work is cancelled or failed: otherwise its late answer could
+    be taken for the next one.
 
-    `sandbox` is what it reported with its first answer, None before or when it reports nothing.
+    `sandbox` is what the process reported with its first answer; None before, and for a process that reports nothing.
     """
 
     def __init__(self, process: Process, door: Door | None) -> None:
@@ -38,7 +39,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], dial: Dial | None = None) -> Self:
-        """`command` gets the descriptor of its door as a last argument, -1 without `dial`, from which connections come.
+        """Starts `command`, whose last argument is the descriptor of its door: -1 without `dial`, and connections.
 
         Raises `OSError` when the system cannot.
         """
@@ -90,26 +91,26 @@ class ChildProcess:
         answer = _parsed(line)
         report = answer.pop("sandbox", None)
         if not self.answers and isinstance(report, dict):
-            # Later it has read what strangers wrote, and may say anything.
+            # Later the process has read strangers' pages, and its reports cannot be trusted.
             self.sandbox = _sandbox(report)
         self.answers += 1
         return answer
 
     def kill(self) -> None:
-        """Ends it and whatever it may have started."""
+        """Kills the process and whatever it may have started."""
         if self._door is not None:
             self._door.close()
         with contextlib.suppress(ProcessLookupError):
-            if self._process.returncode is None:  # reaped: its number may belong to another process
+            if self._process.returncode is None:  # once reaped, another process may get the number
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> None:
-        """Returns once it has ended and is taken note of."""
+        """Returns once the process has ended and is reaped."""
         await self._process.wait()
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What Python, OpenSSL and yt-dlp need to find their files, no more."""
+    """The variables that Python, OpenSSL and yt-dlp need to find their files, and no others."""
     kept = minimal_environment(environment, "SSL_CERT_FILE", "SSL_CERT_DIR")
     return {**kept, "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}
 
@@ -137,19 +138,19 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _nothing() -> None:
-    """What is done at the beginning unless something else is asked for."""
+    """Does nothing: the default of `begins`."""
 
 
-# Extractors keep things in memory; a process that has worked this often is replaced.
+# A process that has worked this often is replaced, since extractors keep things in memory.
 _ANSWERS_AT_MOST: Final = 100
 
 
 class ChildPool:
-    """Runs at most `at_most` processes; further requests wait until one is free. One that did nothing for `idle_s` is
-    sent home, but with `keeps_one` not the last.
+    """Runs at most `at_most` processes; further requests wait until a process is free. A process that was idle for
+    `idle_s` is ended, but with `keeps_one` not the last.
 
-    `warm_up` is asked of each new process within `start_s`; what it answers does not matter. `dial` gives the processes
-    their connections; without it they get none. `take_note` gets the sandbox report of each.
+    Each new process has to answer the request `warm_up` within `start_s`. `dial` gives the processes their connections;
+    without it they get none. `take_note` gets the sandbox report of each process.
     """
 
     def __init__(
@@ -172,10 +173,10 @@ class ChildPool:
         self._idle_s = idle_s
         self._keeps_one = keeps_one
         self._places = asyncio.Semaphore(at_most)
-        self.waiting = 0  # who wants a process and has none yet
+        self.waiting = 0  # how many requests wait for a process
         self._idle: list[tuple[ChildProcess, asyncio.TimerHandle | None]] = []
         self._working: set[ChildProcess] = set()
-        # Whoever asked for these has given up meanwhile: the next one who needs a process waits for one of them.
+        # Processes whose requests were cancelled while they started: the next request takes one of these.
         self._starting: set[asyncio.Task[ChildProcess]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -187,15 +188,16 @@ class ChildPool:
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
-        """What each process reported that has answered."""
+        """The sandbox that each process reported with its first answer."""
         children = (*self._working, *(child for child, _ in self._idle))
         return [child.sandbox for child in children if child.sandbox is not None]
 
     async def ask(self, request: JsonObject, within_s: float, begins: Callable[[], None] = _nothing) -> JsonObject:
-        """The answer of a process. `within_s` counts from when one is free and warm, and `begins` is called then.
+        """The answer of a process. `within_s` counts from the moment that a process is free and has started; `begins`
+        is called then.
 
-        A late one is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as
-        well.
+        A late process is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is
+        ended, too.
         """
         self.waiting += 1
         try:
@@ -263,8 +265,8 @@ class ChildPool:
         return None
 
     async def _warm_child(self) -> ChildProcess:
-        """A new process. Its start goes on when the caller is cancelled: else one that is slow to start never would,
-        where nobody waits for so long."""
+        """A new process. Its start goes on when the caller is cancelled: otherwise, where no caller waits long enough,
+        a slow start would never succeed."""
         starting = self._starting.pop() if self._starting else asyncio.create_task(self._started())
         try:
             return await asyncio.shield(starting)
@@ -275,7 +277,7 @@ class ChildPool:
             raise
 
     def _started_for_nobody(self, starting: asyncio.Task[ChildProcess]) -> None:
-        """Keeps the process, unless somebody waits for it again, or it did not start."""
+        """Keeps the process as an idle one, unless a request waits for it again, or it did not start."""
         if starting in self._starting:
             self._starting.discard(starting)
             if not starting.cancelled() and starting.exception() is None:

@@ -1,8 +1,8 @@
-"""What a resolving process denies itself before it looks at anything from outside.
+"""How a resolving process confines itself, before it reads anything from outside.
 
-Pages decide what an extractor does. Whatever that is: it connects to the node's proxy only, starts no program and
-fills no disk. An audit hook cannot be taken away again and sees each way of Python to do these things; it is the first
-line, for what is written in Python. The second, for whatever came to run, is the kernel's (`sandbox`).
+Pages decide what an extractor does. Whatever they make it do, it connects to the node's proxy only, starts no program
+and fills no disk. The first line of defence is an audit hook, which cannot be removed and sees each way of Python code
+to do these things. The second line is the kernel's, for any code (`sandbox`).
 """
 
 import array  # noqa: F401 - imported by socket.recv_fds when it is called
@@ -59,7 +59,7 @@ class Confinement:
         self.proxy_port: int | None = None
 
     def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Raises `PermissionError` for what is denied: callers know it as what the system answers, too."""
+        """Raises `PermissionError` for what is denied, as the system would."""
         if event == "socket.connect":
             if self.proxy_port is None or arguments[1] != (PROXY_HOST, self.proxy_port):
                 raise PermissionError(f"a resolving process must not connect to {arguments[1]!r}")
@@ -73,7 +73,7 @@ class Confinement:
 
 
 def limit_resources(memory_limit_mb: int) -> None:
-    """Bounds address space and open files; files can be written, but with nothing in them."""
+    """Limits the address space and the number of open files, and the size of written files to 0."""
     memory_bytes = memory_limit_mb * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -82,26 +82,26 @@ def limit_resources(memory_limit_mb: int) -> None:
 
 
 def close_descriptors(own: Container[int]) -> None:
-    """Closes all but `own`: those that the node had open when it started this process, and that came with it."""
+    """Closes all descriptors but `own`: a process may inherit descriptors that the node had open at its start."""
     try:
         opened = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         opened = list(range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     for descriptor in opened:
         if descriptor not in own:
-            with contextlib.suppress(OSError):  # the one that the listing used is closed already
+            with contextlib.suppress(OSError):  # the descriptor of the listing is closed already
                 os.close(descriptor)
 
 
 def confine_resolver(mode: SandboxMode) -> SandboxReport:
-    """Puts this process into its sandbox, after what it would not find any more was found."""
+    """Puts this process into its sandbox, after it has loaded what it could not find there."""
     if mode is not SandboxMode.OFF:
         _warm_up()
     return confine(mode, resolver_rules, _exercise, readable_paths())
 
 
 def readable_paths() -> tuple[Path, ...]:
-    """The folders and files of Python, of what is installed for it, and of certificates."""
+    """The folders and files of Python, of its installed packages, and of certificates."""
     installed = sysconfig.get_paths()
     python = (*sys.path, *(installed[name] for name in _PYTHON_FOLDERS), str(_TONEARM))
     verify = ssl.get_default_verify_paths()
@@ -123,8 +123,8 @@ def _warm_up() -> None:
 
 
 def _exercise() -> None:
-    """What extractors do, without a site: look the proxy up, make a socket, trust certificates, import. Raises
-    `OSError` and whatever else goes wrong."""
+    """Does what extractors do, without a site: resolves a name, makes a socket, loads certificates, imports. Raises
+    what fails."""
     socket.getaddrinfo(PROXY_HOST, 80, type=socket.SOCK_STREAM)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)

@@ -1,7 +1,7 @@
 """How a resolver process gets its connections: it cannot make any, and asks the node for each.
 
-The node dials its own proxy and hands the connected socket over. Both ends talk over a socket pair that keeps
-messages apart: one byte asks, and the answer is one byte that is 0, with a descriptor, or the number of an error.
+The node dials its own proxy and hands the connected socket over. Both ends use a socket pair that keeps messages apart.
+A request is one byte; the answer is a byte 0 with a descriptor, or a byte with the number of an error.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Door:
         self._loop.add_reader(self._socket, self._read)
 
     def close(self) -> None:
-        """Nothing is handed over any more. Can be called twice."""
+        """Ends the door. May be called more than once."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -52,7 +52,7 @@ class Door:
             return
         except OSError:
             asked = b""
-        # Until this one is answered nothing more is read: a process that asks without end fills its own queue.
+        # The next request is read after this one is answered: a process that asks without end fills its own queue.
         self._loop.remove_reader(self._socket)
         if asked:
             self._answering = self._loop.create_task(self._answer())
@@ -93,7 +93,7 @@ class DoorKnocker:
                 os.dup2(connected, self.fileno(), inheritable=False)
             finally:
                 os.close(connected)
-            self.settimeout(self.gettimeout())  # whether it blocks went with the socket that was there
+            self.settimeout(self.gettimeout())  # whether it blocks was a property of the replaced socket
 
         def connect_ex(self: socket.socket, address: Any) -> int:
             try:

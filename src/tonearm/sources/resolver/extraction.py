@@ -16,7 +16,7 @@ _ALL: Final = "all"
 _PART_OF_GENERIC: Final = "html5"  # finds the <audio> and <video> elements of a page for the generic extractor
 _WHOLE_FILE: Final = "[protocol^=http][protocol!*=dash]"
 _PLAYLIST: Final = "[protocol^=m3u8]"
-# Sound alone rather than a film, one file rather than a list of pieces. Pieces by DASH cannot be fetched as a link.
+# Prefers sound to video, and a file to a list of segments. The segments of DASH cannot be fetched by a link.
 FORMAT: Final = "/".join(
     f"{best}{kind}" for kind in (_WHOLE_FILE, _PLAYLIST) for best in ("bestaudio", "best", "bestaudio*")
 )
@@ -29,7 +29,7 @@ _MOST_TEXT_CHARACTERS: Final = 500
 _MOST_URL_CHARACTERS: Final = 4096
 # Of a list, as JSON: what the node takes in one answer is twice as much.
 _MOST_LIST_BYTES: Final = 256 * 1024
-# For reading a long list page after page; the rest of the time is for the answer.
+# This share of the time is for reading a long list, page after page; the rest is for the answer.
 _SHARE_FOR_LISTS: Final = 0.7
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 # The beginning of every search's URL, read from its pattern: an extractor that is loaded lazily has nothing else.
@@ -48,7 +48,7 @@ class Extraction:
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
 
     def unknown_sites(self) -> list[str]:
-        """The sites that no extractor is named after."""
+        """The permitted sites without an extractor of that name."""
         names = [_ALL, *(extractor.IE_NAME.lower() for extractor in self._known)]
         return [site for site in self._sites if not any(_is_of(name, site) for name in names)]
 
@@ -129,7 +129,7 @@ class Extraction:
 
 
 class _Silent:
-    """Takes yt-dlp's messages; what matters of them is raised as well."""
+    """Drops yt-dlp's messages; those that matter are raised, too."""
 
     def debug(self, message: str) -> None: ...
 
@@ -168,7 +168,7 @@ def _options(proxy: str) -> dict[str, Any]:
 def _gathered(
     listed: Iterator[tuple[int, Any]], most: int, until_s: float
 ) -> tuple[list[tuple[int, dict[str, Any]]], str | None]:
-    """The entries with their numbers, and why there are no more of them. Raises what the first one raises."""
+    """The entries with their numbers, and why there are no more. Raises what reading the first entry raises."""
     entries: list[tuple[int, dict[str, Any]]] = []
     try:
         for number, entry in listed:
@@ -246,7 +246,7 @@ def _answer(found: Any, page_url: str) -> dict[str, Any]:
         raise ExtractorError("The page holds nothing that can be played", expected=True)
     title, author = found.get("title"), _first_of(found, "artist", "uploader", "channel", "creator")
     if found.get("extractor_key") in ("Generic", "HTML5MediaEmbed"):
-        # What a page without any known structure is given by yt-dlp: a number, and its host as uploader.
+        # For a page without a known structure yt-dlp gives a number as title, and the host as uploader.
         title = title.removesuffix(" (1)") if isinstance(title, str) else None
         author = None if author == urlsplit(page_url).netloc else author
     headers = found.get("http_headers") or {}

@@ -1,7 +1,7 @@
-"""Pages: the link behind one is found by yt-dlp, in processes of their own, each time that the page is opened.
+"""Pages: yt-dlp finds the link behind a page, in a process of its own, each time that the page is opened.
 
-It is found anew because such links expire. So a page that lists others, or a search, gives the pages of its entries,
-and each is resolved when its turn comes.
+Such links expire, so they are not kept. A page that lists other pages, or a search, gives the pages of its entries, and
+each of them is resolved when it is to be played.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSou
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver")
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
-# A search plays its best match that this node may play: so many are asked for.
+# A search plays its first result that this node may play, out of so many.
 _CANDIDATES: Final = 5
 _MAX_LOGGED_CHARACTERS: Final = 500
 _MATCHERS: Final = 2
-# Which URIs are pages does not change while the node runs. Longer ones are asked for each time.
+# Which URIs are pages does not change while the node runs, so that is kept, but not for longer URIs.
 _KNOWN_URIS: Final = 4096
 _MOST_KNOWN_CHARACTERS: Final = 1000
 
@@ -67,11 +67,11 @@ class ResolverSettings:
     sites: tuple[str, ...] = ()
     memory_limit_mb: int = 1024
     pages_at_once: int = 4
-    # What a page may make the node load while it is resolved.
+    # How much a page may make the node load while it is resolved.
     traffic_limit_bytes: int = 64 * 1024 * 1024
     idle_s: float = 60.0
     match_timeout_s: float = 3.0
-    # Importing yt-dlp on a machine that is busy, or from a cold disk.
+    # For importing yt-dlp, on a busy machine or from a slow disk.
     start_timeout_s: float = 30.0
     command: tuple[str, ...] = COMMAND
     sandbox: SandboxMode = SandboxMode.AUTO
@@ -115,7 +115,7 @@ class PageOpening:
         return fetched if isinstance(fetched, Playlist) else fetched.found_by(found.facts)
 
     async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
-        """None for a page or a search, which is not looked at. Raises `PlayError`."""
+        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`."""
         return None if uri.kind == "search" else await self._direct_source(uri)
 
     async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
@@ -141,12 +141,13 @@ class PageOpening:
             return await self._resolver.search(uri, self._judge, limit)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
-        """`uri` itself when it is no page. For a request of a client. Raises `PlayError` and `LimitReached`."""
+        """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and
+        `LimitReached`."""
         if uri.kind == "search":
             async with self._resolver.place_for_client():
                 return (await self._resolver.resolve(await self._best_match(uri))).link
         if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
-            return uri  # nothing that a look at the source could change
+            return uri  # whatever the source is, it is opened as it is
         source = await self._direct_source(uri)
         if source is not None:
             if not isinstance(source, Playlist):
@@ -193,9 +194,9 @@ class PageResolver:
         self._admit = admit
         self._settings = settings
         self._client_places = asyncio.Semaphore(max(1, settings.pages_at_once // 2))
-        # The permitted sites that can be searched, by the key that stands before the words. Known after `start`.
+        # The permitted sites that can be searched, by the key before the words of a search. Known after `start`.
         self.searches: Mapping[str, str] = {}
-        self._is_page: OrderedDict[str, bool] = OrderedDict()  # what is known, the oldest first
+        self._is_page: OrderedDict[str, bool] = OrderedDict()  # by URI, the oldest first
         self._proxy = ForwardProxy(guard, admit, connect_timeout_s)
         whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
         self.sandbox = resolver_supervision(settings.sandbox)
@@ -212,7 +213,7 @@ class PageResolver:
             whole_command,
             at_most=settings.pages_at_once,
             idle_s=settings.idle_s,
-            warm_up={"op": "start"},  # The time limit is a page's; to start takes long where much else runs.
+            warm_up={"op": "start"},  # a page's time limit does not include the start, which may take long
             start_s=settings.start_timeout_s,
             dial=self._proxy.connection,
             take_note=self.sandbox.take_note,
@@ -246,17 +247,17 @@ class PageResolver:
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
-        """What each of the processes that run reported."""
+        """The sandbox that each running process reported."""
         return [*self._matching.sandboxes, *self._resolving.sandboxes]
 
     @property
     def resolves_any_page(self) -> bool:
-        """Whether `generic` is permitted, which looks for media in whatever is HTML."""
+        """Whether `generic` is permitted, which finds media in any HTML."""
         return self._settings.permits_generic
 
     @asynccontextmanager
     async def place_for_client(self) -> AsyncIterator[None]:
-        """For work that a client waits for. It has half of the processes at most: tracks that play need them, too.
+        """A place for work that a client waits for. It takes half of the processes at most, since players need them.
 
         Raises `LimitReached` when there is no place within the time limit of a page.
         """
@@ -292,7 +293,7 @@ class PageResolver:
             async with asyncio.timeout(limit_s):
                 answer = await self._matching.ask({"op": "match", "url": url, "limit_s": limit_s}, limit_s, begins)
         except (TimeoutError, ChildBroken) as error:
-            if is_asked:  # by this one, so that one process that hangs is one line
+            if is_asked:  # only the call that asked logs, so that a process that hangs is a single line
                 reason = str(error) or f"no answer within {limit_s:g} s"
                 shown = text_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
                 log.warning("whether a URI is a page was not found out (%s); it is opened as it is: %s", reason, shown)
@@ -323,7 +324,7 @@ class PageResolver:
         answer = await self._answer({"op": "open", "url": url, "most": MAX_LISTED, "whole": whole}, report_wait)
         if "list" not in answer:
             return read_page(answer, self._admit)
-        # In a thread: to judge hundreds of entries takes some ms.
+        # In a thread: admitting hundreds of entries takes some ms.
         listed = await asyncio.to_thread(read_list, answer, uri, judge, MAX_LISTED)
         if listed.left_out.count:
             reasons = text_for_logs(" ".join(listed.left_out.reasons))[:_MAX_LOGGED_CHARACTERS]
@@ -333,13 +334,13 @@ class PageResolver:
         return listed
 
     async def search(self, uri: SourceUri, judge: Judge, limit: int, report_wait: ReportWait = ignore_wait) -> Playlist:
-        """The first results that this node may play, one at least. Raises `PlayError`."""
+        """The first results that this node may play, at least one. Raises `PlayError`."""
         numbered = f"{uri.search_key}{limit}:{uri.path}"
         answer = await self._answer({"op": "open", "url": numbered, "most": limit, "whole": True}, report_wait)
         return await asyncio.to_thread(read_list, answer, uri, judge, limit)
 
     async def _answer(self, question: JsonObject, report_wait: ReportWait) -> JsonObject:
-        """What a process answers. The time limit begins when one of the few processes is free. Raises `PlayError`."""
+        """The answer of a process. The time limit begins when one of the processes is free. Raises `PlayError`."""
         limit_s = self._settings.timeout_s
         try:
             async with self._proxy.issued(self._settings.traffic_limit_bytes) as issued:
@@ -358,7 +359,7 @@ class PageResolver:
                     raise resolve_error(f"the process that does it failed, {error}") from error
                 reason = answer.get("error")
                 if isinstance(reason, str):
-                    # What the proxy met is nearer to the cause than what the extractor says.
+                    # The proxy's failure is nearer to the cause than the extractor's message.
                     problem = issued.problem
                     if problem is not None and (problem.code not in UNREACHABLE or BAD_GATEWAY in reason):
                         raise resolve_problem(problem)

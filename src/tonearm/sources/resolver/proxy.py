@@ -1,4 +1,4 @@
-"""The resolver's proxy: an HTTP proxy on loopback that judges each target of a resolving process as the node does.
+"""The resolver's proxy: an HTTP proxy on loopback that admits the targets of a resolving process as the node does.
 
 Patterns see the whole URI of plain HTTP, and the host of HTTPS, which passes through encrypted. The guard is asked for
 each address that is dialled. Only a process that is resolving a page has a password: a `ProxyPass`, good for that page.
@@ -29,14 +29,14 @@ from tonearm.sources.resolver.door import PROXY_HOST
 _REQUEST_LINE: Final = re.compile(r"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.[01]")
 _HEADER: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x1f\x7f]*)")
 _LENGTH: Final = re.compile(r"[0-9]{1,15}")
-# Between client and proxy only, or written anew.
+# Headers between client and proxy only, or written again by the proxy.
 _NOT_PASSED_ON: Final = frozenset(
     {"connection", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"}
 )
 
 
 class BadProxyRequest(Exception):
-    """What cannot be read in exactly one way."""
+    """A request that is not valid, or can be read in several ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class ProxyPass:
 
     @property
     def problem(self) -> PlayFailure | None:
-        """Why something could not be reached: a refusal if there was one, else what happened last."""
+        """Why a target could not be reached: a refusal if there was one, otherwise the last failure."""
         return self._problem
 
     def report(self, failure: PlayFailure) -> None:
@@ -115,7 +115,7 @@ class ProxyPass:
             self._problem = failure
 
     def enter(self, connection: asyncio.Task[None]) -> bool:
-        """Takes a connection in, to be ended with the pass; False when there are too many."""
+        """Adds a connection, which ends with the pass. Returns False when there are too many."""
         if len(self._connections) >= CONNECTIONS_AT_MOST:
             return False
         self._connections.add(connection)
@@ -123,7 +123,7 @@ class ProxyPass:
         return True
 
     def spend(self, count_bytes: int) -> bool:
-        """Counts traffic; False when there was too much of it."""
+        """Counts traffic. Returns False when there was too much."""
         self._left_bytes -= count_bytes
         if self._left_bytes < 0:
             self.report(
@@ -137,7 +137,7 @@ class ProxyPass:
         return self._left_bytes >= 0
 
     async def revoke(self) -> None:
-        """Cuts what is still connected."""
+        """Cuts all connections of the pass."""
         connections = tuple(self._connections)
         for connection in connections:
             connection.cancel()
@@ -160,7 +160,7 @@ class GuardedDialer:
         self._connect_timeout_s = connect_timeout_s
 
     async def dial(self, uri: SourceUri) -> Connection:
-        """Raises `PlayError`. The timeout covers name lookup and all addresses of the name."""
+        """Connects to a host. The timeout covers the name's lookup and all its addresses. Raises `PlayError`."""
         assert uri.host is not None
         assert uri.port is not None
         try:
@@ -237,7 +237,7 @@ class ForwardProxy:
 
     @contextlib.asynccontextmanager
     async def issued(self, traffic_limit_bytes: int) -> AsyncIterator[ProxyPass]:
-        """A pass that is good inside of the block. Raises `OSError` when the proxy cannot listen."""
+        """A pass that is valid inside the block. Raises `OSError` when the proxy cannot listen."""
         async with self._starting:
             if self._server is None:
                 self._server = await asyncio.start_server(self._accept, PROXY_HOST, 0, limit=_HEAD_LIMIT_BYTES)
@@ -252,11 +252,11 @@ class ForwardProxy:
             await issued.revoke()
 
     def uri_for(self, issued: ProxyPass) -> str:
-        """How the holder of the pass reaches the proxy."""
+        """The proxy's URI with the password of the pass."""
         return f"http://{USER}:{issued.password}@{PROXY_HOST}:{self.port}"
 
     async def connection(self) -> socket.socket:
-        """A connection to this proxy, for a process that cannot make one. Raises `OSError` when nobody has a pass."""
+        """A connection to this proxy, for a process that cannot connect. Raises `OSError` when there is no pass."""
         if not self._passes:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "no page is being resolved")
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -288,9 +288,9 @@ class ForwardProxy:
             with contextlib.suppress(OSError):
                 await writer.drain()
         except (OSError, EOFError, asyncio.LimitOverrunError):
-            pass  # whoever it was has gone, or does not speak HTTP
+            pass  # the client has gone, or does not speak HTTP
         except asyncio.CancelledError:
-            pass  # the pass was revoked; the stream's own task has nobody to tell
+            pass  # the pass was revoked
         finally:
             self._strangers.discard(task)
             writer.close()
@@ -353,7 +353,7 @@ class ForwardProxy:
 
 
 def _head_for(request: ProxyRequest, uri: SourceUri) -> bytes:
-    """What the server is asked: the reading of the URI that the patterns have judged, once a connection."""
+    """The head for the server, with the URI as it was admitted. Each connection is for one request."""
     authority, _, rest = uri.normalised.removeprefix("http://").partition("#")[0].partition("/")
     lines = [f"{request.method} /{rest} HTTP/1.1", f"Host: {authority}"]
     lines += [f"{name}: {value}" for name, value in request.headers]
@@ -363,7 +363,7 @@ def _head_for(request: ProxyRequest, uri: SourceUri) -> bytes:
 async def _pour(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, issued: ProxyPass, at_most: int | None
 ) -> None:
-    """Passes bytes on until the end, too much traffic, or more than `at_most`."""
+    """Passes bytes on until the end, until there was too much traffic, or until `at_most` bytes."""
     while block := await reader.read(_BLOCK_BYTES):
         if at_most is not None:
             at_most -= len(block)
@@ -376,7 +376,7 @@ async def _pour(
 
 
 async def _until_one_ends(*pouring: Coroutine[Any, Any, None]) -> None:
-    """Either side's end is the end of both: nothing here is kept alive."""
+    """Waits until either side ends, and ends the other: connections are not kept alive."""
     tasks = [asyncio.create_task(each) for each in pouring]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
