@@ -99,7 +99,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("voice",),
     "disnake": ("voice",),
     "nextcord": ("voice",),
-    "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
+    "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
     "service_manager": (),

@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.fake_node import FakeNode
+from tonearm.core.errors import ErrorCode
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import OPERATIONS, openapi_document
 from tonearm.description.page import docs_page
@@ -64,7 +65,7 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
     everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
     named = {code for operation in OPERATIONS for code in operation.codes} | everywhere
     named |= {"unauthorized", "foreign_origin", "internal", "player_not_found", "bad_request", "body_too_large"}
-    assert set(get_args(replies.ErrorCode)) == set(statuses) == named
+    assert set(get_args(ErrorCode)) == set(statuses) == named
     assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
 
 
@@ -81,7 +82,7 @@ def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> Non
         for name, schema in schemas.items():
             for field in schema.get("properties", {}):
                 assert re.search(rf"\b{field}\b", INTERFACE), f"docs/interface.md does not name {name}.{field}"
-    for code in get_args(replies.ErrorCode):
+    for code in get_args(ErrorCode):
         assert f"`{code}`" in INTERFACE, code
 
 

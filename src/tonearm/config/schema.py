@@ -20,6 +20,7 @@ from pydantic import (
 
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
+from tonearm.core.policy import auto_allows
 from tonearm.core.source_uri import normalise_host
 from tonearm.version import VERSION
 
@@ -478,13 +479,12 @@ class Config(_Section):
     @property
     def allows_files(self) -> bool:
         """True when any local file may be opened."""
-        files = self.sources.files
-        return self.server.listens_on_loopback_only if files == "auto" else bool(files)
+        return auto_allows(self.sources.files, listens_on_loopback_only=self.server.listens_on_loopback_only)
 
     @property
     def allows_private_networks(self) -> bool:
-        private_networks = self.sources.private_networks
-        return self.server.listens_on_loopback_only if private_networks == "auto" else private_networks
+        """True when links may lead to private addresses."""
+        return auto_allows(self.sources.private_networks, listens_on_loopback_only=self.server.listens_on_loopback_only)
 
 
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(

@@ -248,6 +248,13 @@ class Effects:
     def normalizes(self) -> bool:
         return self.target_lufs is not None
 
+    def limits(self, *, with_overlays: bool, crossfades: bool) -> bool:
+        """Whether the limiter is on while overlays sound or tracks fade into each other."""
+        limiter = self.limiter
+        if limiter is None or limiter.enabled != "auto":
+            return limiter is not None and bool(limiter.enabled)
+        return with_overlays or crossfades or self.compressor is not None or self.normalizes
+
     @property
     def position_rate(self) -> float:
         """Seconds of the file that pass in a second heard."""

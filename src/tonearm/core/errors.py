@@ -1,10 +1,38 @@
 """The errors by which a request is refused. `server.errors` maps each class to a status of HTTP."""
 
+from typing import Literal, TypeAlias
+
+ErrorCode: TypeAlias = Literal[
+    "bad_request",
+    "not_ready",
+    "unauthorized",
+    "foreign_origin",
+    "source_blocked",
+    "source_refused",
+    "not_found",
+    "player_not_found",
+    "track_not_found",
+    "method_not_allowed",
+    "player_exists",
+    "no_artwork",
+    "not_seekable",
+    "no_previous",
+    "overlay_not_found",
+    "body_too_large",
+    "limit_reached",
+    "resolver_disabled",
+    "resolve_failed",
+    "load_failed",
+    "invalid_identifier",
+    "upgrade_required",
+    "internal",
+]
+
 
 class RequestError(Exception):
     """Base of all errors that are answered with a 4xx. `message` says what was wrong and what to do."""
 
-    code: str = "bad_request"
+    code: ErrorCode = "bad_request"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -73,7 +73,10 @@ class SourcePolicy:
 
 
 def auto_allows(
-    setting: Literal["auto"] | bool | tuple[str, ...], *, listens_on_loopback_only: bool, came_through_proxy: bool
+    setting: Literal["auto"] | bool | tuple[str, ...],
+    *,
+    listens_on_loopback_only: bool,
+    came_through_proxy: bool = False,
 ) -> bool:
     """Whether `setting`, the value of `sources.files` or `sources.private_networks`, allows anything."""
     return listens_on_loopback_only and not came_through_proxy if setting == "auto" else bool(setting)

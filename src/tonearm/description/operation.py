@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from tonearm.core.errors import ErrorCode
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.protocol.replies import ErrorCode
 
 Tag = Literal["Players", "Control", "Queue", "Settings", "Overlays", "Audio", "Events", "Tracks", "Node"]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tonearm.core.crossfade import CrossfadeSettings, FadeTime
+from tonearm.core.errors import NotSeekable
 from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
@@ -40,8 +41,6 @@ from tonearm.player.sleep import Circumstances, Sleep
 from tonearm.player.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
 
 log = logging.getLogger(__name__)
-
-NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 
 
 class Engine:
@@ -402,7 +401,7 @@ class Engine:
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
-        outcome = self._playback.seek_failed(source, NOT_SEEKABLE)
+        outcome = self._playback.seek_failed(source, NotSeekable.code)
         self._joins.seek_failed(source)
         self._perform(outcome)
 

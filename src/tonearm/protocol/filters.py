@@ -4,7 +4,7 @@ Ranges and defaults come from `core.effects`, which checks them. These models on
 """
 
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -124,14 +124,14 @@ class Normalization(ExactModel):
     """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
 
     target_lufs: float = _number(effects.Normalization, "target_lufs", "The loudness, in LUFS.")
-    mode: Literal["track", "off"] = Field("track", description="`off` is as if the effect were null.")
+    mode: effects.NormalizationMode = Field("track", description="`off` is as if the effect were null.")
 
 
 class Limiter(ExactModel):
     """Lets no true peak above the ceiling, and delays nothing."""
 
     ceiling_db: float = _number(effects.Limiter, "ceiling_db", "In dB below full scale.")
-    enabled: Literal["auto"] | bool = Field(
+    enabled: effects.LimiterSwitch = Field(
         "auto",
         description="`auto`: only while a compressor, normalization, overlay or crossfade is active.",
     )

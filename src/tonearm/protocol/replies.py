@@ -5,6 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve
+from tonearm.core.errors import ErrorCode
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
@@ -431,33 +432,6 @@ class Resolved(WireModel):
     """GET /v0/resolve, for a client that prefers JSON to plain text."""
 
     url: str = Field(description="The link behind the page.")
-
-
-ErrorCode: TypeAlias = Literal[
-    "bad_request",
-    "not_ready",
-    "unauthorized",
-    "foreign_origin",
-    "source_blocked",
-    "source_refused",
-    "not_found",
-    "player_not_found",
-    "track_not_found",
-    "method_not_allowed",
-    "player_exists",
-    "no_artwork",
-    "not_seekable",
-    "no_previous",
-    "overlay_not_found",
-    "body_too_large",
-    "limit_reached",
-    "resolver_disabled",
-    "resolve_failed",
-    "load_failed",
-    "invalid_identifier",
-    "upgrade_required",
-    "internal",
-]
 
 
 class Error(WireModel):

@@ -54,7 +54,25 @@ def _range(minimum: float, maximum: float) -> JsonDict:
     return {"minimum": minimum, "maximum": maximum}
 
 
-class NewTrack(RequestModel):
+class _GivenSource(RequestModel):
+    """What names a track. It counts which of the two was sent; their defaults are never read."""
+
+    uri: SourceText = ""
+    encoded: str = Field(default="", description="An encoded track, in base64.")
+
+
+class _GivenPart(_GivenSource):
+    """A part of it. The defaults are never read, either."""
+
+    start_ms: int = Field(
+        default=0, description="Where it starts in its file, in ms.", json_schema_extra={"minimum": 0}
+    )
+    end_ms: int = Field(
+        default=0, description="Where it ends in its file, in ms; absent: with it.", json_schema_extra={"minimum": 1}
+    )
+
+
+class NewTrack(_GivenPart):
     """A track, or a playlist's tracks: the body of PUT /v0/players/{id}/track, and an entry of `tracks`.
 
     `uri` or `encoded` is required; `encoded` is ignored beside a `uri`.
@@ -63,17 +81,7 @@ class NewTrack(RequestModel):
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
-    uri: SourceText = ""
-    encoded: str = Field(default="", description="An encoded track, in base64.")
     metadata: AnyJson = Field(default_factory=dict)
-    start_ms: int = Field(
-        default=0, description="Where the track starts in its file, in ms.", json_schema_extra={"minimum": 0}
-    )
-    end_ms: int = Field(
-        default=0,
-        description="Where the track ends in its file, in ms; absent: with it.",
-        json_schema_extra={"minimum": 1},
-    )
 
 
 class QueueEntry(NewTrack):
@@ -138,15 +146,12 @@ class CrossfadePatch(RequestModel):
         return CrossfadeEdit(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
-class NewOverlay(RequestModel):
+class NewOverlay(_GivenPart):
     """POST /v0/players/{id}/overlays: a sound over whatever plays. `uri` or `encoded` is required."""
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
     read_defaults: ClassVar[frozenset[str] | None] = frozenset({"volume", "duckDb", "fadeMs"})
 
-    # The defaults of these two are never read: a body without both is refused.
-    uri: SourceText = ""
-    encoded: str = Field(default="", description="An encoded track, in base64.")
     volume: float = Field(
         1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, OVERLAY_VOLUME_MAX)
     )
@@ -155,11 +160,6 @@ class NewOverlay(RequestModel):
     )
     fade_ms: int = Field(
         150, description="In which time the music goes down and up again.", json_schema_extra=_range(0, FADE_MAX_MS)
-    )
-    # The defaults of these two are never read.
-    start_ms: int = Field(0, description="Where it starts in its file, in ms.", json_schema_extra={"minimum": 0})
-    end_ms: int = Field(
-        0, description="Where it ends in its file, in ms; absent: with it.", json_schema_extra={"minimum": 1}
     )
 
     def as_settings(self, place: str = "") -> OverlaySettings:
@@ -245,7 +245,7 @@ class FiltersPatch(EffectFields, ExactModel):
 _NEVER_READ: Final[Any] = None
 
 
-class NewPlayer(RequestModel):
+class NewPlayer(_GivenSource):
     """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`, with `track`, or
     idle. One of these is required."""
 
@@ -253,9 +253,6 @@ class NewPlayer(RequestModel):
     read_defaults: ClassVar[frozenset[str] | None] = frozenset({"idle", "paused", "volume", "loop"})
 
     id: PlayerId
-    # The defaults of these three are never read.
-    uri: SourceText = ""
-    encoded: str = Field(default="", description="An encoded track, in base64.")
     track: NewTrack = Field(_NEVER_READ, description="The first track, as in PUT track.")
     idle: bool = Field(default=False, description="True: begins without a track.")
     metadata: AnyJson = Field(default_factory=dict)

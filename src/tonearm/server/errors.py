@@ -11,6 +11,7 @@ from aiohttp import web
 
 from tonearm.core.errors import (
     BadRequest,
+    ErrorCode,
     InvalidIdentifier,
     LimitReached,
     LoadFailed,
@@ -133,7 +134,7 @@ def stopping_reply(path: str, request_id: str) -> web.Response:
     return reply
 
 
-def error_reply(status: HTTPStatus, code: str, message: str, path: str, request_id: str) -> web.Response:
+def error_reply(status: HTTPStatus, code: ErrorCode, message: str, path: str, request_id: str) -> web.Response:
     """An error's answer. `path` is the request's, without the query."""
     body = error_out(time.time_ns() // 1_000_000, status.value, status.phrase, code, message, path, request_id)
     return json_reply(body, status)

@@ -56,5 +56,5 @@ def _make() -> tuple[JsonObject, JsonObject]:
 
 def status_of_code(errors: Iterable[type[RequestError]]) -> dict[str, int]:
     """With which status each error code is answered, when the node does not stop."""
-    by_code = {error.code: STATUS_BY_ERROR[error].value for error in errors}
+    by_code: dict[str, int] = {error.code: STATUS_BY_ERROR[error].value for error in errors}
     return {**by_code, "internal": HTTPStatus.INTERNAL_SERVER_ERROR.value}

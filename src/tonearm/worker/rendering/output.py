@@ -230,12 +230,8 @@ def _with_output(
 
 def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:
     """Whether the settings have the limiter on while these voices sound."""
-    effects = filters.effects
-    if effects.limiter is None or effects.limiter.enabled != "auto":
-        return effects.limiter is not None and bool(effects.limiter.enabled)
-    if with_overlays or effects.compressor is not None or effects.normalizes:
-        return True
-    return any(fade.is_announced for fade in voices.fades)
+    crossfades = any(fade.is_announced for fade in voices.fades)
+    return filters.effects.limits(with_overlays=with_overlays, crossfades=crossfades)
 
 
 def levelled_again(pcm: bytes, filters: Filters, gain_db: float, voices: Voices) -> bytes:
