@@ -394,11 +394,8 @@ def test_signals_are_left_to_the_node(driver: DecoderDriver) -> None:
     "data",
     [
         b"\xff" * 64,
-        struct.pack("<BII", pack(Ping(1))[0], 2**32 - 1, 0),
-        struct.pack("<BII", pack(Ping(1))[0], 1, 0) + b"\xc0",
         pack(Pong(1, 0.0)),  # which only a decoder says
         pack(OpenSession(1, 1, 0, Filters(volume=math.nan))),
-        pack(OpenSession(1, 1, 0, Filters(gains_db=(1.0,)))),
         pack(open_order(1, 1, 100, has_descriptor=True)),  # and no descriptor with it
     ],
 )
