@@ -12,7 +12,7 @@ from tonearm.worker.filters.blocks import Planes, State, frames_in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Memory:
-    """What was sent into the delay, w[n] = x[n] + decay · e[n]: a frame each, the last ones of `older` + `block`.
+    """The input of the delay, w[n] = x[n] + decay · e[n], frame by frame: the last ones of `older` + `block`.
 
     States of one block share their arrays; the one after frame k takes the first k of `block`.
     """

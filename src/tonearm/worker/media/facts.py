@@ -242,8 +242,8 @@ def has_picture(container: InputContainer) -> bool:
 
 
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
-    """The first picture, which nobody decodes; `b""` when there is none. Reads as much as opening the audio may. Raises
-    PlayError."""
+    """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
+    opening the audio may. Raises PlayError."""
     guard = GuardedReader(reader, name=name, size_bytes=size_bytes)
     container = open_container(guard, name, content_type)
     try:

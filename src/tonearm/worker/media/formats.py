@@ -58,7 +58,7 @@ MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
 
 
 def missing_codecs() -> list[str]:
-    """Those that this libav has not: decoders, and the encoders for listeners."""
+    """The names of codecs that this libav lacks: decoders, and the encoders for listeners."""
     return sorted((CODECS | _ENCODERS) - av.codecs_available)
 
 

@@ -1,8 +1,8 @@
 """The packets of a plain Ogg Opus file, page by page, without libav: a third of the work for each.
 
-Only what is ordinary is read so: whole pages of one logical stream that follow each other (RFC 3533, section 6), with
-packets of 20 ms that may be passed through, whose positions follow each other, too. At anything else, and at the last
-page, libav goes on: it knows about trimming, chains and damage.
+Only ordinary pages are read so: whole pages of one logical stream in order (RFC 3533, section 6), with packets of 20 ms
+that may be passed through, and positions without gaps. libav reads all other pages, and the last one: it handles
+trimming, chained streams and damage.
 """
 
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Opus packets as sources have them: what their header and their first bytes say, and the decoder for them.
+"""Opus packets of sources: the fields of their header and first bytes, and the decoder for them.
 
 Sources: RFC 6716, section 3, for the first bytes of a packet; RFC 7845, section 5.1, for the header.
 """
@@ -25,8 +25,10 @@ def can_pass_through(packet: bytes | memoryview) -> bool:
 
 
 def can_follow_ours(packet: bytes | memoryview) -> bool:
-    """Whether the packet after this one, of the same source, is heard right by a decoder that got a packet of ours
-    instead of this one: not while CELT's post-filter is on, whose state we cannot give it (RFC 6716, 4.3.7.1)."""
+    """Whether a decoder that got an encoded packet of this node instead of `packet` decodes the packet after it right.
+
+    Not while CELT's post-filter is on, since the encoded packet does not set its state (RFC 6716, 4.3.7.1).
+    """
     return len(packet) < 2 or not packet[1] & 0x80
 
 
@@ -48,7 +50,7 @@ def packet_samples(packet: bytes | memoryview) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpusHead:
-    """What the identification header says (RFC 7845, 5.1): `gain` in 1/256 dB, `family` how channels are mapped."""
+    """The identification header (RFC 7845, 5.1). `gain` is in 1/256 dB; `family` says how channels are mapped."""
 
     channels: int
     pre_skip_samples: int
@@ -57,7 +59,7 @@ class OpusHead:
 
     @classmethod
     def read(cls, header: bytes | None) -> "OpusHead | None":
-        """None for anything else."""
+        """Reads a header; None for bytes that are none."""
         if header is None or len(header) < 19 or not header.startswith(b"OpusHead"):
             return None
         pre_skip_samples, gain = struct.unpack_from("<H4xh", header, 10)
@@ -65,7 +67,7 @@ class OpusHead:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its packets are one mono or stereo stream that is heard as it is."""
+        """Whether its packets are one mono or stereo stream without a gain."""
         return self.family == 0 and 1 <= self.channels <= CHANNELS and self.gain == 0
 
 

@@ -55,10 +55,10 @@ class SourceServices:
 
 
 class DecodingSource:
-    """Opens and decodes one source until as much is in its store as is wanted, then rests until some of it is used.
+    """Opens and decodes one source until its store has as much as is wanted, then is idle until some of it is used.
 
     `SlotJob` says when a step is done, `Cursor` where the source is, `Demand` how far ahead. It touches its media only
-    in steps. At its end it rests, still open, until it is dropped or sought. The rendering thread finishes the cursor
+    in steps. At its end it is idle, still open, until it is dropped or sought. The rendering thread finishes the cursor
     when it sends the last report, so that the node gets the report before the end of the audio.
     """
 
@@ -178,7 +178,7 @@ class DecodingSource:
     # In a step
 
     def _run_steps(self) -> Iterator[None]:
-        """All of the work. Each `yield` ends a step: the source gives its slot back and may rest."""
+        """All of the work. Each `yield` ends a step: the source gives its slot back and may be idle."""
         try:
             if self._order.want is Want.PICTURE:
                 self._report_picture()
@@ -286,7 +286,7 @@ class DecodingSource:
 
     @property
     def _reads_only(self) -> bool:
-        """Whether packets are kept, and nobody wants them decoded."""
+        """Whether packets are kept, and their PCM is not read."""
         store = self.cursor.store
         return self._content.has_packets and isinstance(store, PacketStore) and not store.is_read
 
@@ -306,7 +306,7 @@ class DecodingSource:
     def _request_read(self, offset: int, length: int) -> None:
         self.services.report(ReadRequest(self._order.session, self._order.source, offset, length))
 
-    # What comes of it. A live stream passes this on to its members
+    # Results of the work, which a live stream passes on to its members
 
     def _opened(self, facts: SourceFacts) -> None:
         self.cursor.opened(facts, self._packet_store())

@@ -1,4 +1,4 @@
-"""The sound of one source as it is read: PCM, or the packets of one whose packets can be passed through."""
+"""Reads the sound of one source: as PCM, or as packets when these can be passed through."""
 
 import time
 from collections.abc import Generator
@@ -15,7 +15,7 @@ from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, Sour
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.worker.sources.packet_decoding import PacketDecoding
 
-# Decoded in one slot. Three blocks instead would cost 2 µs more for each 20 ms, with 20 players in a process.
+# Decoded in one slot. Shorter steps would cost more CPU time.
 STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
 _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
@@ -30,16 +30,16 @@ class PartsReader(MediaReader, Protocol):
 
 
 class SourceContent:
-    """Reads a source of which `open` was called. Only for the thread that decodes it.
+    """Reads one source, after `open`. Only for the thread that decodes it.
 
-    `has_packets`: it is read by `take_packets`, otherwise by `decode`. What cannot be read raises PlayError.
+    `has_packets`: it is read with `take_packets`, otherwise with `decode_block`. All methods may raise PlayError.
     """
 
     def __init__(self, order: OpenSource, reader: PartsReader, titles: StreamTitles | None) -> None:
         self._order = order
         self._reader = reader
         self._titles = titles
-        # The packets of overlays nobody passes through: they are always mixed.
+        # Packets of overlays are never passed through: overlays are always mixed.
         self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
         self._media: Media | None = None
         self._packets: OpusPackets | None = None
@@ -49,7 +49,7 @@ class SourceContent:
         return self._packets is not None
 
     def open(self) -> SourceFacts:
-        """Opens it. Returns what is known of it."""
+        """Opens the source and returns its facts."""
         facts = self._open_media().facts
         self._wants_packets = self._packets is not None
         if self._packets is not None and self._order.is_live:
@@ -57,8 +57,8 @@ class SourceContent:
         return facts
 
     def with_counted_length(self, facts: SourceFacts) -> Generator[None, None, SourceFacts]:
-        """The facts with the length that the packets up to the end have, where it was only guessed. They are read, not
-        decoded, in steps; nothing can be decoded after it."""
+        """The facts with the exact length, when it was only an estimate. All packets are read for it, not decoded, in
+        steps: each `yield` ends one. Nothing can be decoded afterwards."""
         assert self._media is not None
         if facts.is_length_exact or facts.is_stream:
             return facts
@@ -67,7 +67,7 @@ class SourceContent:
         return replace(facts, length_ms=self._media.passed_ms, is_length_exact=True)
 
     def packet_decoding(self) -> PacketDecoding | None:
-        """What decodes the packets, once after `open`. None for a source without them."""
+        """The decoder of the packets, to be taken once after `open`. None for a source that is read as PCM."""
         if self._packets is None:
             return None
         return PacketDecoding(self._packets.channels, self._packets.take_codec())
