@@ -1,6 +1,8 @@
 """What a program does with a player, and what it sees of it."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -182,3 +184,11 @@ async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> 
     with pytest.raises(BadRequest, match="resolver"):
         await node.search("words")
     assert player.stream_url("ogg") == f"{process.url}/v0/players/a/stream.ogg"
+
+
+async def test_a_node_remembers_only_the_handles_that_somebody_has(node: Node) -> None:
+    lobby = node.player("lobby")
+    assert node.player("lobby") is lobby
+    forgotten = weakref.ref(node.player("attic"))
+    gc.collect()
+    assert forgotten() is None

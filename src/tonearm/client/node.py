@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerExists
@@ -41,7 +42,8 @@ class Node:
     ) -> None:
         self.url = url.rstrip("/")
         self._connection = Connection(url, password, timeout_s)
-        self._players: dict[str, Player] = {}
+        # A player's handle lives as long as somebody has it, or it follows its player.
+        self._players: WeakValueDictionary[str, Player] = WeakValueDictionary()
 
     @classmethod
     def from_env(cls) -> Self:
@@ -66,7 +68,7 @@ class Node:
 
     async def close(self) -> None:
         """Ends every connection; the players play on."""
-        for player in self._players.values():
+        for player in list(self._players.values()):
             await player.unfollow()
         await self._connection.close()
 
@@ -101,8 +103,8 @@ class Node:
         """As `create_player`, of a class of your own, with the `settings` that POST /v0/players takes."""
         what = {"idle": True} if track is None else playable_body(track)
         await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
-        if player_id in self._players:  # an earlier player of this name
-            await self._players[player_id].unfollow()
+        if (earlier := self._players.get(player_id)) is not None:
+            await earlier.unfollow()
         player = kind(self._connection, player_id)
         self._players[player_id] = player
         return await player.created()
