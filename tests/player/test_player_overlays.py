@@ -125,7 +125,7 @@ class Trial:
         assert not rest.any()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(22))
 async def test_whatever_the_player_does_all_of_an_overlay_is_heard(seed: int) -> None:
     trial = Trial(seed)
     await trial.begin()

@@ -334,11 +334,11 @@ async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknow
         await eventually(lambda: children() - before == {template.pid}, "there is nothing but the template")
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.05])
-async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float) -> None:
+@pytest.mark.parametrize(("after_s", "held"), [(0.0, 0), (0.005, 0), (0.05, 0), (0.05, 1)])  # the template is held
+async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float, held: int) -> None:
     before = children()
     template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    with quick_starts(), ends_of_a_start() as (connection, memory):
+    with quick_starts(held), ends_of_a_start() as (connection, memory):
         starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
         await asyncio.sleep(after_s)
         for task in starting:
