@@ -83,5 +83,5 @@ def test_the_site_is_made_without_network(tmp_path: Path) -> None:
     assert all(f"<code>{operation.path}</code>" in reference for operation in OPERATIONS)
     reference = (tmp_path / "reference" / "client.html").read_text(encoding="utf-8")
     assert all(f'id="tonearm.client.{name}"' in reference for name in tonearm.client.__all__)
-    for example in (REPOSITORY / "examples").iterdir():
+    for example in (REPOSITORY / "examples").glob("*.*"):
         assert example.suffix == ".md" or (tmp_path / "examples" / example.name).read_bytes() == example.read_bytes()

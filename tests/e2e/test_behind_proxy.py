@@ -13,6 +13,7 @@ import pytest
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.certificate import trusting_client
 from tests.support.e2e_players import PATIENT, create, hear_to_end
+from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.reverse_proxy import PROXIES, ReverseProxy, running_proxy
 from tests.support.running_node import RunningNode, running_node
@@ -115,4 +116,4 @@ async def test_a_password_is_passed_on_and_a_refusal_names_the_client(proxy: Rev
         assert await status(client, "GET", "/info") == 401
         assert await status(client, "GET", "/info", headers={"Authorization": "sesame"}) == 200
         named = r"refused with 401 unauthorized: GET /info from 127\.0\.0\.1 for 127\.0\.0\.1 \(request \w+\): "
-        assert any(re.search(named, line) for line in node.log)
+        await eventually(lambda: any(re.search(named, line) for line in node.log), "the refusal is logged")

@@ -305,7 +305,7 @@ async def test_each_address_has_so_many_connections_and_the_owner_all_of_his(tmp
         async with connected(public.port) as fourth:
             fourth.send_request("GET", "/")
             assert await is_cut(fourth)
-        assert any("max_per_address" in line for line in public.node.log)
+        await eventually(lambda: any("max_per_address" in line for line in public.node.log), "it is logged")
         assert (await public.node.request("GET", "/v0/players/radio", headers=OWNER)).json()["listeners"] <= 3
         await owner(public, "DELETE", "/radio")  # with it its listeners go
 

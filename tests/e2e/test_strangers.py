@@ -28,6 +28,8 @@ HALVES = (
     b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
 )
 
+LIMIT_REFUSED = "refused with 429 limit_reached: POST /v0/players"
+
 
 async def cut(connection: Connection) -> None:
     with contextlib.suppress(ConnectionResetError):
@@ -77,7 +79,7 @@ async def test_the_limit_of_descriptors_is_raised_and_told(tmp_path: Path) -> No
             pytest.skip("this machine allows no more than 256 descriptors")
         async with running_node(tmp_path) as node:
             assert resource.prlimit(node.pid, resource.RLIMIT_NOFILE) == (hard, hard)
-            assert any(f"at most {hard} descriptors" in line for line in node.log)
+            await eventually(lambda: any(f"at most {hard} descriptors" in line for line in node.log), "it is logged")
 
 
 async def test_more_connections_than_descriptors_are_not_promised(tmp_path: Path) -> None:
@@ -146,4 +148,4 @@ async def test_a_node_that_is_late_creates_no_more_players_where_that_is_asked_f
                 assert refusal(answer) == (429, "limit_reached")
                 assert "server.max_load" in answer.json()["message"]
                 assert (await node.request("POST", "/v0/players/first/play")).status == 204
-                assert any("refused with 429 limit_reached: POST /v0/players" in line for line in node.log)
+                await eventually(lambda: any(LIMIT_REFUSED in line for line in node.log), "the refusal is logged")
