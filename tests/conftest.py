@@ -34,7 +34,7 @@ gc.disable()
 
 # Whole nodes and processes, which need most of the time, much of it to wait. They come first, so that the quick ones
 # are left to fill the gaps at the end.
-_FIRST: Final = ("node", "e2e", "decoder/pool", "worker", "sandbox", "sources/resolver", "listen")
+_FIRST: Final = ("node", "e2e", "decoder/pool", "worker", "sandbox", "sources/resolver")
 
 _AUDIO_FOLDER: Final = pytest.StashKey[Path]()
 

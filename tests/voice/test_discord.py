@@ -36,7 +36,7 @@ async def test_discord_hears_every_packet_of_the_tone(tmp_path: Path) -> None:
         player = await join(voice.channel, node, "tone.wav", metadata={"guild": 1})
         assert (player.id, player.metadata) == ("2", {"guild": 1})
         async with asyncio.timeout(60):
-            packets = await voice.heard(100)
+            packets = await voice.heard(200)
         assert frequency_hz(packets) == pytest.approx(1000.0, abs=2)
         assert {later - earlier for earlier, later in zip(voice.timestamps, voice.timestamps[1:], strict=False)} == {
             960
@@ -96,6 +96,16 @@ async def test_a_node_that_starts_again_is_heard_again(tmp_path: Path) -> None:
             await node.close()
 
 
+class Counted(Source):
+    """Counts how often the voice client cleans it up."""
+
+    cleanups = 0
+
+    def cleanup(self) -> None:
+        self.cleanups += 1
+        super().cleanup()
+
+
 async def test_the_end_of_a_player_is_the_end_of_the_sound(tmp_path: Path) -> None:
     (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
     async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
@@ -103,15 +113,17 @@ async def test_the_end_of_a_player_is_the_end_of_the_sound(tmp_path: Path) -> No
         client = await voice.channel.connect()
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
-        source = Source(player)
+        source = Counted(player)
         client.play(await source.ready(), after=lambda error: loop.call_soon_threadsafe(over.set))
         await player.delete()
         async with asyncio.timeout(60):
             await over.wait()
+        await eventually(lambda: source.cleanups, "the voice client cleans it up")
         assert source.read() == b""
-        source.cleanup()
         assert source.is_opus()
         await client.disconnect(force=True)
+        assert source.cleanups == 1
+        source.cleanup()  # once more does nothing
         Source.__new__(Source).cleanup()  # one that was never made
 
 
