@@ -6,7 +6,6 @@ their spread, and ratios are of what was measured in the same round. Ctrl-C ends
 
 import argparse
 import json
-import resource
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import uvloop
 
 from bench import media
 from bench.figures import Figures
+from bench.limits import raise_file_limit
 from bench.order_pipe import order_pipe
 from bench.parts.capacity import KINDS
 from bench.plan import MAIN_FORMAT, Plan, Run
@@ -31,7 +31,7 @@ def main() -> None:
         sys.exit("The bench needs the ffmpeg program in PATH (for the relay and the floor): install it and try again.")
     plan = _plan(options)
     figures = Figures()
-    _raise_file_limit()
+    raise_file_limit()
     try:
         uvloop.run(_measure(plan, figures, options.output))
     except KeyboardInterrupt:
@@ -90,12 +90,6 @@ async def _measure(plan: Plan, figures: Figures, output: Path | None) -> None:
 def _write(figures: Figures, plan: Plan, output: Path | None) -> None:
     if output is not None:
         output.write_text(json.dumps(as_json(figures, plan), indent=1) + "\n")
-
-
-def _raise_file_limit() -> None:
-    """For sockets and pipes of hundreds of players; what is started inherits it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from bench.limits import raise_file_limit
 from tests.support.audio_files import mp3, music
 from tests.support.media_server import MediaServer, media
 from tests.support.processes import children_of, waited_for_cpu_s
@@ -28,7 +29,6 @@ from tests.support.running_node import RunningNode, start_node
 from tonearm.core.frame import FRAME_MS
 from tonearm.player.clock import CATCH_UP_FRAMES
 from tools.faults import attack
-from tools.faults.limits import raise_file_limit
 from tools.faults.node import BLOCKED_S
 from tools.faults.steady import Steady
 from tools.soak.sources import STEADY_S, steady_file

@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, TypeAlias
 
+from bench.limits import raise_file_limit
 from tests.support.http_client import PING, TEXT, Connection, connected, websocket
-
-from tools.faults.limits import raise_file_limit
 
 PLAYERS: Final = ("p0", "p1", "p2", "p3")  # of those that others listen to
 Attack: TypeAlias = Callable[[int, float], Coroutine[None, None, str]]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from tests.support.processes import children_of, descriptors_of
+
 _T = TypeVar("_T")
-_Of = TypeVar("_Of")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -34,8 +35,8 @@ def level_of(pid: int, begin_s: float) -> Level | None:
         stats = [stat for stat in (_read(_stat, one) for one in processes) if stat]
         threads = int(_stat(pid)[17])
         ticks = sum(int(stat[11]) + int(stat[12]) for stat in stats)
-        descriptors = [_read(_target, path) for path in Path(f"/proc/{pid}/fd").iterdir()]
-        sockets = sum(target is not None and target.startswith("socket:") for target in descriptors)
+        descriptors = descriptors_of(pid).values()
+        sockets = sum(target.startswith("socket:") for target in descriptors)
     except (OSError, IndexError):
         return None
     return Level(
@@ -50,23 +51,15 @@ def level_of(pid: int, begin_s: float) -> Level | None:
 
 
 def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, listing.read_text().split()):
-            found += [child, *_descendants(child)]
-    return found
+    return [found for child in children_of(pid) for found in (child, *_descendants(child))]
 
 
-def _read(how: Callable[[_Of], _T], of: _Of) -> _T | None:
+def _read(how: Callable[[int], _T], pid: int) -> _T | None:
     """None for what is gone meanwhile."""
     try:
-        return how(of)
+        return how(pid)
     except (OSError, IndexError):
         return None
-
-
-def _target(descriptor: Path) -> str:
-    return os.readlink(descriptor)
 
 
 def _memory_kb(pid: int) -> int:

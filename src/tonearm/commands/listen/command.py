@@ -50,8 +50,6 @@ def listen(options: ListenOptions) -> int:
                 async with player.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
                     display.say(f"listening to {options.player} on {options.at.url}; Ctrl-C stops")
                     return await session.run(events, audio, options.wait_s)
-            except OutputEndedError as error:
-                return complain(str(error))
             finally:
                 await _finish(outputs)
 

@@ -4,6 +4,6 @@ import resource
 
 
 def raise_file_limit() -> None:
-    """For a thousand sockets; what is started inherits it."""
+    """For a thousand sockets and pipes; what is started inherits it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
