@@ -118,9 +118,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "log_lines": ("core.printable",),
     "commands": ("commands", "client", "config", "core", "exit_codes", "sandbox.report"),
-    "commands.listen": (
-        *("commands.listen", "commands.running", *METERS, "client", "protocol.filters", "core", "exit_codes"),
-    ),
+    "commands.listen": (*("commands.listen", "commands.running", *METERS, "client", "core", "exit_codes"),),
     "cli": ("config", "serve", "commands", "dashboard.command", "version", "exit_codes"),
     "__main__": ("cli",),
 }

@@ -3,8 +3,6 @@ import math
 import pytest
 
 from tonearm.core.effects import (
-    EFFECT_KINDS,
-    NO_EFFECTS,
     Compressor,
     Echo,
     Effect,
@@ -87,10 +85,6 @@ def test_a_reset_makes_everything_flat_before_the_rest_is_applied() -> None:
     assert FilterChange(resets=True).applied_to(wild) == Filters()
     partly = FilterChange(volume=0.5, effects={"tremolo": Tremolo()}, resets=True).applied_to(wild)
     assert partly == Filters(0.5, effects=Effects(tremolo=Tremolo()))
-
-
-def test_the_kinds_are_the_fields_of_the_effects_in_their_order() -> None:
-    assert tuple(EFFECT_KINDS) == tuple(NO_EFFECTS.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(

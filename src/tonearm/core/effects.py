@@ -1,28 +1,24 @@
-"""The effects of a player: values and their ranges.
+"""The effects of a player, each described once: fields, ranges, and what they mean.
 
-Names, fields and meanings are Lavalink's where it has the effect, so that presets of its clients carry over.
+The models of the wire are made from these classes: their docstrings and the meanings of their fields are what clients
+read. Names, fields and meanings are Lavalink's where it has the effect, so that presets of its clients carry over.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from tonearm.core.errors import BadRequest
 
-_RANGE: Final = "range"
+MEANING: Final = "meaning"
+RANGE: Final = "range"
 _EffectT = TypeVar("_EffectT", bound="Effect")
 
 
-def ranged(default: float | None, lowest: float, highest: float) -> Any:
-    """A field of an effect: its default, and the least and the greatest value that `checked` allows."""
-    return field(default=default, metadata={_RANGE: (lowest, highest)})
-
-
-def range_of(effect: "type[Effect]", name: str) -> tuple[float, float]:
-    """The least and the greatest value of a number of `effect`."""
-    found = next(item.metadata[_RANGE] for item in fields(effect) if item.name == name)
-    return cast("tuple[float, float]", found)
+def ranged(default: float | None, lowest: float, highest: float, meaning: str) -> Any:
+    """A number of an effect: its default, the least and the greatest value that `checked` allows, what it is."""
+    return field(default=default, metadata={MEANING: meaning, RANGE: (lowest, highest)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +29,9 @@ class Effect:
         """This effect. Raises BadRequest, which names field and range, when a value is outside its range."""
         for item in fields(self):
             value = getattr(self, item.name)
-            if _RANGE not in item.metadata or value is None:
+            if RANGE not in item.metadata or value is None:
                 continue
-            lowest, highest = item.metadata[_RANGE]
+            lowest, highest = item.metadata[RANGE]
             if not lowest <= value <= highest:  # NaN is in no range either
                 name = wire_name(item.name)
                 raise BadRequest(f"{name} {value:g} is out of range; it is {lowest:g} to {highest:g}.")
@@ -55,22 +51,21 @@ def wire_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Karaoke(Effect):
-    """Removes what is the same in both channels, such as a voice; a band around `filter_band` (Hz), `filter_width` Hz
-    wide, is given back in mono."""
+    """Removes what is the same in both channels; a band of it is given back in mono."""
 
-    level: float = ranged(1.0, 0.0, 1.0)
-    mono_level: float = ranged(1.0, 0.0, 1.0)
-    filter_band: float = ranged(220.0, 1.0, 20_000.0)
-    filter_width: float = ranged(100.0, 1.0, 20_000.0)
+    level: float = ranged(1.0, 0.0, 1.0, "How much of it is removed: 0 is nothing, 1 all.")
+    mono_level: float = ranged(1.0, 0.0, 1.0, "How much of the band is given back: 1 is all.")
+    filter_band: float = ranged(220.0, 1.0, 20_000.0, "In Hz.")
+    filter_width: float = ranged(100.0, 1.0, 20_000.0, "In Hz.")
 
 
 @dataclass(frozen=True, slots=True)
 class Timescale(Effect):
-    """How fast and how high a track sounds: `rate` changes both as a faster turntable does."""
+    """How fast and how high a track sounds. Speed times rate is 0.25 to 4, too."""
 
-    speed: float = ranged(1.0, 0.25, 4.0)
-    pitch: float = ranged(1.0, 0.25, 4.0)
-    rate: float = ranged(1.0, 0.25, 4.0)
+    speed: float = ranged(1.0, 0.25, 4.0, "Changes the tempo, not the pitch.")
+    pitch: float = ranged(1.0, 0.25, 4.0, "Changes the pitch, not the tempo.")
+    rate: float = ranged(1.0, 0.25, 4.0, "Changes both, as a faster turntable does.")
 
     def checked(self) -> "Timescale":
         Effect.checked(self)
@@ -90,10 +85,10 @@ class Timescale(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Tremolo(Effect):
-    """The loudness goes up and down `frequency` times a second, between 1 - `depth` and 1."""
+    """The loudness goes up and down."""
 
-    frequency: float = ranged(2.0, 0.1, 20.0)
-    depth: float = ranged(0.5, 0.0, 1.0)
+    frequency: float = ranged(2.0, 0.1, 20.0, "In Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all; with 1 it goes down to silence.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -102,10 +97,10 @@ class Tremolo(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Vibrato(Effect):
-    """The pitch goes up and down `frequency` times a second."""
+    """The pitch goes up and down."""
 
-    frequency: float = ranged(2.0, 0.1, 14.0)
-    depth: float = ranged(0.5, 0.0, 1.0)
+    frequency: float = ranged(2.0, 0.1, 14.0, "In Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -114,9 +109,9 @@ class Vibrato(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Rotation(Effect):
-    """The sound wanders from side to side and back `rotation_hz` times a second; below 0 the other way round."""
+    """The sound wanders from side to side and back."""
 
-    rotation_hz: float = ranged(0.0, -2.0, 2.0)
+    rotation_hz: float = ranged(0.0, -2.0, 2.0, "Below 0 the other way round.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -125,16 +120,16 @@ class Rotation(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Distortion(Effect):
-    """y = offset + scale · (sin_offset + sin(sin_scale · x)) · (cos_offset + cos(…)) · (tan_offset + tan(…))."""
+    """offset + scale · (sinOffset + sin(sinScale · x)) · (cosOffset + cos(…)) · (tanOffset + tan(…)), within ±1."""
 
-    sin_offset: float = ranged(0.0, -100.0, 100.0)
-    sin_scale: float = ranged(1.0, -100.0, 100.0)
-    cos_offset: float = ranged(0.0, -100.0, 100.0)
-    cos_scale: float = ranged(1.0, -100.0, 100.0)
-    tan_offset: float = ranged(0.0, -100.0, 100.0)
-    tan_scale: float = ranged(1.0, -100.0, 100.0)
-    offset: float = ranged(0.0, -100.0, 100.0)
-    scale: float = ranged(1.0, -100.0, 100.0)
+    sin_offset: float = ranged(0.0, -100.0, 100.0, "Added to the sine.")
+    sin_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its sine is taken.")
+    cos_offset: float = ranged(0.0, -100.0, 100.0, "Added to the cosine.")
+    cos_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its cosine is taken.")
+    tan_offset: float = ranged(0.0, -100.0, 100.0, "Added to the tangent.")
+    tan_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its tangent is taken.")
+    offset: float = ranged(0.0, -100.0, 100.0, "Added to the product.")
+    scale: float = ranged(1.0, -100.0, 100.0, "By what the product is multiplied.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -145,10 +140,10 @@ class Distortion(Effect):
 class ChannelMix(Effect):
     """How much of each channel goes to each channel."""
 
-    left_to_left: float = ranged(1.0, 0.0, 1.0)
-    left_to_right: float = ranged(0.0, 0.0, 1.0)
-    right_to_left: float = ranged(0.0, 0.0, 1.0)
-    right_to_right: float = ranged(1.0, 0.0, 1.0)
+    left_to_left: float = ranged(1.0, 0.0, 1.0, "Of the left channel to the left one, linear.")
+    left_to_right: float = ranged(0.0, 0.0, 1.0, "Of the left channel to the right one, linear.")
+    right_to_left: float = ranged(0.0, 0.0, 1.0, "Of the right channel to the left one, linear.")
+    right_to_right: float = ranged(1.0, 0.0, 1.0, "Of the right channel to the right one, linear.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -157,14 +152,11 @@ class ChannelMix(Effect):
 
 @dataclass(frozen=True, slots=True)
 class LowPass(Effect):
-    """Lets the low frequencies through.
+    """Lets the low frequencies through: by `smoothing` as Lavalink does, or by `frequencyHz`."""
 
-    By `smoothing` as Lavalink does: y += (x - y) / smoothing for each sample, 6 dB an octave; 1 changes nothing. Or
-    by `frequency_hz`, where the level is 3 dB down, 12 dB an octave; None stands for "by smoothing".
-    """
-
-    smoothing: float = ranged(20.0, 1.0, 1000.0)
-    frequency_hz: float | None = ranged(None, 10.0, 20_000.0)
+    # By smoothing: y += (x - y) / smoothing for each sample, 6 dB an octave. A frequency of None stands for that.
+    smoothing: float = ranged(20.0, 1.0, 1000.0, "1 changes nothing.")
+    frequency_hz: float | None = ranged(None, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -173,29 +165,29 @@ class LowPass(Effect):
 
 @dataclass(frozen=True, slots=True)
 class HighPass(Effect):
-    """Lets the high frequencies through: 3 dB down at `frequency_hz`, 12 dB an octave."""
+    """Lets the high frequencies through."""
 
-    frequency_hz: float = ranged(80.0, 10.0, 20_000.0)
+    frequency_hz: float = ranged(80.0, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
 
 
 @dataclass(frozen=True, slots=True)
 class Echo(Effect):
-    """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d] and d is `delay_ms`."""
+    """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d]."""
 
-    delay_ms: float = ranged(300.0, 1.0, 2000.0)
-    decay: float = ranged(0.4, 0.0, 0.9)
-    mix: float = ranged(0.4, 0.0, 1.0)
+    delay_ms: float = ranged(300.0, 1.0, 2000.0, "d: how much later the echo comes, in ms.")
+    decay: float = ranged(0.4, 0.0, 0.9, "How loud each echo is beside the one before it, linear.")
+    mix: float = ranged(0.4, 0.0, 1.0, "How loud the echoes are beside the sound, linear.")
 
 
 @dataclass(frozen=True, slots=True)
 class Compressor(Effect):
-    """Lowers what is louder than `threshold_db`: `ratio` dB above it become one dB. Peak, hard knee, both channels."""
+    """Lowers what is louder than a threshold: peak, hard knee, both channels together."""
 
-    threshold_db: float = ranged(-20.0, -60.0, 0.0)
-    ratio: float = ranged(4.0, 1.0, 20.0)
-    attack_ms: float = ranged(5.0, 0.1, 500.0)
-    release_ms: float = ranged(100.0, 5.0, 5000.0)
-    makeup_db: float = ranged(0.0, 0.0, 24.0)
+    threshold_db: float = ranged(-20.0, -60.0, 0.0, "In dB below full scale.")
+    ratio: float = ranged(4.0, 1.0, 20.0, "So many dB above the threshold become one.")
+    attack_ms: float = ranged(5.0, 0.1, 500.0, "In which time it begins to lower, in ms.")
+    release_ms: float = ranged(100.0, 5.0, 5000.0, "In which time it stops lowering, in ms.")
+    makeup_db: float = ranged(0.0, 0.0, 24.0, "By how much all is raised afterwards, in dB.")
 
 
 NormalizationMode: TypeAlias = Literal["track", "off"]
@@ -203,10 +195,10 @@ NormalizationMode: TypeAlias = Literal["track", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Normalization(Effect):
-    """Brings each track to the same loudness: by its tags, else as it is measured while it plays."""
+    """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
 
-    target_lufs: float = ranged(-14.0, -30.0, -5.0)
-    mode: NormalizationMode = "track"
+    target_lufs: float = ranged(-14.0, -30.0, -5.0, "The loudness, in LUFS.")
+    mode: NormalizationMode = field(default="track", metadata={MEANING: "`off` is as if the effect were null."})
 
 
 LimiterSwitch: TypeAlias = Literal["auto"] | bool
@@ -214,10 +206,13 @@ LimiterSwitch: TypeAlias = Literal["auto"] | bool
 
 @dataclass(frozen=True, slots=True)
 class Limiter(Effect):
-    """Lets no true peak above `ceiling_db`. `auto` is on only while something else may raise the level by itself."""
+    """Lets no true peak above the ceiling, and delays nothing."""
 
-    ceiling_db: float = ranged(-1.0, -6.0, 0.0)
-    enabled: LimiterSwitch = "auto"
+    ceiling_db: float = ranged(-1.0, -6.0, 0.0, "In dB below full scale.")
+    enabled: LimiterSwitch = field(
+        default="auto",
+        metadata={MEANING: "`auto`: only while a compressor, normalization, overlay or crossfade is active."},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,19 +260,5 @@ NO_EFFECTS: Final = Effects()
 
 # The kind of each field of `Effects`, which is named as clients name it, but for the case.
 EFFECT_KINDS: Final[Mapping[str, type[Effect]]] = MappingProxyType(
-    {
-        "timescale": Timescale,
-        "karaoke": Karaoke,
-        "low_pass": LowPass,
-        "high_pass": HighPass,
-        "channel_mix": ChannelMix,
-        "tremolo": Tremolo,
-        "vibrato": Vibrato,
-        "rotation": Rotation,
-        "distortion": Distortion,
-        "echo": Echo,
-        "compressor": Compressor,
-        "normalization": Normalization,
-        "limiter": Limiter,
-    }
+    {item.name: get_args(item.type)[0] for item in fields(Effects)}
 )

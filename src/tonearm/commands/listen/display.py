@@ -37,10 +37,10 @@ from tonearm.client import (
 from tonearm.client.mirror import Mirror
 from tonearm.commands.listen.meters import SILENCE_DB, Levels
 from tonearm.commands.running import clock
+from tonearm.core.effects import Effects
 from tonearm.core.frame import FRAME_S
 from tonearm.core.overlays import OverlayState
 from tonearm.core.printable import printable
-from tonearm.protocol.filters import EffectFields, Limiter
 
 
 def bar(level_db: float, width: int, full: str, empty: str) -> str:
@@ -89,8 +89,7 @@ class PlayerView(Mirror):
         self.title = ""
         self.length_ms = 0
         self.is_stream = False
-        self._limiter: Limiter | None = None
-        self._filters_need_limiter = False  # as `auto` has it
+        self._effects = Effects(limiter=None)
         self._sounding: set[str] = set()
 
     @property
@@ -102,11 +101,9 @@ class PlayerView(Mirror):
     def ceiling_db(self) -> float | None:
         """Where the limiter holds true peaks, while it is on. Left to itself (`auto`) it is on with a compressor,
         normalization or an overlay, and in crossfades, which no event tells of."""
-        if self._limiter is None:
-            return None
-        enabled = self._limiter.enabled
-        is_on = (self._filters_need_limiter or bool(self._sounding)) if enabled == "auto" else enabled
-        return self._limiter.ceiling_db if is_on else None
+        limiter = self._effects.limiter
+        is_on = self._effects.limits(with_overlays=bool(self._sounding), crossfades=False)
+        return limiter.ceiling_db if limiter is not None and is_on else None
 
     def follow(self, event: Event) -> tuple[bool, str | None]:
         """One event. Returns whether the flow of frames may have a break here, and a sentence worth showing."""
@@ -114,7 +111,7 @@ class PlayerView(Mirror):
         match event:
             case PlayerState():
                 self._shows(event.track)
-                self._filters(event)
+                self._effects = event.as_effects()
                 self._sounding = {one.overlay_id for one in event.overlays if one.state is OverlayState.PLAYING}
             case TrackStart():
                 self._shows(event.track)
@@ -123,7 +120,7 @@ class PlayerView(Mirror):
             case StreamTitle():
                 self.title = event.title
             case FiltersChange():
-                self._filters(event.filters)
+                self._effects = event.filters.as_effects()
             case OverlayStart():
                 self._sounding.add(event.overlay_id)
             case OverlayEnd():
@@ -133,11 +130,6 @@ class PlayerView(Mirror):
 
     def _shows(self, track: Track) -> None:
         self.title, self.length_ms, self.is_stream = _title(track), track.info.length, track.info.is_stream
-
-    def _filters(self, effects: EffectFields) -> None:
-        self._limiter = effects.limiter
-        normalizes = effects.normalization is not None and effects.normalization.mode != "off"
-        self._filters_need_limiter = normalizes or effects.compressor is not None
 
 
 def _title(track: Track) -> str:
