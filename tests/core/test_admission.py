@@ -1,9 +1,11 @@
 """Who is carried under overload: the rule alone, and a node's processes with it in driven time."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.simulated_load import Player, SimulatedNode
-from tonearm.core.admission import CLOSED_S, LATE_S, Capacity, Claim, LoadReport, Urgency, settle
+from tonearm.core.admission import AVERAGED_REPORTS, CLOSED_S, LATE_S, Capacity, Claim, LoadReport, Urgency, settle
 
 PLAYS, STARTS, UNHEARD = Urgency
 COST = 1 / 250  # of a player, as share of a process
@@ -45,6 +47,31 @@ def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
     for report, now_s in ((late, 1.0), (in_time, 1.5), (late, 2.0), (in_time, 2.5)):
         capacity.reported(report, 100, now_s)
         assert capacity.room(100, now_s) >= 0
+
+
+EASY = LoadReport(0.5, 0.2, 0.2, 40.0, 0.0, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("last", "begun", "is_at_ease"),
+    [
+        (EASY, 0, True),
+        (EASY, 1, False),
+        (replace(EASY, busy_s=0.5, late_s=2 * LATE_S), 0, False),
+        (replace(EASY, seconds=2.0, busy_s=1.9), 0, False),
+        (replace(EASY, memory=0.6), 0, False),
+    ],
+)
+def test_a_process_with_little_to_do_and_nothing_new_is_at_ease(last: LoadReport, begun: int, is_at_ease: bool) -> None:
+    capacity = Capacity()
+    for number in range(AVERAGED_REPORTS):
+        assert not capacity.is_at_ease  # too little is known
+        capacity.reported(EASY, 40, number / 2)
+    assert capacity.is_at_ease
+    capacity.reported(last, 40, 5.0)
+    for _ in range(begun):
+        capacity.began()
+    assert capacity.is_at_ease is is_at_ease
 
 
 def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> None:

@@ -16,6 +16,7 @@ from tonearm.core.memory_budget import MemoryRoom
 
 FULL: Final = 0.9  # share of a process's time; the rest is for bursts
 CALM: Final = 0.75  # share of a process's time below which an overload has passed
+AT_EASE: Final = 0.5  # share of a process's time, and of its memory, below which its load is looked at less often
 LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
 LATE_REPORTS: Final = 2
 AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
@@ -113,6 +114,13 @@ class Capacity:
                 self._close(sessions, now_s)
         elif self._busy < CALM and len(self._reports) == AVERAGED_REPORTS:
             self._closed_until_s = self._shed_at_s = -math.inf
+
+    @property
+    def is_at_ease(self) -> bool:
+        """Whether the process has little to do and gets nothing new, so that its next report may come later."""
+        is_known = len(self._reports) == AVERAGED_REPORTS and not sum(self._begun)
+        is_in_time = not self._late_reports and not self._excess
+        return is_known and is_in_time and self._busy < AT_EASE and self._memory.used < AT_EASE
 
     @property
     def is_late(self) -> bool:

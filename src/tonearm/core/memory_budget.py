@@ -26,10 +26,10 @@ def ahead(usual: int, least: int, used: float) -> int:
 
 
 class MemoryRoom:
-    """For how many sessions more the memory of one process has room."""
+    """For how many sessions more the memory of one process has room. `used` is the share that is in use."""
 
     def __init__(self) -> None:
-        self._used = 0.0
+        self.used = 0.0
         self._cost = FIRST_COST
         self._begun = [0] * _SETTLING_REPORTS  # sessions that began since each of the last reports, the last one first
         self._is_refused = False
@@ -45,7 +45,7 @@ class MemoryRoom:
 
     def reported(self, used: float, sessions: int) -> None:
         """Takes a report of the process: `sessions` sessions use the share `used`."""
-        self._used = used
+        self.used = used
         self._is_refused = False
         self._reports_since_shed += 1
         settled = sessions - sum(self._begun)
@@ -56,17 +56,17 @@ class MemoryRoom:
     @property
     def has_too_little(self) -> bool:
         """Whether sessions have to leave, so that the process can go on."""
-        return self._used > TOO_FULL and self._reports_since_shed >= _FREEING_REPORTS
+        return self.used > TOO_FULL and self._reports_since_shed >= _FREEING_REPORTS
 
     def room(self, sessions: int) -> int:
         """How many sessions more have room, in a process that has so many; below 0: how many it has too many."""
         least = 0 if sessions else 1  # one session is always admitted: if it takes too much, its source fails
         if self.has_too_little:
             most = min(math.ceil(_MOST_SHED * sessions), sessions - 1)
-            return least or -min(math.ceil((self._used - FULL) / self._cost), most)
+            return least or -min(math.ceil((self.used - FULL) / self._cost), most)
         if self._is_refused:
             return least
-        return max(least, math.floor((FULL - self._used) / self._cost) - sum(self._begun))
+        return max(least, math.floor((FULL - self.used) / self._cost) - sum(self._begun))
 
     def settled(self) -> None:
         """The sessions that the process had too many have left."""

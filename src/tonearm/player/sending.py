@@ -260,7 +260,8 @@ class Sending:
         self._forms = forms
         if payloads:
             self._broadcast.send(forms, payloads, self._frames_sent, flags)
-        self.grant_on_beat(beat)
+        if beat % GRANT_STEP_FRAMES == 0:
+            self.grant_on_beat(beat)
 
     @property
     def _must_send_tail(self) -> bool:

@@ -7,8 +7,8 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,7 +32,7 @@ from tonearm.decoder.pool.pool import (
     DecoderPool,
     PoolSession,
 )
-from tonearm.decoder.pool.process import Timeouts
+from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.template import DecoderTemplate
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
@@ -445,11 +445,8 @@ async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit_and_not
 ) -> None:
     async with running_pool(has_spare=False) as pool:
         (process,) = pool._in_use
-        time = HandTime()
-        loop = SimpleNamespace(time=time.now_s, call_later=time.call_later)
         killed_at_s: list[float] = []
-        with monkeypatch.context() as patch:
-            patch.setattr(process, "_loop", loop)
+        with hand_time_of(process, monkeypatch) as time, monkeypatch.context() as patch:
             patch.setattr(process._process, "kill", lambda: killed_at_s.append(time.now_s()))
             process._last_answer_s = begun_s = time.now_s()
             process._ping(process._asked + 1)
@@ -457,9 +454,48 @@ async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit_and_not
                 time.forward(0.1)
                 if process._answered < process._asked:  # it answers, and the same step goes on
                     process._receive(Pong(process._asked, time.now_s() - begun_s))
-            process._timer = None
         limit = Timeouts()
         assert 0 <= killed_at_s[0] - begun_s - limit.silence_limit_s <= limit.ping_interval_s + 0.1
+
+
+async def test_a_process_at_ease_is_asked_less_often_until_a_session_comes_or_an_answer_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_pool(has_spare=False) as pool:
+        (process,) = pool._in_use
+        usual_s, busy_s = Timeouts().ping_interval_s, Timeouts().busy_ping_interval_s
+        with hand_time_of(process, monkeypatch) as time:
+
+            def pings_in(seconds: float, *, answered: bool = True) -> int:
+                before = process._asked
+                for _ in range(round(seconds / 0.1)):
+                    time.forward(0.1)
+                    if answered and process._answered < process._asked:
+                        process._receive(Pong(process._asked, 0.0, busy_s, 0.1, 0.1, 1.0))
+                return process._asked - before
+
+            process._ping(process._asked + 1)
+            assert pings_in(10 * usual_s) in (9, 10)  # it has no session
+            Owner(pool)
+            assert pings_in(2 * usual_s) > 2  # what a session needs is not known yet
+            assert pings_in(10 * usual_s) in (9, 10)
+            before = process._asked
+            Owner(pool)
+            pings_in(1.0)
+            assert process._asked >= before + 1.0 / busy_s
+            pings_in(2 * usual_s)
+            assert pings_in(3 * usual_s, answered=False) > usual_s / busy_s
+
+
+@contextmanager
+def hand_time_of(process: DecoderProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[HandTime]:
+    """The process's node has its time, and asks it, by hand."""
+    time = HandTime()
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "_loop", SimpleNamespace(time=time.now_s, call_later=time.call_later))
+        process._last_answer_s = time.now_s()
+        yield time
+        process._timer = None
 
 
 async def test_an_exit_with_an_error_counts_against_the_session_under_work(

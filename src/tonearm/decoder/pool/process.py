@@ -44,7 +44,8 @@ class Timeouts:
     """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit when told
     (`kill_after_s`), and how often it is asked.
 
-    A process with sessions is asked each `busy_ping_interval_s`, since its answers say how much it has to do.
+    Answers say how much a process has to do, so one with sessions is asked each `busy_ping_interval_s`, unless it is at
+    ease: each ping wakes threads in both processes. After a ping without an answer the next one comes as soon.
     `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
     the pool waits less where a start is cheap.
     """
@@ -137,6 +138,7 @@ class DecoderProcess:
         self.capacity = Capacity()
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
         self._asked = self._answered = 0  # the numbers of the last ping and the last pong
+        self._is_asked_rarely = True
         self._broken_rule: BrokenMessage | None = None
         self.is_ready = False
 
@@ -175,7 +177,7 @@ class DecoderProcess:
         """From now on `owner` gets the messages about this session."""
         self.owners[session_id] = owner
         self.capacity.began()
-        if len(self.owners) == 1:
+        if self._is_asked_rarely:
             self._ping(self._asked + 1)
         self.rules[session_id] = SessionRules()
 
@@ -270,9 +272,11 @@ class DecoderProcess:
     # The watchdog
 
     def _ping(self, number: int) -> None:
+        is_at_ease = not self.owners or (self.capacity.is_at_ease and self._answered == self._asked)
+        self._is_asked_rarely = is_at_ease
         self._asked = number
         self.send(Ping(number))
-        interval_s = self._timeouts.busy_ping_interval_s if self.owners else self._timeouts.ping_interval_s
+        interval_s = self._timeouts.ping_interval_s if is_at_ease else self._timeouts.busy_ping_interval_s
         due_s = self._loop.time() + interval_s
         self._set_timer(interval_s, lambda: self._check_answers(due_s, number))
 
