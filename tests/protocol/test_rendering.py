@@ -121,10 +121,12 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("event", "fields"), EVERY_EVENT, ids=[type(event).__name__ for event, _ in EVERY_EVENT])
-def test_an_event_has_its_head_then_its_own_fields_in_order(event: Event, fields: dict[str, object]) -> None:
+def test_an_event_has_its_head_then_its_own_fields(event: Event, fields: dict[str, object]) -> None:
     text = rendering.event_text("p", "1ife", 7, 1_700_000_000_000, event)
     head = {"op": type(event).__name__, "id": "p", "seq": 7, "time": 1_700_000_000_000}
-    assert text == json.dumps(head | fields | {"life": "1ife"}, separators=(",", ":"))
+    shown = json.loads(text)
+    assert shown == head | fields | {"life": "1ife"}
+    assert list(shown)[:4] == list(head)
     check_event(text)
 
 
@@ -134,7 +136,8 @@ def test_there_is_a_model_for_every_event_and_no_other() -> None:
     }
     others = {"PlayerState", "PlayerCreate", "EventsLost"}
     assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | others
-    assert {type(event) for event, _ in EVERY_EVENT} == set(Event.__args__)
+    kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)}
+    assert {type(event) for event, _ in EVERY_EVENT} == kinds - {Event, events.TrackEvent}
 
 
 def test_a_player_shows_its_overlays() -> None:

@@ -1,11 +1,11 @@
-"""What happens to a player, as values. `protocol.rendering` writes them for clients.
+"""What happens to a player, as values. Clients see their fields: `protocol.rendering` has the rule, and each event has
+its model in `protocol.events`.
 
 `position_ms` is the position in the current track's file when it happened.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.failure import PlayFailure
@@ -25,7 +25,12 @@ class PlayerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TrackEvent:
+class Event:
+    """Base of all events. A client gets them with the name of their class as `op`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackEvent(Event):
     """What happened to a track. `user_data` is the metadata that it showed then: its own, else the player's."""
 
     track: Track
@@ -62,7 +67,7 @@ class TrackStuck(TrackEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamTitle:
+class StreamTitle(Event):
     """From now on a stream plays something with this title."""
 
     track_id: str
@@ -70,7 +75,7 @@ class StreamTitle:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerUpdate:
+class PlayerUpdate(Event):
     """Where the player stands: after each change of state or pause, and every few seconds while it plays.
 
     `position_rate`: how fast the position moves while it plays.
@@ -83,21 +88,21 @@ class PlayerUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerPause:
+class PlayerPause(Event):
     """The player was paused."""
 
     position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerResume:
+class PlayerResume(Event):
     """The pause was cleared."""
 
     position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
+class Seek(Event):
     """The current track goes on at `position_ms` instead of `from_ms`."""
 
     track_id: str
@@ -106,7 +111,7 @@ class Seek:
 
 
 @dataclass(frozen=True, slots=True)
-class SeekFailed:
+class SeekFailed(Event):
     """A seek was accepted while the track was loading, and its source cannot be sought: it plays from its start. `code`
     says why."""
 
@@ -116,7 +121,7 @@ class SeekFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueUpdate:
+class QueueUpdate(Event):
     """The queue has changed and has this many tracks now. `version` counts the changes of its order."""
 
     length: int
@@ -124,40 +129,40 @@ class QueueUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueDetails:
+class QueueDetails(Event):
     """Title, author or length of these waiting tracks are known now."""
 
     track_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LoopModeChange:
+class LoopModeChange(Event):
     mode: LoopMode
 
 
 @dataclass(frozen=True, slots=True)
-class FiltersChange:
+class FiltersChange(Event):
     """All filters as they are now."""
 
     filters: Filters
 
 
 @dataclass(frozen=True, slots=True)
-class CrossfadeChange:
+class CrossfadeChange(Event):
     """The settings of crossfades as they are now."""
 
     crossfade: CrossfadeSettings
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataChange:
+class MetadataChange(Event):
     """The player's metadata as it is now."""
 
     metadata: Json
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayStart:
+class OverlayStart(Event):
     """The first frame with this overlay is about to be sent."""
 
     overlay_id: str
@@ -172,7 +177,7 @@ class OverlayEndReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayEnd:
+class OverlayEnd(Event):
     """The overlay is gone."""
 
     overlay_id: str
@@ -180,7 +185,7 @@ class OverlayEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayException:
+class OverlayException(Event):
     """The overlay cannot be played, or not to its end. Its `OverlayEnd` follows."""
 
     overlay_id: str
@@ -194,44 +199,14 @@ class DeleteReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ListenersChange:
+class ListenersChange(Event):
     """Listeners came or went, and there are this many now."""
 
     listeners: int
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerCreate:
-    """The player was created. Only clients that follow all players get it: none can follow this one before."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlayerDelete:
+class PlayerDelete(Event):
     """The player is gone; its last event. `reason` is None when a client deleted it."""
 
     reason: DeleteReason | None = None
-
-
-Event: TypeAlias = (
-    TrackStart
-    | TrackEnd
-    | TrackException
-    | TrackStuck
-    | StreamTitle
-    | PlayerUpdate
-    | PlayerPause
-    | PlayerResume
-    | Seek
-    | SeekFailed
-    | QueueUpdate
-    | QueueDetails
-    | LoopModeChange
-    | FiltersChange
-    | CrossfadeChange
-    | OverlayStart
-    | OverlayEnd
-    | OverlayException
-    | MetadataChange
-    | ListenersChange
-    | PlayerDelete
-)

@@ -50,7 +50,7 @@ def test_an_event_is_an_object_with_its_head_first(log: EventLog) -> None:
     client = follow(log)
     log.add(StreamTitle("a", "Ä"))
     assert client.texts == [
-        '{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"title":"Ä","trackId":"a","life":"1ife"}'
+        '{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"trackId":"a","title":"Ä","life":"1ife"}'
     ]
 
 
