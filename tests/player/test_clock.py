@@ -114,6 +114,19 @@ def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: Han
     assert 0 < clock.quiet_s < 0.2
 
 
+def test_a_node_that_was_late_is_behind_for_a_while(clock: Clock, time: HandTime) -> None:
+    clock.join(Member(time))
+    time.forward(1.0)
+    time.stand_still(0.09)
+    time.forward(0)
+    assert not clock.is_behind
+    time.stand_still(0.15)
+    time.forward(0.19)
+    assert clock.is_behind
+    time.forward(0.2)
+    assert not clock.is_behind
+
+
 @pytest.mark.parametrize("standstill_s", [0.5, 1.0, 10.0, 8 * 3600.0])
 def test_much_too_late_sends_ten_frames_and_counts_the_others(
     clock: Clock, time: HandTime, standstill_s: float

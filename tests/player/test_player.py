@@ -112,6 +112,27 @@ async def test_however_often_there_is_an_underrun_the_sound_goes_on_with_what_co
     assert bench.listener.messages == [frame(number) for number in range(len(bench.listener))]
 
 
+async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_node_being_late() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.opened_live(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(3)
+    bench.time.stand_still(0.5)
+    bench.tick()  # ten frames are due at once, and what the decoder sent meanwhile is not read yet
+    quality = bench.player.status().quality
+    assert (quality.underruns, quality.late_frames) == (0, 1)
+    assert (bench.clock.times_skipped, bench.clock.skipped_frames) == (1, 1)
+    assert not bench.totals.underruns
+    bench.audio(10, 30)
+    bench.tick(30)
+    assert len(bench.listener) == 40
+    bench.tick(20)  # this time nothing came, and the node was in time
+    assert bench.player.status().quality.underruns == 1
+    assert bench.totals.underruns.total() == 1
+    assert bench.clock.times_skipped == 1
+
+
 async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
     bench = PlayerBench("a")
     bench.start(10)

@@ -165,6 +165,7 @@ class PlayerBench:
             max_listeners=10,
             json_bytes=json_bytes,
         )
+        self.totals = services.totals
         self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()

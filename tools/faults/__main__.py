@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,8 @@ STEADY_US: Final = int(STEADY_S * 1e6)
 STATION_BYTES_A_SECOND: Final = 24_000
 OPUS_OF: Final = 5  # every fifth listener wants Opus
 POSITION_OFF_MS: Final = 500
+HOLE_S: Final = 2 * FRAME_MS / 1000  # between two frames, when one did not come in time
+LATE_S: Final = (CATCH_UP_FRAMES + 1) * FRAME_MS / 1000  # the node makes up for as much, and tells it as lateness
 WARM_UP_S: Final = 3.0
 BEFORE_S: Final = 0.5  # so that it is seen how long they hear nothing
 
@@ -143,7 +145,7 @@ class Trial:
         self._listeners = listeners
 
     async def carry_out(self, fault: Fault, seconds: float) -> Row:
-        before = await self._get("/v0/stats")
+        before, qualities = await self._get("/v0/stats"), await self._qualities()
         node_before_s, own_before_s = self._waited_s()
         for one in self._listeners:
             one.begin_anew()
@@ -169,6 +171,7 @@ class Trial:
         wrong += [f"{len(silent)} listeners heard less than half"] if silent else []
         run_dry = after["timesRunDry"]["clock"] - before["timesRunDry"]["clock"]
         wrong += self._wrong_figures(fault, left_out, run_dry, waited_s)
+        wrong += self._wrong_qualities(qualities, await self._qualities(), waited_s + own_wait_s)
         silence_s = max(one.longest_silence_s for one in self._listeners)
         return Row(fault.name, done, frames, missing, most, silence_s, left_out, waited_s, wrong)
 
@@ -181,6 +184,27 @@ class Trial:
             return [f"the node left out {left_out} frames, being late"] if is_own_fault else []
         found = [f"the figures tell {left_out} frames that were left out, not {least}"] if left_out < least else []
         return found + ([f"the figures tell {run_dry} players that ran dry"] if run_dry < players else [])
+
+    def _wrong_qualities(self, before: Mapping[str, Any], after: Mapping[str, Any], waited_s: float) -> list[str]:
+        """Players of which the node tells a hole that none of their listeners heard, and those of which it tells none
+        though one heard it."""
+        told = {
+            player: quality["timesRunDry"] + quality["lateFrames"]
+            > before[player]["timesRunDry"] + before[player]["lateFrames"]
+            for player, quality in after.items()
+        }
+        heard_s = {one.player: 0.0 for one in self._listeners}
+        for one in self._listeners:
+            heard_s[one.player] = max(heard_s[one.player], one.longest_silence_s)
+        unheard = [player for player, is_told in told.items() if is_told and heard_s[player] < HOLE_S]
+        untold = [player for player, is_told in told.items() if not is_told and heard_s[player] > LATE_S + waited_s]
+        return [
+            *([f"the figures tell holes of {', '.join(unheard)} that nobody heard"] if unheard else []),
+            *([f"the figures tell nothing of the holes of {', '.join(untold)}"] if untold else []),
+        ]
+
+    async def _qualities(self) -> dict[str, Any]:
+        return {player["id"]: player["quality"] for player in await self._get("/v0/players")}
 
     async def _wrong_positions(self) -> str:
         """Positions that the node tells, against the last frames heard."""

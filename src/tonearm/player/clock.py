@@ -24,6 +24,7 @@ PHASE_MEMBERS: Final = 100
 BEAT_MEMBERS: Final = 50
 FULL_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
 CATCH_UP_FRAMES: Final = 10
+BEHIND_S: Final = 0.2  # what came while the loop stood still is read, decoded and rendered only afterwards
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
 TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds, so they may fire so much early
@@ -44,8 +45,9 @@ class Ticking(Protocol):
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that sets the time.
 
-    `skipped_frames` counts the ticks that were skipped because the node was over 200 ms late, `times_skipped` how often
-    a member had ticks skipped. `frames_late` counts, for each limit in ms, the ticks that began later than it.
+    `skipped_frames` counts the ticks that were skipped because the node was over 200 ms late, and those at which a
+    member's buffer was empty for the same reason; `times_skipped` how often that met a member. `frames_late` counts,
+    for each limit in ms, the ticks that began later than it.
 
     `beat` is the number of the current tick. `BEAT_MEMBERS` members of a phase share a beat; the next members, and the
     next phase, are one beat ahead. Players fetch frames on every twentieth beat. So members that share a beat fetch
@@ -70,7 +72,7 @@ class Clock:
         self.times_skipped = 0
         self.lateness = Lateness()
         self.frames_late = dict.fromkeys(LATE_MS, 0)
-        self._skipped_at_s = -math.inf
+        self._skipped_at_s = self._late_at_s = -math.inf
         self._logged_skipped_frames = 0
         self._log_again_at_s = self._origin_s
         self.beat = 0
@@ -119,6 +121,17 @@ class Clock:
         phase = self._phase_of.get(member)
         return FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a tick began over 100 ms late just now. What would fill an empty buffer may not be read yet."""
+        return self._now_s() - self._late_at_s < BEHIND_S
+
+    def leave_out(self, member: Ticking, ticks: int = 1) -> None:
+        """Counts ticks at which the member could send nothing because the node is late."""
+        self.skipped_frames += ticks
+        self.times_skipped += 1
+        member.ticks_skipped(ticks)
+
     def stop(self) -> None:
         """Ends all ticks; nobody can join any more."""
         self._is_stopped = True
@@ -159,6 +172,8 @@ class Clock:
         if late_ms > LATE_MS[0]:
             for limit_ms in LATE_MS:
                 self.frames_late[limit_ms] += len(phase.members) * (late_ms > limit_ms)
+        if late_ms > LATE_MS[-1]:
+            self._late_at_s = self._now_s()
 
     def _tick(self, phase: "_Phase", first_beat: int) -> None:
         members = tuple(phase.members)
@@ -175,11 +190,9 @@ class Clock:
                         self.leave(member)
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
-        self.skipped_frames += ticks * len(phase.members)
-        self.times_skipped += len(phase.members)
         self._skipped_at_s = self._now_s()
         for member in tuple(phase.members):
-            member.ticks_skipped(ticks)
+            self.leave_out(member, ticks)
         if self._now_s() >= self._log_again_at_s:
             log.warning(
                 "the node is late: %d frames were left out in the last while (%d since its start), %d players heard a "

@@ -294,7 +294,11 @@ class Engine:
 
     def _underran(self) -> None:
         if self._playback.state is PlayerState.PLAYING:
-            self._services.totals.underruns[underrun_cause(self._session.waiting_for.stage)] += 1
+            if self._clock.is_behind:
+                self._clock.leave_out(self)
+            else:
+                self._sending.underruns += 1
+                self._services.totals.underruns[underrun_cause(self._session.waiting_for.stage)] += 1
         self._perform(self._playback.underrun())
         if self._late_failure is not None:
             source, failure = self._late_failure

@@ -74,7 +74,7 @@ class Sending:
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._begun_source: SourceId | None = None  # the source that began last
         self._sounds = False
-        self._underruns = 0
+        self.underruns = 0
         self._mp3_end_frame = 0  # frames before this one were encoded to MP3
         self._mp3_waits = 0  # ticks without a frame since the decoder was asked to encode the rest to MP3
         self.skipped_frames = 0
@@ -85,7 +85,7 @@ class Sending:
         return PlayerQuality(
             frames_sent=self._frames_sent,
             frames_lost=frames_lost,
-            underruns=self._underruns,
+            underruns=self.underruns,
             late_plans=self._session.late_plans_total,
             late_frames=self.skipped_frames,
             decoder_process_id=self._session.decoder_process_id,
@@ -195,8 +195,6 @@ class Sending:
         """Notes that there was no frame to send. The next frame is sent when enough of them are buffered."""
         self._is_buffering = True
         self._sounds = False
-        if self._playback.state is PlayerState.PLAYING:
-            self._underruns += 1
         self._session.underrun()
 
     def pass_frames(self, frames: int) -> Iterator[Due]:
