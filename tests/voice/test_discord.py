@@ -16,7 +16,7 @@ from tests.support.fake_voice import fake_voice
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
 from tests.support.running_node import running_node
-from tonearm.client import Node, PlayerExists, PlayerGone, Reconnected, TrackStart
+from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
 from tonearm.voice.source import SILENT_PACKET
@@ -154,10 +154,25 @@ async def test_a_channel_without_people_is_left(tmp_path: Path) -> None:
 
 async def test_a_join_that_fails_leaves_the_channel(tmp_path: Path) -> None:
     async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
-        await node.create_player("2")
-        with pytest.raises(PlayerExists):
-            await join(voice.channel, node)
+        with pytest.raises(BadRequest):
+            await join(voice.channel, node, "")
         assert voice.channel.voice_client is None
+
+
+@pytest.mark.parametrize("track", [None, "other.wav"])
+async def test_a_bot_that_starts_again_after_a_crash_takes_its_player_over(tmp_path: Path, track: str | None) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 60.0)))
+    (tmp_path / "other.wav").write_bytes(wav(tone(500.0, 60.0)))
+    async with running_node(tmp_path, PATIENT) as process, fake_voice() as voice:
+        async with Node(process.url) as crashed:  # it deletes nothing
+            before = await crashed.create_player("2", "tone.wav", metadata={"guild": 1}, paused=track is not None)
+            await before.queue.put("tone.wav")
+        async with Node(process.url) as node, asyncio.timeout(60):
+            player = await join(voice.channel, node, track)
+            assert (player.metadata, len(player.queue)) == ({"guild": 1}, 1)
+            assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0 if track is None else 500.0, abs=2)
+            await player.leave()
+            assert await node.players() == []
 
 
 async def test_events_reach_the_bot_by_their_names(tmp_path: Path) -> None:

@@ -103,11 +103,18 @@ class Node:
         """As `create_player`, of a class of your own, with the `settings` that POST /v0/players takes."""
         what = {"idle": True} if track is None else playable_body(track)
         await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
+        return await (await self._new_handle(kind, player_id)).created()
+
+    async def take_over(self, kind: type[PlayerT], player_id: str) -> PlayerT:
+        """The player that there is, as it is, as one of a class of your own. Raises `PlayerNotFound`."""
+        return await (await self._new_handle(kind, player_id)).refresh()
+
+    async def _new_handle(self, kind: type[PlayerT], player_id: str) -> PlayerT:
         if (earlier := self._players.get(player_id)) is not None:
             await earlier.unfollow()
         player = kind(self._connection, player_id)
         self._players[player_id] = player
-        return await player.created()
+        return player
 
     def player(self, player_id: str | int) -> Player:
         """A handle; whether there is such a player shows with the first thing that is asked of it."""

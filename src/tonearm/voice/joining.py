@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
-from tonearm.client import Metadata, Node, Playable, Player
+from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
 from tonearm.client.connection import Connection
 from tonearm.voice.source import FrameSource
 
@@ -120,20 +120,35 @@ class JoiningSource(FrameSource):
         """Connects to `channel` and plays `track` there, or waits for a track. The player's id is that of the channel,
         unless `player_id` is given. The player leaves a channel that has had no people for `leave_after_s` seconds.
 
+        A player of this id that the node still has, of a program that ended without `leave`, is taken over: with its
+        queue and settings, and what it plays goes on unless there is a `track`.
+
         Raises the errors of the library's `connect`, and `ApiError` and `ConnectError`; then the channel is left again.
         """
         name = player_id or str(getattr(channel, "id", "voice"))
         voice = await channel.connect()
         try:
-            settings = {} if metadata is None else {"metadata": metadata}
-            player = await node.create_player_of(VoicePlayer, name, track, settings)
+            player = await _created_or_taken_over(node, name, track, metadata)
             source = cls(player)
-            if track is not None:
+            if track is not None or (player.state is State.PLAYING and not player.paused):
                 await source.ready()
         except BaseException:
             await voice.disconnect(force=True)
             raise
         return player.play_in(voice, source, leave_after_s)
+
+
+async def _created_or_taken_over(node: Node, name: str, track: Playable | None, metadata: Metadata) -> VoicePlayer:
+    try:
+        return await node.create_player_of(VoicePlayer, name, track, {} if metadata is None else {"metadata": metadata})
+    except PlayerExists:
+        player = await node.take_over(VoicePlayer, name)
+    if metadata is not None:
+        await player.set_metadata(metadata, merge=False)
+    if track is not None:
+        await player.play(track)
+        await player.play()  # it may have been paused
+    return player
 
 
 def dispatch(bot: Bot, player: Player) -> Callable[[], None]:
