@@ -19,7 +19,7 @@ CREATE, CONTROL, REFUSED = blocks("sh", DOCUMENT)
 
 def here(text: str, public: PublicNode) -> str:
     return text.replace("127.0.0.1:2333", f"127.0.0.1:{public.node.port}").replace(
-        "127.0.0.1:2334", f"127.0.0.1:{public.port}"
+        "127.0.0.1:2335", f"127.0.0.1:{public.port}"
     )
 
 
@@ -33,7 +33,7 @@ async def test_the_radio_is_on_air(tmp_path: Path) -> None:
     (tmp_path / "music").mkdir()
     for name in ("one", "two", "news", "jingle"):
         (tmp_path / "music" / f"{name}.wav").write_bytes(wav(music(3.0)))
-    async with started_public(tmp_path, CONFIG.replace("port = 2334", "port = 0")) as public:
+    async with started_public(tmp_path, CONFIG.replace("port = 2335", "port = 0")) as public:
         assert await paste(CREATE, public, tmp_path) == [201]
         page = (await public.ask("/")).body.decode()
         assert 'src="./radio.mp3"' in page

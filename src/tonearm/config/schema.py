@@ -402,7 +402,7 @@ class PublicConfig(_Section):
         default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
     )
     port: int = Field(
-        default=2334, ge=0, le=65535, description="Port to listen on, another one than server.port; 0 as there."
+        default=2335, ge=0, le=65535, description="Port to listen on, another one than server.port; 0 as there."
     )
     players: _IdPatterns = Field(
         default=(),

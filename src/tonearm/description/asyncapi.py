@@ -75,7 +75,7 @@ def asyncapi_document(version: str) -> JsonObject:
                     }
                 ],
             },
-            "public": {"host": "127.0.0.1:2334", "protocol": "ws", "description": "For strangers, where it is on."},
+            "public": {"host": "127.0.0.1:2335", "protocol": "ws", "description": "For strangers, where it is on."},
         },
         "channels": {
             "audio": _channel(ws, ["Frame"]),
