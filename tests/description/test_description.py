@@ -7,14 +7,14 @@ from typing import Any, Final, get_args
 import jsonschema_rs
 import pytest
 
-from tests.support.fake_node import FakeNode
+from tests.support.edge import edge_of_nothing
 from tonearm.core.errors import ErrorCode
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import OPERATIONS, openapi_document
 from tonearm.description.page import docs_page
 from tonearm.protocol import events, filters, replies, requests
 from tonearm.protocol.wire_model import WireModel
-from tonearm.server.app import EdgeSettings, build_app
+from tonearm.server.app import EdgeSettings
 from tonearm.server.errors import STATUS_BY_ERROR
 from tonearm.server.routes_description import status_of_code
 from tonearm.version import VERSION
@@ -35,7 +35,7 @@ def asyncapi() -> Any:
 
 def test_every_route_is_described_and_nothing_else() -> None:
     settings = EdgeSettings(password="sesame")  # with one there is no dashboard, whose files are no interface
-    routes = {(route.method, route.path) for route in build_app(FakeNode().as_node(), settings).routes}
+    routes = {(route.method, route.path) for route in edge_of_nothing(settings).routes}
     described = [(operation.method, operation.path) for operation in OPERATIONS]
     assert len(described) == len(set(described)), "an operation is described twice"
     missing, gone = routes - set(described), set(described) - routes

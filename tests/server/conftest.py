@@ -3,20 +3,18 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.support.edge import running_edge
-from tests.support.fake_node import FakeNode
-
-
-@pytest.fixture
-def node() -> FakeNode:
-    """A node with one player, `p`."""
-    node = FakeNode()
-    node.add_player("p")
-    return node
+from tests.support.edge import StillNode, running_edge, still_node
 
 
 @pytest_asyncio.fixture
-async def port(node: FakeNode) -> AsyncIterator[int]:
+async def node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StillNode]:
+    """A node with one idle player, `p`."""
+    async with still_node(monkeypatch) as node:
+        yield node
+
+
+@pytest_asyncio.fixture
+async def port(node: StillNode) -> AsyncIterator[int]:
     """The port of an open edge in front of `node`."""
     async with running_edge(node) as port:
         yield port

@@ -1,12 +1,12 @@
 import asyncio
 import socket
 import struct
+from unittest.mock import Mock
 
 import pytest
 
-from tests.support.edge import running_edge
+from tests.support.edge import StillNode, running_edge
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
 from tests.support.http_client import (
     BINARY,
     CLOSE,
@@ -31,11 +31,6 @@ PCM = bytes(range(256)) * (FRAME_BYTES // 256)
 MESSAGE = b"\x82\x7e" + FRAME_BYTES.to_bytes(2) + PCM
 
 
-def only_listener(node: FakeNode) -> FrameSink:
-    (sink,) = node.fakes["p"].listeners
-    return sink
-
-
 async def fill(sink: FrameSink) -> None:
     """Writes until the kernel takes no more for this client."""
     while sink.pending_bytes() < 2**20:
@@ -43,14 +38,14 @@ async def fill(sink: FrameSink) -> None:
         await asyncio.sleep(0)
 
 
-async def gone(node: FakeNode) -> None:
+async def gone(node: StillNode) -> None:
     """Waits until nobody listens."""
-    await eventually(lambda: not node.fakes["p"].sinks, "every listener is gone")
+    await eventually(lambda: not node.sinks, "every listener is gone")
 
 
-async def test_frames_come_byte_for_byte(node: FakeNode, port: int) -> None:
+async def test_frames_come_byte_for_byte(node: StillNode, port: int) -> None:
     async with websocket(port, WS) as client:
-        sink = only_listener(node)
+        (sink,) = node.listeners
         assert sink.framing is Framing.WEBSOCKET
         assert not sink.wants_silence
         sink.write(MESSAGE)
@@ -59,8 +54,10 @@ async def test_frames_come_byte_for_byte(node: FakeNode, port: int) -> None:
         assert sink.pending_bytes() == 0
 
 
-async def test_what_is_written_before_the_handshake_follows_it(node: FakeNode, port: int) -> None:
-    node.first_message = MESSAGE
+async def test_what_is_written_before_the_handshake_follows_it(
+    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "attach", lambda player, sink, **options: sink.write(MESSAGE) or (lambda: None))
     async with websocket(port, WS) as client:
         assert (await client.read_frame()).payload == PCM
 
@@ -86,9 +83,9 @@ async def test_pings_are_answered_and_the_rest_is_ignored(port: int, path: str) 
         assert (frame.opcode, frame.payload) == (PONG, b"are you there?")
 
 
-async def test_a_client_that_floods_with_pings_and_reads_nothing_costs_no_memory(node: FakeNode, port: int) -> None:
+async def test_a_client_that_floods_with_pings_and_reads_nothing_costs_no_memory(node: StillNode, port: int) -> None:
     async with websocket(port, WS, receive_buffer_bytes=4096) as client:
-        sink = only_listener(node)
+        (sink,) = node.listeners
 
         async def flood() -> None:
             for _ in range(100):
@@ -121,13 +118,13 @@ async def test_others_are_answered_while_a_client_floods(port: int, path: str) -
 
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize(("code", "reason"), [(1000, "deleted"), (1001, ""), (1013, "too slow " + "ä" * 100)])
-async def test_a_close_is_the_last_frame(node: FakeNode, port: int, path: str, code: int, reason: str) -> None:
+async def test_a_close_is_the_last_frame(node: StillNode, port: int, path: str, code: int, reason: str) -> None:
     async with websocket(port, path) as client:
-        (sink,) = node.fakes["p"].sinks
+        (sink,) = node.sinks
         sink.close(code, reason)
         sink.close(1011, "a second time")
         if path == WS:
-            only_listener(node).write(MESSAGE)
+            node.listeners[0].write(MESSAGE)
         client.send_frame(PING, b"late")
         frame = await client.read_frame()
         assert (frame.opcode, frame.close_code()) == (CLOSE, code)
@@ -139,7 +136,7 @@ async def test_a_close_is_the_last_frame(node: FakeNode, port: int, path: str, c
 
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize("payload", [b"\x03\xe8bye", b""])
-async def test_a_client_that_closes_is_answered_in_kind(node: FakeNode, port: int, path: str, payload: bytes) -> None:
+async def test_a_client_that_closes_is_answered_in_kind(node: StillNode, port: int, path: str, payload: bytes) -> None:
     async with websocket(port, path) as client:
         client.send_frame(CLOSE, payload)
         frame = await client.read_frame()
@@ -150,10 +147,10 @@ async def test_a_client_that_closes_is_answered_in_kind(node: FakeNode, port: in
 
 @pytest.mark.parametrize("path", SOCKETS)
 async def test_a_client_whose_connection_is_lost_is_forgotten(
-    node: FakeNode, port: int, path: str, caplog: pytest.LogCaptureFixture
+    node: StillNode, port: int, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with websocket(port, path):
-        (sink,) = node.fakes["p"].sinks
+        (sink,) = node.sinks
     await gone(node)
     sink.close(1000, "too late")
     sink.abort()
@@ -161,7 +158,7 @@ async def test_a_client_whose_connection_is_lost_is_forgotten(
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_broken_frames_end_the_socket(node: FakeNode, port: int, path: str) -> None:
+async def test_broken_frames_end_the_socket(node: StillNode, port: int, path: str) -> None:
     async with websocket(port, path) as client:
         client.send(b"\xff\xff\xff\xff")
         assert (await client.read_frame()).close_code() == 1002
@@ -181,7 +178,7 @@ async def test_broken_frames_end_the_socket(node: FakeNode, port: int, path: str
         (WEBSOCKET_HEADERS[0], ("Upgrade", "h2c"), *WEBSOCKET_HEADERS[2:]),
     ],
 )
-async def test_a_plain_get_is_told_to_upgrade(node: FakeNode, port: int, path: str, headers: Headers) -> None:
+async def test_a_plain_get_is_told_to_upgrade(node: StillNode, port: int, path: str, headers: Headers) -> None:
     answer = await request(port, "GET", path, headers=headers)
     assert (answer.status, answer.json()["code"]) == (400, "upgrade_required")
     unknown = await request(port, "GET", path.replace("/p/", "/q/"), headers=headers)
@@ -189,29 +186,32 @@ async def test_a_plain_get_is_told_to_upgrade(node: FakeNode, port: int, path: s
     await gone(node)
 
 
-@pytest.mark.parametrize("path", SOCKETS)
-async def test_a_full_player_refuses_with_429(node: FakeNode, port: int, path: str) -> None:
-    with node.refusing(LimitReached("There are 1000 listeners.")):
-        answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
+@pytest.mark.parametrize("path", [*SOCKETS, "/v0/players/p/stream.wav"])
+async def test_a_full_player_refuses_with_429(
+    node: StillNode, port: int, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("attach", "subscribe"):
+        monkeypatch.setattr(node, name, Mock(side_effect=LimitReached("There are 1000 listeners.")))
+    answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
     assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
 
 
-async def test_a_listener_that_takes_nothing_delays_nobody(node: FakeNode, port: int) -> None:
+async def test_a_listener_that_takes_nothing_delays_nobody(node: StillNode, port: int) -> None:
     async with websocket(port, WS, receive_buffer_bytes=4096), websocket(port, WS) as client:
-        stuck, healthy = node.fakes["p"].listeners
+        stuck, healthy = node.listeners
         await fill(stuck)
         healthy.write(MESSAGE)
         assert (await client.read_frame()).payload == PCM
         assert (await request(port, "GET", "/info")).status == 200
         stuck.close(1013, "too slow")
         # Cut, though it reads no close frame.
-        await eventually(lambda: stuck not in node.fakes["p"].listeners, "the stuck listener is cut")
+        await eventually(lambda: stuck not in node.listeners, "the stuck listener is cut")
         healthy.write(MESSAGE)
         assert (await client.read_frame()).payload == PCM
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_a_dead_client_is_cut_and_a_living_one_stays(node: FakeNode, path: str) -> None:
+async def test_a_dead_client_is_cut_and_a_living_one_stays(node: StillNode, path: str) -> None:
     async with running_edge(node, EdgeSettings(ping_interval_s=0.3)) as port, websocket(port, path) as alive:
         async with websocket(port, path) as dead:
             assert (await dead.read_frame()).opcode == PING

@@ -1,22 +1,21 @@
 import pytest
 
-from tests.support.edge import running_edge
-from tests.support.fake_node import FakeNode
+from tests.support.edge import StillNode, edge_of_nothing, running_edge
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
-from tonearm.server.app import EdgeSettings, build_app
+from tonearm.server.app import EdgeSettings
 
 PASSWORD = "pa55 wörd"
 SETTINGS = EdgeSettings(password=PASSWORD)
 RIGHT: Headers = (("Authorization", PASSWORD.encode()),)
 ALL_ROUTES = [
     (route.method, route.path.format(player_id="p", track_id="t", overlay_id="o"))
-    for route in build_app(FakeNode().as_node(), SETTINGS).routes
+    for route in edge_of_nothing(SETTINGS).routes
 ]
 UNKNOWN = [("GET", "/"), ("GET", "/v0/nothing"), ("PUT", "/v0/players"), ("PROPFIND", "/info"), ("OPTIONS", "*")]
 
 
 @pytest.mark.parametrize(("method", "path"), ALL_ROUTES + UNKNOWN)
-async def test_nothing_is_answered_without_the_password(node: FakeNode, method: str, path: str) -> None:
+async def test_nothing_is_answered_without_the_password(node: StillNode, method: str, path: str) -> None:
     async with running_edge(node, SETTINGS) as port:
         for headers in ((), WEBSOCKET_HEADERS, (("Upgrade", "websocket"),), (("Expect", "100-continue"),)):
             answer = await request(port, method, path, headers=headers)
@@ -37,7 +36,7 @@ async def test_nothing_is_answered_without_the_password(node: FakeNode, method: 
         (("X-Authorization", "pa55 wörd"),),
     ],
 )
-async def test_a_wrong_password_is_refused_in_the_same_words_as_none(node: FakeNode, headers: Headers) -> None:
+async def test_a_wrong_password_is_refused_in_the_same_words_as_none(node: StillNode, headers: Headers) -> None:
     async with running_edge(node, SETTINGS) as port:
         none = (await request(port, "GET", "/info")).json()
         wrong = await request(port, "GET", "/info", headers=headers)
@@ -46,7 +45,7 @@ async def test_a_wrong_password_is_refused_in_the_same_words_as_none(node: FakeN
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-async def test_the_bare_password_lets_in(node: FakeNode, encoding: str) -> None:
+async def test_the_bare_password_lets_in(node: StillNode, encoding: str) -> None:
     headers = (("authorization", PASSWORD.encode(encoding)),)
     async with running_edge(node, SETTINGS) as port:
         assert (await request(port, "GET", "/info", headers=headers)).status == 200
@@ -56,7 +55,7 @@ async def test_the_bare_password_lets_in(node: FakeNode, encoding: str) -> None:
                 pass
 
 
-async def test_a_password_beyond_latin_1_works_as_utf_8(node: FakeNode) -> None:
+async def test_a_password_beyond_latin_1_works_as_utf_8(node: StillNode) -> None:
     async with running_edge(node, EdgeSettings(password="пароль")) as port:
         headers = (("Authorization", "пароль".encode()),)
         assert (await request(port, "GET", "/info", headers=headers)).status == 200
@@ -67,7 +66,7 @@ async def test_without_a_password_any_authorization_is_fine(port: int) -> None:
     assert (await request(port, "GET", "/info", headers=headers)).status == 200
 
 
-async def test_a_refused_body_is_never_asked_for(node: FakeNode) -> None:
+async def test_a_refused_body_is_never_asked_for(node: StillNode) -> None:
     async with running_edge(node, SETTINGS) as port, connected(port) as connection:
         connection.send_request("POST", "/v0/players", (("Expect", "100-continue"), ("Content-Length", "20")))
         assert (await connection.read_head()).status == 401

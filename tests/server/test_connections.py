@@ -8,9 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.edge import running_edge
+from tests.support.edge import StillNode, running_edge
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
 from tests.support.hand_time import LoopTime
 from tests.support.http_client import Connection, connected, request, websocket
 from tonearm.server.app import EdgeSettings
@@ -38,7 +37,7 @@ HALF_AN_UNREAD_BODY: Final = b"POST /v0/players/p/play HTTP/1.1\r\nHost: localho
 
 
 @asynccontextmanager
-async def limited_edge(node: FakeNode, limits: ConnectionLimits, password: str = "") -> AsyncIterator[int]:
+async def limited_edge(node: StillNode, limits: ConnectionLimits, password: str = "") -> AsyncIterator[int]:
     async with running_edge(node, EdgeSettings(password=password, connections=limits)) as port:
         yield port
 
@@ -77,13 +76,13 @@ async def cut_after(time: LoopTime, port: int, connection: Connection, limit_s: 
 
 
 @pytest.mark.parametrize("half", HALVES)
-async def test_half_a_head_is_cut(node: FakeNode, half: str) -> None:
+async def test_half_a_head_is_cut(node: StillNode, half: str) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(HALVES[half])
         await cut_after(LoopTime(), port, connection, REQUEST_S)
 
 
-async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: FakeNode) -> None:
+async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: StillNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         time = LoopTime()
         for byte in b"GET /inf":
@@ -96,18 +95,18 @@ async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: FakeNode) 
 
 
 @pytest.mark.parametrize("half", [HALF_A_BODY, HALF_A_CHUNK])
-async def test_half_a_body_is_refused_and_the_connection_closed(node: FakeNode, half: bytes) -> None:
+async def test_half_a_body_is_refused_and_the_connection_closed(node: StillNode, half: bytes) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(half)
         await pass_time(LoopTime(), port, 1.01 * REQUEST_S)
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
         assert await cut(connection) == b""
-    assert node.fakes["p"].queue.tracks == ()
+    assert node.player("p").queue.tracks == ()
 
 
 async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(
-    node: FakeNode, caplog: pytest.LogCaptureFixture
+    node: StillNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(HALF_AN_UNREAD_BODY)
@@ -118,13 +117,13 @@ async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(
 
 
 async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
-    node: FakeNode, caplog: pytest.LogCaptureFixture
+    node: StillNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(b"GET /v0/players/p/stream.wav HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
         await connection.read_head()
         await pass_time(LoopTime(), port, 2 * REQUEST_S)
-        (listener,) = node.fakes["p"].listeners
+        (listener,) = node.listeners
         listener.write(b"4\r\nabcd\r\n")
         chunks = connection.chunks()
         assert len(await anext(chunks)) == 44
@@ -136,7 +135,7 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_the_next_request_has_its_time_from_its_first_byte(node: FakeNode) -> None:
+async def test_the_next_request_has_its_time_from_its_first_byte(node: StillNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         time = LoopTime()
         for _ in range(2):
@@ -147,31 +146,30 @@ async def test_the_next_request_has_its_time_from_its_first_byte(node: FakeNode)
         await cut_after(time, port, connection, REQUEST_S)
 
 
-async def test_an_idle_connection_is_closed_after_its_time(node: FakeNode) -> None:
+async def test_an_idle_connection_is_closed_after_its_time(node: StillNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send_request("GET", "/info")
         assert (await connection.read_answer()).status == 200
         await cut_after(LoopTime(), port, connection, KEEPALIVE_S)
 
 
-async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alone(node: FakeNode) -> None:
-    node.answers_enqueue = False
+async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alone(node: StillNode) -> None:
     async with (
         limited_edge(node, HURRIED) as port,
         connected(port) as asking,
         websocket(port, "/v0/players/p/ws") as socket,
     ):
-        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
+        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "http://a.example/a.m3u"}')
         await pass_time(LoopTime(), port, 3 * KEEPALIVE_S)
         assert not is_cut(asking)
-        (listener,) = node.fakes["p"].listeners
+        (listener,) = node.listeners
         listener.write(b"\x82\x01a")
         assert (await socket.read_frame()).payload == b""  # a ping, after so long a time
         assert (await socket.read_frame()).payload == b"a"
 
 
 async def test_strangers_give_way_to_those_that_come_after_them(
-    node: FakeNode, caplog: pytest.LogCaptureFixture
+    node: StillNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with limited_edge(node, PATIENT, "secret") as port, AsyncExitStack() as stack:
         strangers = []
@@ -197,7 +195,7 @@ async def test_strangers_give_way_to_those_that_come_after_them(
 
 
 async def test_when_all_places_are_taken_by_those_who_were_let_in_nobody_else_comes(
-    node: FakeNode, caplog: pytest.LogCaptureFixture
+    node: StillNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = ConnectionLimits(2, 2)
     async with limited_edge(node, limits) as port:
@@ -229,7 +227,7 @@ def test_what_counts_as_one_place(address: str, origin: str) -> None:
 
 
 async def test_an_address_holds_so_many_connections_and_gets_places_back(
-    node: FakeNode, caplog: pytest.LogCaptureFixture
+    node: StillNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = ConnectionLimits(10, 10, max_per_address=2)
     async with limited_edge(node, limits) as port:

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from tests.support.edge import running_edge
-from tests.support.fake_node import FakeNode
+from tests.support.edge import StillNode, running_edge
 from tests.support.http_client import request
 from tonearm.server.app import EdgeSettings
 
 
-async def test_a_node_without_password_on_loopback_serves_the_page(node: FakeNode) -> None:
+async def test_a_node_without_password_on_loopback_serves_the_page(node: StillNode) -> None:
     async with running_edge(node, EdgeSettings(clip_uri="/clip.opus")) as port:
         entry = await request(port, "GET", "/dashboard")
         assert (entry.status, entry.header("Location")) == (308, "/dashboard/")
@@ -24,7 +23,7 @@ async def test_a_node_without_password_on_loopback_serves_the_page(node: FakeNod
         assert nodes["nodes"][0]["clip"] == "/clip.opus"
 
 
-async def test_the_page_of_the_node_leads_there(node: FakeNode, port: int) -> None:
+async def test_the_page_of_the_node_leads_there(node: StillNode, port: int) -> None:
     accept = (("Accept", "text/html"),)
     link = b'href="/dashboard"'
     assert link in (await request(port, "GET", "/", headers=accept)).body
@@ -51,7 +50,7 @@ async def test_only_its_own_files_are_there(port: int, path: str) -> None:
     [EdgeSettings(password="sesame"), EdgeSettings(listens_on_loopback_only=False)],
     ids=["password", "open"],
 )
-async def test_other_nodes_serve_none(node: FakeNode, settings: EdgeSettings) -> None:
+async def test_other_nodes_serve_none(node: StillNode, settings: EdgeSettings) -> None:
     async with running_edge(node, settings) as port:
         answer = await request(port, "GET", "/dashboard/", headers=(("Authorization", "sesame"),))
         assert answer.status == 404

@@ -1,10 +1,11 @@
 """Every refusal, in the order in which the checks come."""
 
 import time
+from unittest.mock import Mock
 
 import pytest
 
-from tests.support.fake_node import FakeNode
+from tests.support.edge import StillNode
 from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.core import errors
 from tonearm.core.errors import RequestError
@@ -38,13 +39,16 @@ async def test_an_error_body_holds_seven_fields(port: int) -> None:
         (errors.ResolverDisabled("It is bad."), 400, "resolver_disabled"),
         (errors.ResolveFailed("It is bad."), 400, "resolve_failed"),
         (RequestError("It is bad."), 400, "bad_request"),
+        (errors.TrackNotFound("It is bad."), 404, "track_not_found"),
+        (errors.NotSeekable("It is bad."), 409, "not_seekable"),
+        (errors.NoPrevious("It is bad."), 409, "no_previous"),
     ],
 )
 async def test_each_refusal_of_the_node_has_its_status(
-    node: FakeNode, port: int, refusal: RequestError, status: int, code: str
+    node: StillNode, port: int, refusal: RequestError, status: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with node.refusing(refusal):
-        answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
+    monkeypatch.setattr(node, "create_player", Mock(side_effect=refusal))
+    answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     body = answer.json()
     assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
 
@@ -56,10 +60,10 @@ def test_the_table_knows_every_refusal_of_the_core() -> None:
 
 
 async def test_a_failure_of_the_node_itself_tells_no_details(
-    node: FakeNode, port: int, caplog: pytest.LogCaptureFixture
+    node: StillNode, port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with node.refusing(RuntimeError("secret detail")):
-        answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
+    monkeypatch.setattr(node, "create_player", Mock(side_effect=RuntimeError("secret detail")))
+    answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     assert (answer.status, answer.json()["code"]) == (500, "internal")
     assert b"secret" not in answer.body
     assert "secret detail" in caplog.text

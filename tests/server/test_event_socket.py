@@ -1,17 +1,21 @@
+import json
+
 import pytest
 
+from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode, FakePlayer
 from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
+from tonearm.core.play_queue import LoopMode
+from tonearm.player.player import Player
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES
 
 EVENTS = "/v0/players/p/events"
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
-async def test_events_come_as_text_in_order(node: FakeNode, port: int, size: int) -> None:
+async def test_events_come_as_text_in_order(node: StillNode, port: int, size: int) -> None:
     async with websocket(port, EVENTS) as client:
-        (sink,) = node.fakes["p"].followers
+        (sink,) = node.followers
         for text in ("ä" + "x" * size, "second"):
             sink.send(text)
         for text in ("ä" + "x" * size, "second"):
@@ -19,27 +23,34 @@ async def test_events_come_as_text_in_order(node: FakeNode, port: int, size: int
             assert (frame.opcode, frame.head[0], frame.payload.decode()) == (TEXT, 0x80 | TEXT, text)
 
 
-async def test_what_the_node_sends_on_subscribing_comes_first(node: FakeNode, port: int) -> None:
-    node.backlog = [str(number) for number in range(300)]
-    async with websocket(port, EVENTS) as client:
-        received = [(await client.read_frame()).payload.decode() for _ in range(300)]
-    assert received == node.backlog
+async def test_what_the_node_sends_on_subscribing_comes_first(node: StillNode, port: int) -> None:
+    for number in range(200):
+        node.player("p").change_metadata(False, number)
+    async with websocket(port, f"{EVENTS}?since=0") as client:
+        received = [json.loads((await client.read_frame()).payload)["metadata"] for _ in range(200)]
+    assert received == list(range(200))
 
 
 @pytest.mark.parametrize(
-    ("query", "subscription"),
+    ("query", "ops"),
     [
-        ("", (None, False)),
-        ("?since=0", (0, False)),
-        ("?since=17&snapshot=true", (17, True)),
-        ("?snapshot=false&other=1", (None, False)),
+        ("", []),
+        ("?snapshot=false&other=1", []),
+        ("?since=0", ["LoopModeChange", "MetadataChange"]),
+        ("?since=1&snapshot=true", ["MetadataChange"]),
+        ("?since=LIFE.1", ["MetadataChange"]),
+        ("?since=0123abcd.1", ["PlayerState"]),
+        ("?snapshot=true", ["PlayerState"]),
     ],
 )
-async def test_the_query_reaches_the_node(
-    node: FakeNode, port: int, query: str, subscription: tuple[int | None, bool]
-) -> None:
-    async with websocket(port, EVENTS + query):
-        assert node.fakes["p"].subscriptions == [subscription]
+async def test_the_query_says_what_comes_first(node: StillNode, port: int, query: str, ops: list[str]) -> None:
+    player = node.player("p")
+    player.set_loop(LoopMode.QUEUE)
+    player.change_metadata(False, 1)
+    async with websocket(port, EVENTS + query.replace("LIFE", player.status().life)) as client:
+        player.pause()
+        received = [json.loads((await client.read_frame()).payload)["op"] for _ in (*ops, "PlayerPause")]
+    assert received == [*ops, "PlayerPause"]
 
 
 @pytest.mark.parametrize(
@@ -59,19 +70,13 @@ async def test_the_query_reaches_the_node(
         "snapshot",
     ],
 )
-async def test_a_query_that_makes_no_sense_is_refused(node: FakeNode, port: int, query: str) -> None:
+async def test_a_query_that_makes_no_sense_is_refused(node: StillNode, port: int, query: str) -> None:
     answer = await request(port, "GET", f"{EVENTS}?{query}", headers=WEBSOCKET_HEADERS)
     assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-    assert node.fakes["p"].subscriptions == []
+    assert node.followers == []
 
 
-async def test_a_life_reaches_the_node(node: FakeNode, port: int) -> None:
-    async with websocket(port, f"{EVENTS}?since=0123abcd.17"):
-        player = node.fakes["p"]
-        assert (player.subscriptions, player.lives) == ([(17, False)], ["0123abcd"])
-
-
-async def test_all_players_are_followed_until_the_client_leaves(node: FakeNode, port: int) -> None:
+async def test_all_players_are_followed_until_the_client_leaves(node: StillNode, port: int) -> None:
     async with websocket(port, "/v0/events") as client:
         (sink,) = node.followers
         sink.send("an event")
@@ -80,14 +85,13 @@ async def test_all_players_are_followed_until_the_client_leaves(node: FakeNode, 
 
 
 async def test_states_of_fat_players_are_sent_no_faster_than_the_client_takes_them(
-    node: FakeNode, port: int, monkeypatch: pytest.MonkeyPatch
+    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fat = "x" * SLICE_BYTES
-    monkeypatch.setattr(FakePlayer, "snapshot_text", lambda self: fat + self.status().player_id, raising=False)
-    ids = [f"fat{number:03}" for number in range(200)]
-    node.fakes.clear()
-    for player_id in ids:
-        node.add_player(player_id)
+    monkeypatch.setattr(Player, "snapshot_text", lambda self: fat + self.player_id)
+    ids = ["p", *(f"fat{number:03}" for number in range(199))]
+    for player_id in ids[1:]:
+        await node.create_player(player_id, None, {})
     async with websocket(port, "/v0/events?snapshot=true", receive_buffer_bytes=4096) as client:
         (sink,) = node.followers
         await eventually(lambda: sink.pending_bytes() > SENT_AT_ONCE_BYTES, "the client is behind")
@@ -96,9 +100,9 @@ async def test_states_of_fat_players_are_sent_no_faster_than_the_client_takes_th
             assert (await client.read_frame()).payload == (fat + player_id).encode()
 
 
-async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int) -> None:
+async def test_waiting_messages_are_counted_one_by_one(node: StillNode, port: int) -> None:
     async with websocket(port, EVENTS, receive_buffer_bytes=4096) as client:
-        (sink,) = node.fakes["p"].followers
+        (sink,) = node.followers
         sent = 0
         while sink.pending_messages() == 0:  # until the kernel is full
             sink.send(f"{sent:>8}" + "x" * 2000)
@@ -113,11 +117,11 @@ async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int
         assert sink.pending_messages() == 0
 
 
-async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: FakeNode, port: int) -> None:
+async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: StillNode, port: int) -> None:
     async with websocket(port, EVENTS, receive_buffer_bytes=4096):
-        (sink,) = node.fakes["p"].followers
+        (sink,) = node.followers
         while sink.pending_messages() < 256:
             sink.send("x" * 2000)
         sink.close(1013, "256 events behind")
         sink.send("never sent")
-        await eventually(lambda: not node.fakes["p"].followers, "the client is gone")
+        await eventually(lambda: not node.followers, "the client is gone")

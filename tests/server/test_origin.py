@@ -3,17 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.edge import running_edge
-from tests.support.fake_node import FakeNode
+from tests.support.edge import StillNode, edge_of_nothing, running_edge
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
-from tonearm.server.app import EdgeSettings, build_app
+from tonearm.server.app import EdgeSettings
 
 PASSWORD: Headers = (("Authorization", "secret"),)
 
 EVERY_PATH = [
-    re.sub(r"{\w+}", "p", route.path)
-    for route in build_app(FakeNode().as_node(), EdgeSettings()).routes
-    if route.method == "GET"
+    re.sub(r"{\w+}", "p", route.path) for route in edge_of_nothing(EdgeSettings()).routes if route.method == "GET"
 ]
 EVERY_KIND = ["/info", "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav", "/none"]
 
@@ -57,7 +54,7 @@ async def test_pages_of_the_node_itself_are_answered(port: int, origin: str, hos
 
 
 @pytest.mark.parametrize(("origin", "host"), FOREIGN)
-async def test_pages_of_another_site_are_refused(node: FakeNode, port: int, origin: str, host: str) -> None:
+async def test_pages_of_another_site_are_refused(node: StillNode, port: int, origin: str, host: str) -> None:
     assert await ask(port, origin, host) == (403, "foreign_origin")
     async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
         assert await ask(guarded_port, origin, host, PASSWORD) == (403, "foreign_origin")
@@ -65,7 +62,7 @@ async def test_pages_of_another_site_are_refused(node: FakeNode, port: int, orig
 
 @pytest.mark.parametrize(("origin", "host"), SAME_BY_NAME)
 async def test_by_a_name_only_a_node_with_a_password_is_reached(
-    node: FakeNode, port: int, origin: str, host: str
+    node: StillNode, port: int, origin: str, host: str
 ) -> None:
     assert await ask(port, origin, host) == (403, "foreign_origin")
     async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
@@ -76,7 +73,7 @@ async def status(port: int, *headers: tuple[str, str], method: str = "GET", path
     return (await request(port, method, path, headers=headers)).status
 
 
-async def test_without_origin_any_name_is_fine_where_names_are_of_use(node: FakeNode) -> None:
+async def test_without_origin_any_name_is_fine_where_names_are_of_use(node: StillNode) -> None:
     for settings, headers in (
         (EdgeSettings(listens_on_loopback_only=False), ()),
         (EdgeSettings(password="secret"), PASSWORD),
@@ -111,12 +108,12 @@ async def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(port: i
         ("a b", 403),
     ],
 )
-async def test_hosts_of_a_node_on_loopback_without_password(node: FakeNode, host: str, expected: int) -> None:
+async def test_hosts_of_a_node_on_loopback_without_password(node: StillNode, host: str, expected: int) -> None:
     async with running_edge(node, EdgeSettings(hosts=("radio.example",))) as port:
         assert await status(port, ("Host", host)) == expected
 
 
-async def test_a_page_of_a_named_host_is_answered(node: FakeNode) -> None:
+async def test_a_page_of_a_named_host_is_answered(node: StillNode) -> None:
     for on_loopback in (True, False):
         settings = EdgeSettings(hosts=("radio.example",), listens_on_loopback_only=on_loopback)
         async with running_edge(node, settings) as port:
@@ -130,7 +127,7 @@ async def test_a_page_of_a_named_host_is_answered(node: FakeNode) -> None:
 @pytest.mark.parametrize("path", EVERY_KIND)
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site"])
 async def test_what_a_page_of_another_site_loads_without_origin_is_refused(
-    node: FakeNode, port: int, site: str, path: str
+    node: StillNode, port: int, site: str, path: str
 ) -> None:
     headers = (("Sec-Fetch-Site", site), *WEBSOCKET_HEADERS)
     answer = await request(port, "GET", path, headers=headers)
@@ -149,7 +146,7 @@ PAGE = "https://player.example"
 OPEN_TO_PAGE = EdgeSettings(allowed_origins=("https://Player.example:443", "http://localhost:3000"))
 
 
-async def test_pages_of_an_allowed_origin_are_answered_and_told_so(node: FakeNode) -> None:
+async def test_pages_of_an_allowed_origin_are_answered_and_told_so(node: StillNode) -> None:
     async with running_edge(node, OPEN_TO_PAGE) as port:
         for path, expected in (("/info", 200), ("/none", 404), ("/v0/players/p/ws", 400)):
             headers = (("Origin", PAGE), ("Sec-Fetch-Site", "cross-site"))
@@ -168,7 +165,7 @@ async def test_pages_of_an_allowed_origin_are_answered_and_told_so(node: FakeNod
 
 
 @pytest.mark.parametrize("origin", ["http://player.example", "https://player.example:8443", "https://x.player.example"])
-async def test_near_to_an_allowed_origin_is_not_allowed(node: FakeNode, origin: str) -> None:
+async def test_near_to_an_allowed_origin_is_not_allowed(node: StillNode, origin: str) -> None:
     async with running_edge(node, OPEN_TO_PAGE) as port:
         assert await status(port, ("Origin", origin)) == 403
         assert await status(port, ("Origin", PAGE), ("Origin", PAGE)) == 403
@@ -176,7 +173,7 @@ async def test_near_to_an_allowed_origin_is_not_allowed(node: FakeNode, origin: 
         assert await status(port, ("Origin", PAGE), ("Host", "evil.example")) == 403
 
 
-async def test_preflights_of_allowed_origins_are_answered(node: FakeNode) -> None:
+async def test_preflights_of_allowed_origins_are_answered(node: StillNode) -> None:
     preflight = (("Access-Control-Request-Method", "PATCH"), ("Access-Control-Request-Headers", "content-type"))
     path = "/v0/players/p/filters"
     async with running_edge(node, OPEN_TO_PAGE) as port:

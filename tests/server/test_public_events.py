@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from tests.support.edge import StillNode
 from tests.support.eventually import PATIENCE_S, eventually
-from tests.support.fake_node import FakeNode
 from tests.support.http_client import TEXT, websocket
 from tonearm.protocol import close_codes
 from tonearm.server import streams
@@ -20,8 +20,8 @@ MANY = SLICE_FOLLOWERS + 5
 
 
 @asynccontextmanager
-async def public_address(node: FakeNode) -> AsyncIterator[int]:
-    app = build_public_app(node.as_node(), lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
+async def public_address(node: StillNode) -> AsyncIterator[int]:
+    app = build_public_app(node, lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
     server = await serve(app, "127.0.0.1", 0)
     try:
         yield server.port
@@ -29,14 +29,14 @@ async def public_address(node: FakeNode) -> AsyncIterator[int]:
         await server.close()
 
 
-async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is_theirs(node: FakeNode) -> None:
-    player = node.fakes["p"]
+async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is_theirs(node: StillNode) -> None:
+    player = node.player("p")
     async with public_address(node) as port:
         async with AsyncExitStack() as stack:
             followers = [await stack.enter_async_context(websocket(port, "/p/events")) for _ in range(MANY)]
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["id"] == "p"
-            (window,) = player.followers
+            (window,) = node.followers
             for text in ('{"op":"ListenersChange","listeners":3}', '{"op":"QueueUpdate"}', '{"op":"MetadataChange"}'):
                 window.send(text)
             for text in ('{"op":"TrackEnd"}', '{"op":"TrackStart"}', '{"op":"PlayerUpdate"}'):
@@ -51,26 +51,25 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
             assert (await early.read_frame()).opcode == TEXT
             for follower in followers:
                 follower.writer.transport.abort()
-            await eventually(lambda: len(player.followers) == 1, "the others have left")
+            await eventually(lambda: len(node.followers) == 1, "the others have left")
             await stack.enter_async_context(websocket(port, "/p/events"))
-            assert len(player.followers) == 1
+            assert len(node.followers) == 1
         async with websocket(port, "/p/events"):
-            assert window not in player.followers  # it is a new player of the same id
-        await eventually(lambda: not player.followers, "nobody looks any more")
+            assert window not in node.followers  # it is a new player of the same id
+        await eventually(lambda: not node.followers, "nobody looks any more")
 
 
 async def test_who_reads_nothing_is_closed_and_the_others_go_on(
-    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+    node: StillNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "CLOSE_GRACE_S", PATIENCE_S)  # the one who was closed reads when all has been sent
-    player = node.fakes["p"]
     async with (
         public_address(node) as port,
         websocket(port, "/p/events", receive_buffer_bytes=4096) as slow,
         websocket(port, "/p/events") as other,
     ):
         await other.read_frame()
-        (window,) = player.followers
+        (window,) = node.followers
 
         async def tell(count: int) -> None:
             for _ in range(count):

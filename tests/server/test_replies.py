@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
-from tests.support.fake_node import FakeNode, fake_track
+from tests.support.edge import StillNode
 from tests.support.http_client import connected, request
+from tests.support.tracks import make_track
 from tonearm.core.json_value import JsonObject
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS, slices
@@ -39,24 +39,20 @@ def test_nothing_gives_no_slice() -> None:
     assert list(slices(())) == []
 
 
-async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: FakeNode, port: int) -> None:
-    player = node.fakes["p"]
-    waiting = tuple(fake_track(f"t{number}", "clip.mp3", [FAT, number]) for number in range(60))
-    player.queue = replace(player.queue, tracks=waiting)
+async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode, port: int) -> None:
+    player = node.player("p")
+    player.enqueue(make_track("now"), *(make_track("waits", [FAT, number]) for number in range(60)))
     answer = await request(port, "GET", "/v0/players/p/queue")
     assert (answer.status, answer.header("Transfer-Encoding")) == (200, "chunked")
     assert len(answer.body) > 3 * SENT_AT_ONCE_BYTES
-    assert answer.header("ETag") == 'W/"1ife.7"'
+    assert answer.header("ETag") == f'W/"{player.status().life}.{player.queue.version}"'
     assert [item["metadata"] for item in answer.json()] == [[FAT, number] for number in range(60)]
     head = await request(port, "HEAD", "/v0/players/p/queue")
     assert (head.status, head.body) == (200, b"")
 
 
-async def test_a_client_that_does_not_read_holds_nothing_up(node: FakeNode, port: int) -> None:
-    player = node.fakes["p"]
-    player.queue = replace(
-        player.queue, tracks=tuple(fake_track(f"t{number}", "clip.mp3", FAT) for number in range(500))
-    )
+async def test_a_client_that_does_not_read_holds_nothing_up(node: StillNode, port: int) -> None:
+    node.player("p").enqueue(*(make_track("a", FAT) for _ in range(250)))
     async with connected(port, receive_buffer_bytes=4096) as connection:
         connection.send_request("GET", "/v0/players/p/queue")
         assert (await connection.read_head()).status == 200

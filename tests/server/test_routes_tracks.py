@@ -3,16 +3,18 @@ import base64
 import json
 import struct
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import quote
 
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
 from tests.interop.test_track_codec import VERSION_2, VERSION_3
+from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
-from tonearm.core.errors import SourceBlocked, SourceRefused
+from tests.support.tracks import FILE_MISSING
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import encode_track
 from tonearm.protocol.rendering import track_out
@@ -71,14 +73,15 @@ def hostile_identifier(text_bytes: int) -> str:
 # loadtracks
 
 
-async def test_a_track_that_loads(node: FakeNode, port: int) -> None:
-    node.loadable["http://radio.example/ä b"] = song(1)
+async def test_a_track_that_loads(node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.lookup, "load", load := AsyncMock(return_value=song(1)))
     answer = await request(port, "GET", "/v0/loadtracks?identifier=http%3A%2F%2Fradio.example%2F%C3%A4+b")
     assert answer.status == 200
     assert answer.json() == {"loadType": "track", "data": track_out(song(1), {})}
+    load.assert_awaited_once_with("http://radio.example/ä b", came_through_proxy=False)
 
 
-@pytest.mark.parametrize("identifier", ["", "%20", "ytsearch:x", "/nothing.mp3"])
+@pytest.mark.parametrize("identifier", ["", "%20", "ytsearch:x"])
 async def test_what_does_not_load_is_empty(port: int, identifier: str) -> None:
     answer = await request(port, "GET", f"/v0/loadtracks?identifier={identifier}")
     assert answer.status == 200
@@ -92,22 +95,12 @@ async def test_no_single_readable_identifier_is_400(port: int, query: str) -> No
     assert answer.json()["code"] == "bad_request"
 
 
-@pytest.mark.parametrize(("refusal", "code"), [(SourceBlocked, "source_blocked"), (SourceRefused, "source_refused")])
-async def test_what_policy_refuses_is_403(
-    node: FakeNode, port: int, refusal: type[SourceBlocked | SourceRefused], code: str
-) -> None:
-    with node.refusing(refusal("Not here.")):
-        answer = await request(port, "GET", "/v0/loadtracks?identifier=x")
-    assert answer.status == 403
-    assert answer.json()["code"] == code
-
-
-async def test_a_client_that_leaves_ends_its_load(node: FakeNode, port: int) -> None:
-    node.answers_load = False
+async def test_a_client_that_leaves_ends_its_load(node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node.lookup, "load", lambda *given, **options: node.opener.open(parse_source_uri("x.mp3")))
     async with connected(port) as connection:
-        connection.send_request("GET", "/v0/loadtracks?identifier=x")
-        await eventually(lambda: node.loads_running == 1, "the load has begun")
-    await eventually(lambda: node.loads_running == 0, "the load has ended")
+        connection.send_request("GET", "/v0/loadtracks?identifier=x.mp3")
+        await eventually(lambda: node.opener.waiting, "the load has begun")
+    await eventually(lambda: not node.opener.waiting, "the load has ended")
 
 
 # decodetrack
@@ -295,7 +288,10 @@ class TestEncodetrack:
         assert words in answer.json()["message"]
 
 
-async def test_an_empty_answer_explains_itself_when_it_is_asked(port: int) -> None:
+async def test_an_empty_answer_explains_itself_when_it_is_asked(
+    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node.lookup, "load", AsyncMock(return_value=FILE_MISSING))
     plain = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=false")
     assert plain.json() == {"loadType": "empty", "data": {}}
     answer = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=true")

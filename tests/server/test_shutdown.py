@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
 from tests.support.http_client import CLOSE, connected, websocket
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.server.app import EdgeSettings, build_app, serve
@@ -16,9 +16,8 @@ WS, EVENTS, WAV = "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/str
 LONGEST_STOP_S = 10
 
 
-async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
-    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
-    player = node.fakes["p"]
+async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     async with (
         websocket(server.port, WS, receive_buffer_bytes=4096),
         connected(server.port, receive_buffer_bytes=4096) as wav,
@@ -27,28 +26,27 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
         connected(server.port) as asking,
     ):
         wav.send_request("GET", WAV)
-        await eventually(lambda: len(player.listeners) == 2, "both listeners are there")
-        for sink in player.listeners:
+        await eventually(lambda: len(node.listeners) == 2, "both listeners are there")
+        for sink in node.listeners:
             while sink.pending_bytes() < 2**20:
                 sink.write(bytes(FRAME_BYTES))
         idle.send_request("GET", "/info")
         await idle.read_answer()
-        node.answers_enqueue = False
-        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
-        await eventually(lambda: node.unanswered, "a request waits for its answer")
+        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "http://a.example/a.m3u"}')
+        await eventually(lambda: node.opener.waiting, "a request waits for its answer")
 
         await server.stop_accepting()
-        node.close_sinks(1001, "The node is shutting down.")
+        await node.stop()
         async with asyncio.timeout(LONGEST_STOP_S):
             await server.close()
-        assert player.sinks == ()
+        assert node.sinks == []
         assert (await silent.read_frame()).close_code() == 1001
         assert await idle.read_to_end() == b""
         assert await asking.read_to_end() == b""
 
 
-async def test_a_polite_client_ends_with_its_close_frame_answered(node: FakeNode) -> None:
-    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
+async def test_a_polite_client_ends_with_its_close_frame_answered(node: StillNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     async with websocket(server.port, WS) as client:
         await server.stop_accepting()
         with pytest.raises(ConnectionRefusedError):
@@ -62,7 +60,7 @@ async def test_a_polite_client_ends_with_its_close_frame_answered(node: FakeNode
         await closing
 
 
-async def test_closing_twice_is_fine(node: FakeNode) -> None:
-    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
+async def test_closing_twice_is_fine(node: StillNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     await server.close()
     await server.close()

@@ -5,10 +5,9 @@ import wave
 import av
 import pytest
 
+from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request
-from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
@@ -18,17 +17,17 @@ PCM = bytes(range(256)) * (FRAME_BYTES // 256)
 CHUNK = b"%x\r\n%s\r\n" % (FRAME_BYTES, PCM)
 
 
-async def only_listener(node: FakeNode) -> FrameSink:
-    await eventually(lambda: node.fakes["p"].listeners, "the listener is there")
-    (sink,) = node.fakes["p"].listeners
+async def only_listener(node: StillNode) -> FrameSink:
+    await eventually(lambda: node.listeners, "the listener is there")
+    (sink,) = node.listeners
     return sink
 
 
-async def nobody_listens(node: FakeNode) -> None:
-    await eventually(lambda: not node.fakes["p"].listeners, "the listener is gone")
+async def nobody_listens(node: StillNode) -> None:
+    await eventually(lambda: not node.listeners, "the listener is gone")
 
 
-async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
+async def test_the_stream_is_a_wav_file(node: StillNode, port: int) -> None:
     async with connected(port) as client:
         client.send_request("GET", STREAM)
         sink = await only_listener(node)
@@ -54,7 +53,7 @@ async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
         assert reader.readframes(10 * FRAME_SAMPLES) == PCM * 10
 
 
-async def test_an_older_client_gets_the_bare_bytes(node: FakeNode, port: int) -> None:
+async def test_an_older_client_gets_the_bare_bytes(node: StillNode, port: int) -> None:
     async with connected(port) as client:
         client.send(b"GET %s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" % STREAM.encode())
         sink = await only_listener(node)
@@ -68,13 +67,13 @@ async def test_an_older_client_gets_the_bare_bytes(node: FakeNode, port: int) ->
     assert body[44:] == PCM
 
 
-async def test_head_answers_the_headers_only(node: FakeNode, port: int) -> None:
+async def test_head_answers_the_headers_only(node: StillNode, port: int) -> None:
     answer = await request(port, "HEAD", STREAM)
     assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
-    assert node.fakes["p"].listeners == []
+    assert node.listeners == []
 
 
-async def test_a_client_that_leaves_is_detached(node: FakeNode, port: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_leaves_is_detached(node: StillNode, port: int, caplog: pytest.LogCaptureFixture) -> None:
     async with connected(port) as client:
         client.send_request("GET", STREAM)
         await client.read_head()
@@ -85,7 +84,7 @@ async def test_a_client_that_leaves_is_detached(node: FakeNode, port: int, caplo
     assert "ERROR" not in caplog.text
 
 
-async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: FakeNode, port: int) -> None:
+async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: StillNode, port: int) -> None:
     async with connected(port, receive_buffer_bytes=4096) as client:
         client.send_request("GET", STREAM)
         await client.read_head()
@@ -99,16 +98,10 @@ async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: FakeNode
                 pass
 
 
-async def test_a_cut_stream_ends_without_its_last_chunk(node: FakeNode, port: int) -> None:
+async def test_a_cut_stream_ends_without_its_last_chunk(node: StillNode, port: int) -> None:
     async with connected(port) as client:
         client.send_request("GET", STREAM)
         await client.read_head()
         (await only_listener(node)).abort()
         assert not (await client.read_to_end()).endswith(b"0\r\n\r\n")
     await nobody_listens(node)
-
-
-async def test_a_full_player_refuses_with_429(node: FakeNode, port: int) -> None:
-    with node.refusing(LimitReached("There are 1000 listeners.")):
-        answer = await request(port, "GET", STREAM)
-    assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
