@@ -8,7 +8,7 @@ from tests.support.plain_biquads import equalized_plainly
 from tonearm.core.filters import BAND_COUNT, BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.worker.filters.chain import ChainState, process
-from tonearm.worker.filters.equalizer import equalizer
+from tonearm.worker.filters.linear import equalizer
 
 FLAT = (0.0,) * BAND_COUNT
 SETTINGS = {

@@ -89,16 +89,3 @@ def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:
 
 def frames_in(planes: Planes) -> int:
     return int(planes.shape[1]) // FRAME_SAMPLES
-
-
-class Stateless:
-    """Base of kernels that look at one sample at a time."""
-
-    def silence(self) -> State:
-        return None
-
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
-        return self.shaped(planes), (None,) * frames_in(planes)
-
-    def shaped(self, planes: Planes) -> Planes:
-        raise NotImplementedError

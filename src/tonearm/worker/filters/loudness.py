@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes, State
-from tonearm.worker.filters.modes import Biquads, ModalFilter
+from tonearm.worker.filters.modes import ModalFilter, cascade
 
 STEP_MS: Final = 100
 _STEP_FRAMES: Final = STEP_MS // FRAME_MS
@@ -42,10 +42,10 @@ _LEAST_GAIN_DB: Final = -40.0
 @cache
 def k_weighting() -> ModalFilter:
     """The filter in front of the measurement: BS.1770-4, tables 1 and 2, for 48 kHz."""
-    return Biquads(
+    return cascade(
         b=np.array([[1.53512485958697, 1.0], [-2.69169618940638, -2.0], [1.19839281085285, 1.0]]),
         a=np.array([[1.0, 1.0], [-1.69065929318241, -1.99004745483398], [0.73248077421585, 0.99007225036621]]),
-    ).as_filter()
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

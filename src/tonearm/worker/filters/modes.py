@@ -28,7 +28,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
 from tonearm.worker.filters.blocks import Planes, State, States, interleaved
 
 # Longer runs make the products more expensive, shorter ones the recursion: 32 to 48 take the same time.
@@ -46,8 +46,6 @@ _SILENT_MODE: Final = 1e-9
 _NEGLIGIBLE_DECAY: Final = 1e-15
 
 _LARGE: Final = 256  # rows and columns of a matrix that OpenBLAS multiplies in its buffer, not in place as small ones
-
-_BUTTERWORTH_Q: Final = 2.0**-0.5
 
 # Types that have the size of two samples: those of both channels are moved as one.
 _BOTH: Final[Mapping[int, np.dtype[Any]]] = {
@@ -215,44 +213,18 @@ def _real_steps(decay: Modes) -> tuple[NDArray[np.float64], NDArray[np.float64]]
     return np.ascontiguousarray(after.transpose(0, 2, 1)), before
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Biquads:
-    """The coefficients of K second-order sections y = b·x - a·y with a[0] = 1, whose cascade is one filter.
+def cascade(b: NDArray[np.float64], a: NDArray[np.float64]) -> ModalFilter:
+    """The cascade of K second-order sections y = b·x - a·y with a[0] = 1. Both arrays are 3 by K.
 
-    Both arrays are 3 by K. All poles are complex.
+    Raises ValueError when a section has real poles.
     """
-
-    b: NDArray[np.float64]
-    a: NDArray[np.float64]
-
-    def as_filter(self) -> ModalFilter:
-        """The cascade. Raises ValueError when a section has real poles."""
-        return ModalFilter.of(*self._partial_fractions())
-
-    def _partial_fractions(self) -> tuple[Modes, Modes, float]:
-        """Poles and residues of the cascade (one of each conjugate pair), and its response to 1 in the same sample."""
-        b, a = self.b, self.a
-        imaginary_squared = a[2] - a[1] ** 2 / 4.0
-        if np.any(imaginary_squared <= 0.0):
-            raise ValueError("a section has real poles; an equalizer band that is cut by more than 25 dB has")
-        poles = -a[1] / 2.0 + 1j * np.sqrt(imaginary_squared)
-
-        # Row k: every section at the pole k. Its own section there without the factor (1 - p_k/z), which is the pole.
-        back = (1.0 / poles)[:, np.newaxis]
-        zeros = b[0] + b[1] * back + b[2] * back**2
-        rest = 1.0 + a[1] * back + a[2] * back**2
-        np.fill_diagonal(rest, 1.0 - poles.conj() / poles)
-        return poles, (zeros / rest).prod(axis=1), float(b[0].prod())
-
-
-def butterworth(frequency_hz: float, *, passes_high: bool) -> Biquads:
-    """One section with Q 0.707 that passes what is below, or above, `frequency_hz`.
-
-    Formulas: Robert Bristow-Johnson, "Cookbook formulae for audio EQ biquad filter coefficients", LPF and HPF.
-    """
-    omega = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ
-    alpha, cosine = np.sin(omega) / (2.0 * _BUTTERWORTH_Q), np.cos(omega)
-    a0 = 1.0 + alpha
-    edge = (1.0 + cosine) / 2.0 if passes_high else (1.0 - cosine) / 2.0
-    middle = -2.0 * edge if passes_high else 2.0 * edge
-    return Biquads(b=np.array([[edge], [middle], [edge]]) / a0, a=np.array([[a0], [-2.0 * cosine], [1.0 - alpha]]) / a0)
+    imaginary_squared = a[2] - a[1] ** 2 / 4.0
+    if np.any(imaginary_squared <= 0.0):
+        raise ValueError("a section has real poles; an equalizer band that is cut by more than 25 dB has")
+    poles = -a[1] / 2.0 + 1j * np.sqrt(imaginary_squared)
+    # Row k: every section at the pole k. Its own section there without the factor (1 - p_k/z), which is the pole.
+    back = (1.0 / poles)[:, np.newaxis]
+    zeros = b[0] + b[1] * back + b[2] * back**2
+    rest = 1.0 + a[1] * back + a[2] * back**2
+    np.fill_diagonal(rest, 1.0 - poles.conj() / poles)
+    return ModalFilter.of(poles, (zeros / rest).prod(axis=1), float(b[0].prod()))

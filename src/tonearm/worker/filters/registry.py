@@ -11,17 +11,11 @@ from typing import Any, Final
 from tonearm.core.effects import Effect
 from tonearm.core.filters import Filters
 from tonearm.worker.filters.blocks import Kernel
-from tonearm.worker.filters.channel_mix import ChannelMixKernel
 from tonearm.worker.filters.compressor import CompressorKernel
-from tonearm.worker.filters.distortion import DistortionKernel
 from tonearm.worker.filters.echo import EchoKernel
-from tonearm.worker.filters.equalizer import equalizer
-from tonearm.worker.filters.high_pass import high_pass
-from tonearm.worker.filters.karaoke import KaraokeKernel
-from tonearm.worker.filters.low_pass import low_pass
-from tonearm.worker.filters.rotation import RotationKernel
-from tonearm.worker.filters.tremolo import TremoloKernel
-from tonearm.worker.filters.vibrato import VibratoKernel
+from tonearm.worker.filters.linear import KaraokeKernel, equalizer, high_pass, low_pass
+from tonearm.worker.filters.shaping import ChannelMixKernel, DistortionKernel
+from tonearm.worker.filters.swinging import RotationKernel, TremoloKernel, VibratoKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,136 @@
+"""Filters that swing: tremolo (loudness), rotation (sides) and vibrato (pitch)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.effects import Rotation, Tremolo, Vibrato
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.worker.filters.blocks import Planes, State, frames_in
+
+# `BASE_DELAY_SEC` and `ADDITIONAL_DELAY` of lavadsp's `VibratoConverter`: at depth 1 the delay swings between 3 samples
+# and 2 ms more.
+_SWING_SAMPLES: Final = 0.002 * SAMPLE_RATE_HZ
+_LEAST_DELAY_SAMPLES: Final = 3
+_MARGIN_SAMPLES: Final = 2  # the interpolation looks this far around a place
+_TAIL_SAMPLES: Final = int(_SWING_SAMPLES) + _LEAST_DELAY_SAMPLES + _MARGIN_SAMPLES + 1
+
+
+class _Oscillator:
+    """A sine of `frequency_hz`. Its phase, in turns from 0 to 1, is kept by the caller."""
+
+    def __init__(self, frequency_hz: float) -> None:
+        turns_a_sample = frequency_hz / SAMPLE_RATE_HZ
+        self._turns_a_frame = turns_a_sample * FRAME_SAMPLES
+        # Sine and cosine of a frame that begins at phase 0. One at another phase is a sum of both (angle addition),
+        # which takes a tenth of the time of as many sines.
+        radians = 2.0 * np.pi * turns_a_sample * np.arange(FRAME_SAMPLES)
+        self._frame = np.stack((np.cos(radians), np.sin(radians))).astype(np.float32)
+
+    def phases(self, phase: float, frames: int) -> tuple[float, ...]:
+        """The phase after each of `frames` frames that begin at `phase`."""
+        phases = []
+        for _ in range(frames):
+            # Added up frame by frame, so that it does not matter where a sound is split into blocks.
+            phase = (phase + self._turns_a_frame) % 1.0
+            phases.append(phase)
+        return tuple(phases)
+
+    def values(self, phase: float, phases: tuple[float, ...]) -> NDArray[np.float32]:
+        """The sine, -1 to 1, of the frames that begin at `phase` and end at each of `phases`."""
+        radians = 2.0 * np.pi * np.array((phase, *phases[:-1]))
+        starts = np.stack((np.sin(radians), np.cos(radians)), axis=1).astype(np.float32)
+        values: NDArray[np.float32] = (starts @ self._frame).reshape(-1)
+        return values
+
+
+class TremoloKernel:
+    """Factor 1 - depth / 2 + depth / 2 · sin, between 1 - depth and 1. The state is the phase in turns.
+
+    As in lavadsp: its `TremoloPcmAudioFilter.setDepth` halves what `VectorSupport.tremolo` then calls the depth.
+    """
+
+    def __init__(self, setting: Tremolo) -> None:
+        self._swing = setting.depth / 2.0
+        self._oscillator = _Oscillator(setting.frequency)
+
+    def silence(self) -> State:
+        return 0.0
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        phases = self._oscillator.phases(state, frames_in(planes))
+        factors = self._oscillator.values(state, phases)
+        factors *= self._swing
+        factors += 1.0 - self._swing
+        return planes * factors, phases
+
+
+class RotationKernel:
+    """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp's `VectorSupport.rotation` has it.
+
+    The state is the phase in turns.
+
+    So both are at half to begin with. With 0 Hz lavadsp leaves them there when another filter is on, and Lavalink
+    leaves the effect out when none is; here 0 Hz is off.
+    """
+
+    def __init__(self, setting: Rotation) -> None:
+        self._oscillator = _Oscillator(setting.rotation_hz)
+
+    def silence(self) -> State:
+        return 0.0
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        phases = self._oscillator.phases(state, frames_in(planes))
+        half = self._oscillator.values(state, phases)
+        half *= 0.5
+        return planes * np.stack((0.5 + half, 0.5 - half)), phases
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memory:
+    """The oscillator's phase in turns, and the sound just before, 2 by _TAIL_SAMPLES."""
+
+    phase: float
+    tail: Planes
+
+
+class VibratoKernel:
+    """The delay is 3 + depth · 96 · (1 + sin) / 2 samples; what lies between samples is read by Catmull-Rom (cubic
+    Hermite) interpolation. Both are lavadsp's: `VibratoConverter.process` and its `RingBuffer.getHermiteAt`.
+    """
+
+    def __init__(self, setting: Vibrato) -> None:
+        self._swing_samples = setting.depth * _SWING_SAMPLES
+        self._oscillator = _Oscillator(setting.frequency)
+
+    def silence(self) -> State:
+        return _Memory(0.0, np.zeros((CHANNELS, _TAIL_SAMPLES), dtype=np.float32))
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        assert isinstance(state, _Memory)
+        frames = frames_in(planes)
+        phases = self._oscillator.phases(state.phase, frames)
+        delay = self._oscillator.values(state.phase, phases)
+        delay += 1.0
+        delay *= self._swing_samples / 2.0
+        delay += _LEAST_DELAY_SAMPLES
+
+        sound = np.concatenate((state.tail, planes), axis=1)
+        whole = delay.astype(np.intp)
+        # Between samples `at - 1` and `at` of the sound, `share` of the way back from `at`.
+        at = np.arange(_TAIL_SAMPLES, _TAIL_SAMPLES + planes.shape[1]) - whole
+        share = delay - whole.astype(np.float32)
+        newer, here, older, oldest = (sound.take(at + shift, axis=1) for shift in (1, 0, -1, -2))
+        slope = 0.5 * (older - newer)
+        bend = newer - 2.5 * here + 2.0 * older - 0.5 * oldest
+        curve = 0.5 * (oldest - newer) + 1.5 * (here - older)
+        read = ((curve * share + bend) * share + slope) * share + here
+
+        ends = (_TAIL_SAMPLES + FRAME_SAMPLES * (index + 1) for index in range(frames))
+        # Copies: a view would keep the whole block in memory.
+        tails = (sound[:, end - _TAIL_SAMPLES : end].copy() for end in ends)
+        return read, tuple(_Memory(phase, tail) for phase, tail in zip(phases, tails, strict=True))
