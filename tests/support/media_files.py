@@ -21,8 +21,8 @@ class UnseekableReader:
     def read(self, n: int) -> bytes:
         return self._file.read(n)
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        raise AssertionError(f"asked to jump to {offset}, {whence}")
+    def seek(self, offset: int) -> int:
+        raise AssertionError(f"asked to jump to {offset}")
 
     def tell(self) -> int:
         return self._file.tell()

@@ -118,3 +118,12 @@ def test_after_an_error_libav_sees_the_end_and_the_error_is_kept() -> None:
 def test_nothing_that_libav_could_take_for_a_path_or_a_file_to_write() -> None:
     reader = guard(io.BytesIO())
     assert not any(hasattr(reader, name) for name in ("name", "mode", "write", "close", "fileno"))
+
+
+def test_libav_seeks_from_the_start_from_where_it_is_and_from_the_end() -> None:
+    reader = GuardedReader(io.BytesIO(bytes(range(100))), name="song", size_bytes=100)
+    assert [reader.seek(-4, io.SEEK_END), reader.seek(-6, io.SEEK_CUR), reader.tell()] == [96, 90, 90]
+    assert reader.read(2) == bytes([90, 91])
+    assert reader.seek(5) == 5
+    assert reader.read(1) == b"\5"
+    assert guard(io.BytesIO(bytes(100))).seek(0, io.SEEK_END) == -1, "its size is not known"

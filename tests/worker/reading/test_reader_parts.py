@@ -1,6 +1,5 @@
 """Sources in parts: what the reader asks the node for behind the end of one."""
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -46,15 +45,10 @@ def test_each_part_is_read_from_its_own_start() -> None:
     parts = Parts([b"first part", b"2", b"the third"])
     reader = parts.reader
     assert read_part(reader) == b"first part"
-    assert reader.tell() == 10
     assert reader.begin_next_part()
-    assert reader.tell() == 0
     assert read_part(reader) == b"2"
     assert reader.begin_next_part()
-    assert reader.read(3) == b"the"
-    assert reader.tell() == 3
-    assert reader.seek(1, os.SEEK_CUR) == 4
-    assert read_part(reader) == b"third"
+    assert read_part(reader) == b"the third"
     assert not reader.begin_next_part()
     assert not reader.begin_next_part()
 

@@ -122,13 +122,14 @@ class FirstSound:
     def __init__(self, reader: MediaReader, tag_bytes: int) -> None:
         self._reader = reader
         self._at = tag_bytes
+        self._position = 0
         self.head = b""
 
     def read(self, n: int) -> bytes:
         if len(self.head) >= _HEAD_BYTES:
             return self._reader.read(n)
-        start = self._reader.tell()
-        data = self._reader.read(n)
+        start, data = self._position, self._reader.read(n)
+        self._position += len(data)
         while len(self.head) < _HEAD_BYTES and start <= (wanted := self._at + len(self.head)) < start + len(data):
             self.head += data[wanted - start : self._at + _HEAD_BYTES - start]
             if tag_bytes := id3_tag_bytes(self.head):  # another tag behind the first one
@@ -136,11 +137,9 @@ class FirstSound:
                 self.head = b""
         return data
 
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._reader.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._reader.tell()
+    def seek(self, offset: int) -> int:
+        self._position = self._reader.seek(offset)
+        return self._position
 
     def seekable(self) -> bool:
         return self._reader.seekable()

@@ -126,16 +126,18 @@ class GuardedReader:
             return b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Returns the new position; -1 where it cannot be known."""
         if self.failure is not None:
             return self._position
-        try:
-            self._position = self._seek(offset, whence)
-        except OSError as error:
-            self.failure = play_errors.unreadable(self._name, error)
-            raise self.failure from error
-        except PlayError as error:
-            self.failure = error
-            raise
+        if whence == io.SEEK_END:
+            if self._size_bytes is None:
+                return -1
+            offset += self._size_bytes
+        elif whence == io.SEEK_CUR:
+            offset += self._position
+        offset = max(offset, 0)
+        if offset != self._position:
+            self._position = self._reader.seek(offset)
         return self._position
 
     def tell(self) -> int:
@@ -146,15 +148,6 @@ class GuardedReader:
 
     def readable(self) -> bool:
         return True
-
-    def _seek(self, offset: int, whence: int) -> int:
-        if whence == io.SEEK_END and self._size_bytes is not None:
-            offset, whence = self._size_bytes + offset, io.SEEK_SET
-        if whence == io.SEEK_CUR:
-            offset, whence = self._position + offset, io.SEEK_SET
-        if whence == io.SEEK_SET and offset == self._position:
-            return offset
-        return self._reader.seek(max(offset, 0) if whence == io.SEEK_SET else offset, whence)
 
     def _check_limits(self) -> None:
         if self._deadline_s is not None and self._clock() > self._deadline_s:
@@ -177,12 +170,9 @@ class RewoundReader:
             return data
         return self._reader.read(n)
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int) -> int:
         self._first = b""
-        return self._reader.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._reader.tell() - len(self._first)
+        return self._reader.seek(offset)
 
     def seekable(self) -> bool:
         return self._reader.seekable()

@@ -4,7 +4,6 @@ An Ogg page (RFC 3533) holds up to a second of audio under one checksum, and lib
 flipped bit is at most a click, so a page whose boundaries are intact gets a new checksum.
 """
 
-import io
 from typing import Final
 
 from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATTERN, PageHead, ogg_checksum, page_head
@@ -33,15 +32,12 @@ class OggRepairer:
         del self._ready[:n]
         return data
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+    def seek(self, offset: int) -> int:
         self._raw.clear()
         self._ready.clear()
         self._raw_ended = False
         self._false_pages = 0
-        return self._reader.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._reader.tell() - len(self._raw) - len(self._ready)
+        return self._reader.seek(offset)
 
     def seekable(self) -> bool:
         return self._reader.seekable()

@@ -29,15 +29,13 @@ _DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes that a d
 class MediaReader(Protocol):
     """A file object over the bytes of one source. Any method may raise `PlayError`.
 
-    `read` blocks until there is at least one byte, and returns `b""` only at the end. `seek` takes the whence values of
-    `io`. It is called with a new position only if `seekable()` is true.
+    `read` blocks until there is at least one byte, and returns `b""` only at the end. `seek` goes to an offset from the
+    start, and is called only if `seekable()` is true.
     """
 
     def read(self, n: int, /) -> bytes: ...
 
-    def seek(self, offset: int, whence: int = 0, /) -> int: ...
-
-    def tell(self) -> int: ...
+    def seek(self, offset: int, /) -> int: ...
 
     def seekable(self) -> bool: ...
 
@@ -95,12 +93,9 @@ class DescriptorReader:
         self._offset += len(data)
         return data
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._offset = _target(offset, whence, self._offset, self._size_bytes)
-        return self._offset
-
-    def tell(self) -> int:
-        return self._offset
+    def seek(self, offset: int) -> int:
+        self._offset = offset
+        return offset
 
     def seekable(self) -> bool:
         return True
@@ -172,7 +167,6 @@ class RequestingReader:
         self._offset = 0
         self._chunk = b""
         self._chunk_offset = 0
-        self._part_offset = 0
         self._end_offset: int | None = None
         self._requested_offset: int | None = None
         self._arrived: bytes | None = None
@@ -195,27 +189,21 @@ class RequestingReader:
             self._request(self._chunk_offset + len(self._chunk))
         return data
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if whence == os.SEEK_END and self._size_bytes is None:
-            raise OSError("the size is unknown")
-        target = _target(offset, whence, self.tell(), self._size_bytes or 0)
-        self._offset = self._part_offset + target
-        return target
-
-    def tell(self) -> int:
-        return self._offset - self._part_offset
+    def seek(self, offset: int) -> int:
+        self._offset = offset
+        return offset
 
     def seekable(self) -> bool:
         return self._is_seekable
 
     def begin_next_part(self) -> bool:
-        """Goes on behind the end of a part: offsets count from there then. False at the end of the source.
+        """Goes on behind the end of a part. False at the end of the source.
 
         Only a source that is not seekable and whose size is unknown can have parts. Raises `PlayError`.
         """
         if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
             return False
-        self._offset = self._part_offset = self._end_offset
+        self._offset = self._end_offset
         self._end_offset = None
         self._next_chunk()
         return bool(self._chunk)
@@ -302,10 +290,3 @@ class DescriptorQueue:
         if not self._waiting:
             raise BrokenMessage("a message should have had a descriptor with it")
         return self._waiting.popleft()
-
-
-def _target(offset: int, whence: int, position: int, size_bytes: int) -> int:
-    base = {os.SEEK_SET: 0, os.SEEK_CUR: position, os.SEEK_END: size_bytes}[whence]
-    if base + offset < 0:
-        raise OSError("a position before the start")
-    return base + offset
