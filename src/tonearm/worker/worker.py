@@ -71,9 +71,8 @@ from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
 # A chunk of data and some grants. For more, libc would map memory anew for each read.
 RECEIVE_BYTES: Final = 96 * 1024
-_ROUND_STEPS: Final = (
-    1000  # messages and blocks in one round, before decoding resumes for sources whose PCM was rendered
-)
+# Messages and blocks in one round, before decoding resumes for sources whose PCM was rendered.
+_ROUND_STEPS: Final = 1000
 _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 
 _TOO_MANY_FILES: Final = PlayFailure(
@@ -123,6 +122,7 @@ class _PcmDecoded(NamedTuple):
 class _SourceArrived(NamedTuple):
     """A source to open, and the descriptor that came with the order."""
 
+    session: int
     order: OpenSource
     descriptor: int | None
 
@@ -144,6 +144,17 @@ _Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NotDelivered | _Nod
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+class _Served:
+    """A session, and its sources by the numbers of the node."""
+
+    def __init__(self, order: OpenSession) -> None:
+        self.sources: dict[int, SessionSource] = {}  # all whose PCM may be rendered
+        self.session = RenderSession(order, self.sources)
+        self.decoded: dict[int, DecodingSource | LiveMember] = {}  # those that are open, or being opened
+        self.dropped: set[int] = set()  # those whose PCM may be rendered again
+        self.runs_out_s = math.inf  # when a session that is to be rendered runs out of frames
 
 
 class Worker:
@@ -174,12 +185,7 @@ class Worker:
             errors=self._errors,
             memory=self._memory,
         )
-        self._sessions: dict[int, RenderSession] = {}
-        self._sources: dict[int, dict[int, SessionSource]] = {}  # by session: all whose PCM may be rendered
-        self._decoded: dict[
-            int, dict[int, DecodingSource | LiveMember]
-        ] = {}  # by session: those that are open, or being opened
-        self._dropped: dict[int, set[int]] = {}  # by session: dropped sources whose PCM may be rendered again
+        self._served: dict[int, _Served] = {}  # by session
         # By session and the number with which the source was opened, for received bytes.
         self._receivers: dict[tuple[int, int], DecodingSource] = {}
         # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads it after it has
@@ -188,9 +194,7 @@ class Worker:
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
         self._order = RenderOrder()
-        # When a session that is to be rendered runs out of frames, and the first one whose audio is packed.
-        self._runs_out_s: dict[int, float] = {}
-        self._packed_runs_out_s = math.inf
+        self._packed_runs_out_s = math.inf  # when the first session runs out of frames whose audio is packed
         self._outgoing: list[bytes | memoryview] = []
         # Since the last report:
         self._idle_s = 0.0
@@ -231,11 +235,11 @@ class Worker:
                     raise item.error
                 return False
             if item is not None:
-                session_id = self._step(_session_of(item), self._handle, item, if_it_raises=0)
-                session = self._sessions.get(session_id)
-                if session is not None:
+                session_id = self._step(getattr(item, "session", 0), self._handle, item, if_it_raises=0)
+                served = self._served.get(session_id)
+                if served is not None:
                     touched.add(session_id)
-                    self._add_to_order(session_id, session)
+                    self._add_to_order(session_id, served)
             elif not self._order:
                 break
             elif not self._step(session_id := self._order.take(), self._render_block, session_id, if_it_raises=True):
@@ -263,8 +267,7 @@ class Worker:
         Only when memory is used up the process ends, so that its sessions move to another one. An exception while the
         session is being ended ends the process, too, and counts against this session.
         """
-        session = self._sessions.get(session_id)
-        self._suspects.note_session(session_id, 0 if session is None else session.current_source)
+        self._suspects.note_session(session_id, self._current_source(session_id))
         try:
             result = work(on)
         except Exception as error:
@@ -277,9 +280,13 @@ class Worker:
 
     def _end_session(self, session_id: int, error: Exception) -> None:
         self._errors.tell(f"it worked on session {session_id}, which ends", error)
-        session = self._sessions.get(session_id)
+        source = self._current_source(session_id)
         self._close_session(session_id)
-        self._send(SessionFailed(session_id, 0 if session is None else session.current_source, own_error(error)))
+        self._send(SessionFailed(session_id, source, own_error(error)))
+
+    def _current_source(self, session_id: int) -> int:
+        served = self._served.get(session_id)
+        return 0 if served is None else served.session.current_source
 
     def _wait_for_item(self) -> _Item:
         since_s = time.monotonic()
@@ -321,8 +328,11 @@ class Worker:
             case Failed() | Decoded():
                 self._take_last_report(item)
                 return item.session
-            case DropSource() | SeekSource():
-                self._leave_source(item)
+            case DropSource():
+                self._drop_source(item)
+                return item.session
+            case SeekSource():
+                self._seek_source(item)
                 return item.session
             case _NotDelivered():
                 raise item.error
@@ -335,18 +345,18 @@ class Worker:
             case Ping():
                 self._send(self._sign_of_life(item.number))
             case ReadRequest() | Opened() | SeekRefused() | FirstAudio() | FoundPicture() | Titled() | Encoded():
-                self._send_of_session(item)
+                self._pass_on(item)
         return 0
 
     def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
         """Ends a session when the others use so much memory that there is none for it. A session that has rendered
         frames goes on, unless `though_it_sounds`. True when it was ended."""
-        session = self._sessions.get(session_id)
-        if session is None or (session.has_rendered and not though_it_sounds):
+        served = self._served.get(session_id)
+        if served is None or (served.session.has_rendered and not though_it_sounds):
             return False
-        if len(self._sessions) == 1 or self._memory.promised < FULL:
+        if len(self._served) == 1 or self._memory.promised < FULL:
             return False
-        if isinstance(self._decoded[session_id].get(SHARED_SOURCE), LiveSource):
+        if isinstance(served.decoded.get(SHARED_SOURCE), LiveSource):
             return False
         self._close_session(session_id)
         self._send(NoRoom(session_id))
@@ -367,33 +377,26 @@ class Worker:
     def _send(self, message: Message) -> None:
         self._outgoing += parts_of(message)
 
-    def _send_of_session(
-        self, message: Opened | ReadRequest | SeekRefused | FirstAudio | FoundPicture | Titled | Encoded
+    def _pass_on(
+        self, report: Opened | ReadRequest | SeekRefused | FirstAudio | FoundPicture | Titled | Encoded
     ) -> None:
-        if isinstance(message, Opened) and not self._give_up_for_others(message.session):
+        if isinstance(report, Opened) and not self._give_up_for_others(report.session):
             self._memory.began()
-        if message.session in self._sessions:  # after its end the node takes nothing more for it
-            self._send(message)
+        if report.session in self._served:  # after its end the node takes nothing more for it
+            self._send(report)
 
     def _open_session(self, order: OpenSession) -> None:
-        if self._sessions and self._memory.is_nearly_used_up:
+        if self._served and self._memory.is_nearly_used_up:
             self._send(NoRoom(order.session))
             return
-        sources: dict[int, SessionSource] = {}
-        self._sources[order.session] = sources
-        self._decoded[order.session] = {}
-        self._sessions[order.session] = RenderSession(order, sources)
-        self._dropped[order.session] = set()
+        self._served[order.session] = _Served(order)
         self._waiting_for_pcm.add(order.session)
 
     def _close_session(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
-        self._dropped.pop(session_id, None)
+        served = self._served.pop(session_id, None)
         self._mp3.forget(session_id)
         self._waiting_for_pcm.discard(session_id)
-        self._runs_out_s.pop(session_id, None)
-        self._sources.pop(session_id, None)
-        for source in self._decoded.pop(session_id, {}).values():
+        for source in () if served is None else served.decoded.values():
             source.drop()
             self._receivers.pop((session_id, source.opened_as), None)
         freed_memory.note_session()
@@ -401,71 +404,69 @@ class Worker:
     def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
         if not order.is_shared:  # of a shared source the sessions that join it are ended instead
             self._give_up_for_others(order.session)
-        session = self._sessions.get(order.session)
-        if session is None:
+        served = self._served.get(order.session)
+        if served is None:
             if descriptor is not None and descriptor != LOST:
                 os.close(descriptor)
             return
         if descriptor == LOST:
             self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
             return
-        source = self._make_source(order, descriptor)
-        self._decoded[order.session][order.source] = source
-        self._sources[order.session][order.source] = source.cursor
+        session = served.session
+        source = self._make_source(order, descriptor, is_beginning=not session.has_begun)
+        served.decoded[order.source], served.sources[order.source] = source, source.cursor
         if isinstance(source, DecodingSource):
             # Before it starts, so that the first bytes that it requests reach it.
             self._receivers[order.session, order.source] = source
         source.used(order.start_sample, is_current=session.is_current(order.source), is_heard=session.is_heard)
         source.start()
 
-    def _make_source(self, order: OpenSource, descriptor: int | None) -> DecodingSource | LiveMember:
+    def _make_source(
+        self, order: OpenSource, descriptor: int | None, *, is_beginning: bool
+    ) -> DecodingSource | LiveMember:
         if order.joins is not None:
-            live = self._decoded.get(order.joins, {}).get(SHARED_SOURCE)
+            carrier = self._served.get(order.joins)
+            live = None if carrier is None else carrier.decoded.get(SHARED_SOURCE)
             return LiveMember(order, live if isinstance(live, LiveSource) else None, self._inbox.put)
         if order.is_shared:
             return LiveSource(order, self._source_services)
-        is_beginning = not self._sessions[order.session].has_begun
         return DecodingSource(order, descriptor, self._source_services, is_beginning=is_beginning)
 
-    def _leave_source(self, order: DropSource | SeekSource) -> None:
-        if isinstance(order, SeekSource):
-            self._seek_source(order)
-        else:
-            self._drop_source(order)
-
     def _drop_source(self, order: DropSource) -> None:
-        source = self._decoded.get(order.session, {}).pop(order.source, None)
-        if source is not None:
+        served = self._served.get(order.session)
+        source = None if served is None else served.decoded.pop(order.source, None)
+        if served is not None and source is not None:
             source.drop()
             self._receivers.pop((order.session, source.opened_as), None)
-            self._dropped[order.session].add(order.source)
+            served.dropped.add(order.source)
 
     def _seek_source(self, order: SeekSource) -> None:
-        if order.session not in self._sessions:
+        served = self._served.get(order.session)
+        if served is None:
             return
-        decoded = self._decoded[order.session]
-        source = decoded.pop(order.source, None)
+        source = served.decoded.pop(order.source, None)
         if source is None:  # it could not even be opened
             self._send(Failed(order.session, order.new_source, _TOO_MANY_FILES, gave_audio=False))
             return
-        sources = self._sources[order.session]
-        sources[order.source] = source.seek(order)
-        sources[order.new_source], decoded[order.new_source] = source.cursor, source
-        self._dropped[order.session].add(order.source)
+        served.sources[order.source] = source.seek(order)
+        served.decoded[order.new_source], served.sources[order.new_source] = source, source.cursor
+        served.dropped.add(order.source)
 
     def _take_last_report(self, report: Failed | Decoded) -> None:
         if isinstance(report, Failed) and report.failure is OUT_OF_MEMORY:
             self._give_up_for_others(report.session, though_it_sounds=True)
-        source = self._sources.get(report.session, {}).get(report.source)
-        if isinstance(source, Cursor):  # and was not sought meanwhile
+        served = self._served.get(report.session)
+        source = None if served is None else served.sources.get(report.source)
+        if served is not None and isinstance(source, Cursor):  # and was not sought meanwhile
             source.finish(report)
-            if report.source not in self._dropped[report.session]:
+            if report.source not in served.dropped:
                 self._send(report)
 
     def _instruct(self, order: Grant | Plan | Flush | Recall | Heard) -> int:
-        session = self._sessions.get(order.session)
-        if session is None:
+        served = self._served.get(order.session)
+        if served is None:
             return 0
+        session = served.session
         match order:
             case Grant():
                 session.grant(order)
@@ -483,11 +484,12 @@ class Worker:
 
     def _render_block(self, session_id: int) -> bool:
         """Renders the next block of a session; more is left for later. False when the node is gone."""
-        session = self._sessions.get(session_id)
-        if session is None:
+        served = self._served.get(session_id)
+        if served is None:
             return True
+        session = served.session
         self._waiting_for_pcm.discard(session_id)
-        runs_out_s = self._runs_out_s.pop(session_id, math.inf)
+        runs_out_s, served.runs_out_s = served.runs_out_s, math.inf
         self._late_s = max(self._late_s, time.monotonic() - runs_out_s)
         rendered = session.render(1)
         if not rendered and session.has_frames_to_render:
@@ -499,7 +501,7 @@ class Worker:
         if rendered:
             self._packed_runs_out_s = min(self._packed_runs_out_s, runs_out_s)
         if rendered and session.has_frames_to_render:
-            self._add_to_order(session_id, session)
+            self._add_to_order(session_id, served)
         else:
             for measured in session.take_measured():
                 self._send(measured)
@@ -507,37 +509,36 @@ class Worker:
         is_urgent = self._packed_runs_out_s - time.monotonic() < FIRST_BLOCK_FRAMES * FRAME_S
         return self._flush() if is_urgent and self._order else True
 
-    def _add_to_order(self, session_id: int, session: RenderSession) -> None:
-        frames_ahead = session.frames_ahead
+    def _add_to_order(self, session_id: int, served: _Served) -> None:
+        frames_ahead = served.session.frames_ahead
         self._order.add(session_id, frames_ahead)
-        self._runs_out_s[session_id] = time.monotonic() + max(frames_ahead, 0) * FRAME_S
+        served.runs_out_s = time.monotonic() + max(frames_ahead, 0) * FRAME_S
 
     def _update_sources(self, session_id: int) -> bool:
         """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.
 
         True when a source resumed decoding because of it.
         """
-        session = self._sessions.get(session_id)
-        if session is None:
+        served = self._served.get(session_id)
+        if served is None:
             return False
-        sources = self._sources[session_id]
-        resumed = False
-        for source_id, source in self._decoded[session_id].items():
+        session, resumed = served.session, False
+        for source_id, source in served.decoded.items():
             resumed |= source.used(
                 session.used_up_to(source_id),
                 is_current=session.is_current(source_id),
                 is_heard=session.is_heard,
                 rate=session.position_rate,
             )
-        dropped = self._dropped[session_id]
-        for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
-            dropped.discard(source_id)
-            del sources[source_id]
+        for source_id in [source_id for source_id in served.dropped if not session.uses(source_id)]:
+            served.dropped.discard(source_id)
+            del served.sources[source_id]
         return resumed
 
     def _fill_up(self, session_id: int) -> None:
         """Resumes all sources with room for more PCM, since decoding them one after the other uses the CPU's caches."""
-        for source in self._decoded.get(session_id, {}).values():
+        served = self._served.get(session_id)
+        for source in () if served is None else served.decoded.values():
             source.fill_up()
 
     # In the threads that decode
@@ -568,7 +569,8 @@ class Worker:
                     case Data() | DataFailed() | TitleAt():
                         self._deliver(message)
                     case OpenSource():
-                        self._inbox.put(_SourceArrived(message, descriptors.take() if message.has_descriptor else None))
+                        descriptor = descriptors.take() if message.has_descriptor else None
+                        self._inbox.put(_SourceArrived(message.session, message, descriptor))
                     case _:
                         self._inbox.put(message)
 
@@ -581,8 +583,3 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001 - raised again as a step of the session
             self._inbox.put(_NotDelivered(message.session, error))
-
-
-def _session_of(item: _Item) -> int:
-    """The session of a message; 0 for a message to the process."""
-    return item.order.session if isinstance(item, _SourceArrived) else getattr(item, "session", 0)
