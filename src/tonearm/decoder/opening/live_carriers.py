@@ -49,13 +49,9 @@ class LiveCarriers:
         carrier = self._carriers.get(key)
         if carrier is None or carrier.is_over:
             alone = replace(opened, reader=stream.new_reader())
-            carrier = self._carriers[key] = Carrier(alone, uri, link, self)
+            carrier = self._carriers[key] = Carrier(alone, uri, link, self, self._suspects)
         carrier.members += 1
         return carrier
-
-    def suspect(self, uri: SourceUri) -> None:
-        """A process died while it worked on this stream."""
-        self._suspects.add(uri)
 
     def forget(self, carrier: "Carrier") -> None:
         for key in [key for key, known in self._carriers.items() if known is carrier]:
@@ -65,11 +61,17 @@ class LiveCarriers:
 class Carrier:
     """Has a live stream decoded in the process of the session `link`. Owns `opened` and its own session."""
 
-    def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
+    frames_ahead = 0
+    claim = Claim(Urgency.PLAYS, 0)  # the sessions that play the stream wait for room, or are closed
+
+    def __init__(
+        self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers, suspects: Suspects
+    ) -> None:
         self.members = 0
         self.is_over = False  # nobody may join any more
         self._uri = uri
         self._carriers = carriers
+        self._suspects = suspects
         self._session = link.beside(self)
         self._feed = SourceFeed(opened, self._session.send)
         self._session.send(OpenSession(self.session_id, epoch=1, first_frame=0, filters=Filters()))
@@ -107,14 +109,6 @@ class Carrier:
 
     # From the pool
 
-    @property
-    def frames_ahead(self) -> int:
-        return 0
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)  # the sessions that play the stream wait for room, or are closed
-
     def receive(self, message: FromDecoder) -> None:
         match message:
             case ReadRequest():
@@ -125,7 +119,7 @@ class Carrier:
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """The sessions that play the stream are moved by their owners."""
         if suspect_sources:
-            self._carriers.suspect(self._uri)
+            self._suspects.add(self._uri)
         self._end()
 
     def _end(self) -> None:

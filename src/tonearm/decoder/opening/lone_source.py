@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import PlayFailure
@@ -10,16 +10,22 @@ from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
-from tonearm.decoder.messages import FromDecoder, OpenSession, Want
+from tonearm.decoder.messages import FromDecoder, OpenSession, ReadRequest, Want
 from tonearm.decoder.opening.source_input import Opener, SourceOpening, SourcePart
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 
 SOURCE: Final[SourceId] = 1  # the number of the source in its session
 FIRST_EPOCH: Final = 1
 
+_Outcome = TypeVar("_Outcome")
+Unopened: TypeAlias = PlayFailure | tuple[Track, ...]  # why a source is not open: its failure, or a playlist's tracks
 
-class LoneSource(ABC):
-    """Owner of the session, from `begin` to `close`."""
+
+class LoneSource(ABC, Generic[_Outcome]):
+    """Owner of the session, from `begin` to `close`. `outcome` is what comes of the source."""
+
+    frames_ahead = 0
+    claim = Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
 
     def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool, want: Want) -> None:
         self._uri = uri
@@ -29,30 +35,30 @@ class LoneSource(ABC):
         self._session: PoolSession | None = None
         self._opening: SourceOpening | None = None
         self._closing: list[asyncio.Task[None]] = []
-
-    @property
-    def frames_ahead(self) -> int:
-        return 0
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
-
-    @abstractmethod
-    def receive(self, message: FromDecoder) -> None:
-        """Takes a message of the process about the session."""
+        self.outcome: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
 
     @abstractmethod
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """As `SessionOwner.process_lost`."""
 
     @abstractmethod
-    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source could not be opened."""
+    def take_report(self, message: FromDecoder) -> None:
+        """Takes what the process says of the source."""
 
     @abstractmethod
-    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        """The source is a playlist."""
+    def unopened(self, source: SourceId, why: Unopened) -> None:
+        """The source is not opened in the process."""
+
+    def receive(self, message: FromDecoder) -> None:
+        if not isinstance(message, ReadRequest):
+            self.take_report(message)
+        elif self._opening is not None:
+            self._opening.request_read(message)
+
+    def settle(self, outcome: _Outcome) -> None:
+        """Sets the outcome; only the first one counts."""
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
 
     def begin(self) -> PoolSession | None:
         """Opens the session and the source in it; again after a `drop`. Returns None while there is no process; the
@@ -66,8 +72,8 @@ class LoneSource(ABC):
                 0.0,
                 self._opener,
                 session,
-                self.open_failed,
-                self.open_expanded,
+                self.unopened,
+                self.unopened,
                 want=self._want,
             )
         return session

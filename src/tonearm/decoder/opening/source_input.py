@@ -120,12 +120,11 @@ class SourceOpenings:
         dropped. So many players can move at once without waiting for the disk, for threads, for pages that would be
         resolved again or for redirects."""
         for source, opening in self._openings.items():
-            kept = opening.keep()
-            if kept is not None and not self._opener.is_suspect(opening.uri):
+            kept = None if self._opener.is_suspect(opening.uri) else opening.keep()
+            if kept is not None:
                 self._kept[source] = kept
-            elif kept is not None:
-                self._wait_for(asyncio.get_running_loop().create_task(kept.close()))
-        self._drop_openings()
+            self._wait_for(opening.drop())
+        self._openings.clear()
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
         """Has a source go on as `new_source`, from `start_sample` on. Returns False when `new_source` has to be opened
@@ -172,11 +171,6 @@ class SourceOpenings:
     def drop_all(self) -> None:
         for source in (*self._openings, *self._kept):
             self.drop(source)
-
-    def _drop_openings(self) -> None:
-        for opening in self._openings.values():
-            self._wait_for(opening.drop())
-        self._openings.clear()
 
     def _wait_for(self, task: asyncio.Task[None]) -> None:
         self._closing.add(task)

@@ -9,18 +9,9 @@ from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
-from tonearm.decoder.messages import (
-    Failed,
-    FoundPicture,
-    FromDecoder,
-    NoRoom,
-    Opened,
-    ReadRequest,
-    SessionFailed,
-    Want,
-)
+from tonearm.decoder.messages import Failed, FoundPicture, FromDecoder, NoRoom, Opened, SessionFailed, Want
 from tonearm.decoder.opening.live_carriers import Suspects
-from tonearm.decoder.opening.lone_source import LoneSource
+from tonearm.decoder.opening.lone_source import LoneSource, Unopened
 from tonearm.decoder.opening.source_input import Opener
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
@@ -29,7 +20,6 @@ LOAD_DEADLINE_S: Final = 15.0
 LOADS_AT_ONCE: Final = 8
 
 _Outcome: TypeAlias = SourceFacts | FoundPicture | PlayFailure
-_Entries: TypeAlias = tuple[Track, ...]  # of a playlist
 
 _NOTHING_PLAYABLE: Final = PlayFailure(
     FailureCode.EMPTY,
@@ -107,14 +97,14 @@ class TrackLoader:
 
     async def _open(
         self, uri: SourceUri, pool: DecoderPool, opener: Opener, want: Want = Want.FACTS
-    ) -> _Outcome | _Entries:
+    ) -> _Outcome | Unopened:
         load = _Load(uri, pool, opener, self._suspects, want)
         try:
             return await load.outcome
         finally:
             await load.close()
 
-    async def _open_first_of(self, entries: _Entries, pool: DecoderPool) -> _Outcome:
+    async def _open_first_of(self, entries: tuple[Track, ...], pool: DecoderPool) -> _Outcome:
         """The facts of the first entry that can be played; if there is none, the failure of the last entry."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
@@ -127,28 +117,24 @@ class TrackLoader:
         return failure
 
 
-class _Load(LoneSource):
+class _Load(LoneSource[_Outcome | Unopened]):
     """Opens the source, and again when the process dies."""
 
     def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
         super().__init__(uri, opener, pool, want)
         self._suspects = suspects
-        self.outcome: asyncio.Future[_Outcome | _Entries] = asyncio.get_running_loop().create_future()
         self.begin()
 
-    def receive(self, message: FromDecoder) -> None:
+    def take_report(self, message: FromDecoder) -> None:
         match message:
-            case ReadRequest():
-                if self._opening is not None:
-                    self._opening.request_read(message)
             case Opened():
-                self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
+                self.settle(message.facts if self._opening is None else self._opening.completed(message.facts))
             case FoundPicture():
-                self._settle(message)
+                self.settle(message)
             case Failed() | SessionFailed():
-                self._settle(message.failure)
+                self.settle(message.failure)
             case NoRoom():
-                self._settle(_NO_MEMORY)
+                self.settle(_NO_MEMORY)
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
@@ -157,15 +143,8 @@ class _Load(LoneSource):
         self.drop()
         self.begin()
 
-    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        self._settle(failure)
-
-    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        self._settle(tracks)
-
-    def _settle(self, outcome: _Outcome | _Entries) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
+    def unopened(self, source: SourceId, why: Unopened) -> None:
+        self.settle(why)
 
 
 def _took_too_long(deadline_s: float) -> PlayFailure:

@@ -4,13 +4,11 @@ import asyncio
 import logging
 from typing import Final
 
-from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.track import Track
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
@@ -20,11 +18,10 @@ from tonearm.decoder.messages import (
     Grant,
     NoRoom,
     Plan,
-    ReadRequest,
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.lone_source import FIRST_EPOCH, SOURCE, LoneSource
+from tonearm.decoder.opening.lone_source import FIRST_EPOCH, SOURCE, LoneSource, Unopened
 from tonearm.decoder.opening.source_input import Opener
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
@@ -52,7 +49,7 @@ class Trials:
             async with asyncio.timeout(TRIAL_LIMIT_S), self._one_at_a_time, self._pool.used() as pool:
                 trial = _Trial(uri, self._opener, pool)
                 try:
-                    ended = await trial.ended_its_process
+                    ended = await trial.outcome
                 finally:
                     await trial.close()
         except (OSError, TimeoutError):
@@ -65,48 +62,38 @@ class Trials:
         await self._pool.stop()
 
 
-class _Trial(LoneSource):
-    """Plays the source."""
+class _Trial(LoneSource[bool]):
+    """Plays the source. The outcome is whether it ended its process."""
 
     def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool) -> None:
         super().__init__(uri, opener, pool, Want.SOUND)
-        self.ended_its_process: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._play()
 
-    def receive(self, message: FromDecoder) -> None:
+    def take_report(self, message: FromDecoder) -> None:
         match message:
-            case ReadRequest() if self._opening is not None:
-                self._opening.request_read(message)
             case Audio() if self._session is not None and message.epoch == _EPOCH:
                 played = message.first_frame + message.frames
                 if played < TRIAL_FRAMES:
                     self._session.send(Grant(self._session.id, _EPOCH, played, played + GRANT_FRAMES))
                 else:
-                    self._settle(ended=False)
+                    self.settle(False)
             case Decoded() | Failed() | SessionFailed() | NoRoom():
-                self._settle(ended=False)
+                self.settle(False)
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """With suspects, the source has ended the process. Otherwise the process was ended from outside, and the trial
         begins again."""
         self.drop()
         if suspect_sources:
-            self._settle(ended=True)
+            self.settle(True)
         else:
             self._play()
 
-    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        self._settle(ended=False)
-
-    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        self._settle(ended=False)
+    def unopened(self, source: SourceId, why: Unopened) -> None:
+        self.settle(False)
 
     def _play(self) -> None:
         session = self.begin()
         if session is not None:
             session.send(Plan(session.id, _EPOCH, FIRST_EPOCH, 0, SOURCE, SOURCE, None, Filters()))
             session.send(Grant(session.id, _EPOCH, 0, GRANT_FRAMES))
-
-    def _settle(self, *, ended: bool) -> None:
-        if not self.ended_its_process.done():
-            self.ended_its_process.set_result(ended)
