@@ -37,7 +37,7 @@ def architecture(request: pytest.FixtureRequest) -> Architecture:
 
 
 def answering(architecture: Architecture, rules: CallRules, *, traps: bool = False) -> Answer:
-    program = filter_program(architecture, rules, traps=traps, known_missing=(CLONE3,))
+    program = filter_program(architecture, rules, traps=traps)
 
     def answer(call: str | int, *arguments: int) -> int:
         number = architecture.calls[call] if isinstance(call, str) else call

@@ -9,7 +9,7 @@ import gc
 import os
 import socket
 
-from tonearm.sandbox.forking import SiblingFork
+from tonearm.sandbox.forking import fork_sibling
 from tonearm.sandbox.report import SandboxUnavailable
 
 _REQUEST_BYTES = 4096
@@ -25,7 +25,7 @@ def serve(requests: socket.socket) -> list[str] | None:
             return None
         numbers, *arguments = request.decode().split("\0")
         try:
-            process_id = SiblingFork()()
+            process_id = fork_sibling()
         except SandboxUnavailable:
             process_id = -1
         if process_id == 0:

@@ -100,7 +100,7 @@ def _system() -> Finding:
 def _decoding(mode: SandboxMode) -> Iterator[Finding]:
     """What a decoder process finds here, said by one."""
     done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-m", "tonearm.worker.trial", mode.value],
+        [sys.executable, "-m", "tonearm.worker", mode.value],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # one thread, as the sandbox wants it
         stdin=subprocess.DEVNULL,
         capture_output=True,

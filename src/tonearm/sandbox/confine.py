@@ -9,17 +9,16 @@ import os
 import select
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tonearm.sandbox.kernel import give_up_privileges, libc
+from tonearm.sandbox.kernel import give_up_privileges, libc, require_one_thread
 from tonearm.sandbox.landlock import restrict_to
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
 from tonearm.sandbox.seccomp import CallRules, filter_program, set_filter
-from tonearm.sandbox.syscalls import CLONE3, FACCESSAT2, Architecture, this_architecture
+from tonearm.sandbox.syscalls import Architecture, this_architecture
 
 _TRIAL_LIMIT_S: Final = 5.0
 _THREAD_ENDS_WITHIN_S: Final = 0.5
@@ -34,8 +33,7 @@ def confine(
     exercise: Callable[[], object],
     readable: Sequence[Path] = (),
 ) -> SandboxReport:
-    """Confines this process by seccomp and, where the kernel has it, Landlock. Takes what `try_confinement` takes.
-    Never raises."""
+    """Confines this process by seccomp and, where the kernel has it, Landlock. Arguments as for `try_confinement`."""
     return try_confinement(mode, rules, exercise, readable).enter()
 
 
@@ -55,22 +53,23 @@ def try_confinement(
         return Confinement()
     try:
         architecture = this_architecture()
-        _check_for_one_thread()
+        require_one_thread(within_s=_THREAD_ENDS_WITHIN_S)
     except SandboxUnavailable as unavailable:
         return Confinement(problem=str(unavailable))
-    sandbox = _Sandbox(architecture, rules, readable, traps=mode is SandboxMode.TRAP)
+    enter = partial(_enter, architecture, rules, readable, mode is SandboxMode.TRAP)
     problems: list[str] = []
     for way in _WAYS:
         if way.is_for_killers and not problems[-1].endswith(_ENDED_BY_SIGSYS):
             break
         try:
-            _try_in_a_child(sandbox, way, exercise)
+            _try_in_a_child(partial(enter, way), exercise)
         except _TrialTimeout as error:
             return Confinement(problem=str(error))  # the node waits for this process
         except (SandboxUnavailable, OSError) as error:
             problems.append(str(error))
         else:
-            return Confinement(partial(sandbox.enter, way), "" if way.landlock else _about_landlock(problems[0]))
+            lacks = "" if way.landlock else f"landlock: {problems[0].removeprefix('landlock: ')}"
+            return Confinement(partial(enter, way), lacks)
     return Confinement(problem=problems[-1])
 
 
@@ -109,59 +108,25 @@ class _Way(NamedTuple):
 _WAYS: Final = (_Way(landlock=True), _Way(landlock=False), _Way(True, is_for_killers=True), _Way(False, True))
 
 
-class _Sandbox:
-    def __init__(
-        self,
-        architecture: Architecture,
-        rules: Callable[[int], CallRules],
-        readable: Sequence[Path],
-        *,
-        traps: bool,
-    ) -> None:
-        self._architecture = architecture
-        self._rules = rules
-        self._readable = readable
-        self._traps = traps
-
-    def enter(self, way: _Way) -> int:
-        """Confines this process for good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
-        program = filter_program(
-            self._architecture,
-            self._rules(os.getpid()),
-            traps=self._traps,
-            known_missing=(CLONE3, FACCESSAT2),
-        )
-        give_up_privileges()
-        abi = restrict_to(self._readable) if way.landlock else 0
-        set_filter(self._architecture, program, by_prctl=way.is_for_killers)
-        return abi
+def _enter(
+    architecture: Architecture, rules: Callable[[int], CallRules], readable: Sequence[Path], traps: bool, way: _Way
+) -> int:
+    """Confines this process for good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
+    program = filter_program(architecture, rules(os.getpid()), traps=traps)
+    give_up_privileges()
+    abi = restrict_to(readable) if way.landlock else 0
+    set_filter(architecture, program, by_prctl=way.is_for_killers)
+    return abi
 
 
-def _about_landlock(problem: str) -> str:
-    return problem if problem.startswith("landlock: ") else f"landlock: {problem}"
-
-
-def _check_for_one_thread() -> None:
-    """Raises `SandboxUnavailable` when there are other threads, which the sandbox would not confine."""
-    give_up_s = time.monotonic() + _THREAD_ENDS_WITHIN_S
-    try:
-        # A thread that was joined may still be ending.
-        while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < give_up_s:
-            time.sleep(0.0005)
-    except OSError as error:
-        raise SandboxUnavailable(f"/proc/self/task: {error.strerror}") from error
-    if threads != 1:
-        raise SandboxUnavailable(f"{threads} threads are running, and only one can be confined")
-
-
-def _try_in_a_child(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object]) -> None:
+def _try_in_a_child(enter: Callable[[], int], exercise: Callable[[], object]) -> None:
     """Raises `SandboxUnavailable` when `exercise` fails in a forked process under the sandbox; `OSError` without a
     pipe."""
     answer_end, child_end = os.pipe()
     try:
         child = libc.fork()
         if child == 0:
-            _answer_trial(sandbox, way, exercise, child_end)
+            _answer_trial(enter, exercise, child_end)
         os.close(child_end)
         child_end = -1
         _check_answer(child, answer_end)
@@ -171,11 +136,11 @@ def _try_in_a_child(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object]
             os.close(child_end)
 
 
-def _answer_trial(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object], answer: int) -> None:
+def _answer_trial(enter: Callable[[], int], exercise: Callable[[], object], answer: int) -> None:
     """The whole life of the forked child. Never returns."""
     words = [b"the trial did not get to its end"]
     try:
-        sandbox.enter(way)
+        enter()
         # In a new thread, since the work will be done in threads, and the end of a thread is a part of the trial.
         thread = threading.Thread(target=_exercised, args=(exercise, words))
         thread.start()

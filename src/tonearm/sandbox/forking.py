@@ -5,11 +5,10 @@ So the processes that are forked from a template are children of the node, which
 """
 
 import ctypes
-import os
 import threading
 from typing import Final
 
-from tonearm.sandbox.kernel import libc
+from tonearm.sandbox.kernel import libc, require_one_thread
 from tonearm.sandbox.report import SandboxUnavailable
 from tonearm.sandbox.syscalls import this_architecture
 
@@ -20,27 +19,21 @@ _CLONE_CHILD_SETTID: Final = 0x01000000
 SIBLING_FLAGS: Final = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID
 
 
-class SiblingFork:
-    """To be made and called in a process with a single thread. Raises `SandboxUnavailable` where the kernel or the libc
-    does not support it."""
-
-    def __init__(self) -> None:
-        self._clone = this_architecture().calls["clone"]
-        self._tid_address = _tid_address()
-
-    def __call__(self) -> int:
-        """As `os.fork`: 0 in the new process, its number in this one. Raises `SandboxUnavailable`."""
-        _require_one_thread()
-        # libc has no function for it. Python's part is done as in `os.fork`. libc's own part would be its locks, which
-        # need nothing in a process with one thread, and the thread's number, which the kernel writes to `_tid_address`.
-        ctypes.pythonapi.PyOS_BeforeFork()
-        process_id = -1
-        try:
-            # The address is the fourth argument on x86-64 and the fifth on aarch64; the kernel ignores the other.
-            process_id = libc.call("clone", self._clone, SIBLING_FLAGS, 0, 0, self._tid_address, self._tid_address)
-        finally:
-            (ctypes.pythonapi.PyOS_AfterFork_Parent if process_id else ctypes.pythonapi.PyOS_AfterFork_Child)()
-        return process_id
+def fork_sibling() -> int:
+    """As `os.fork`, for a process with a single thread: 0 in the new process, its number in this one. Raises
+    `SandboxUnavailable` where the kernel or the libc does not support it."""
+    clone, address = this_architecture().calls["clone"], _tid_address()
+    require_one_thread()
+    # libc has no function for it. Python's part is done as in `os.fork`. libc's own part would be its locks, which need
+    # nothing in a process with one thread, and the thread's number, which the kernel writes to `address`.
+    ctypes.pythonapi.PyOS_BeforeFork()
+    process_id = -1
+    try:
+        # The address is the fourth argument on x86-64 and the fifth on aarch64; the kernel ignores the other.
+        process_id = libc.call("clone", clone, SIBLING_FLAGS, 0, 0, address, address)
+    finally:
+        (ctypes.pythonapi.PyOS_AfterFork_Parent if process_id else ctypes.pythonapi.PyOS_AfterFork_Child)()
+    return process_id
 
 
 def _tid_address() -> int:
@@ -50,12 +43,3 @@ def _tid_address() -> int:
     if not address.value or ctypes.c_int.from_address(address.value).value != threading.get_native_id():
         raise SandboxUnavailable("this libc keeps a thread's number where it cannot be found")
     return address.value
-
-
-def _require_one_thread() -> None:
-    try:
-        threads = len(os.listdir("/proc/self/task"))
-    except OSError as error:
-        raise SandboxUnavailable(f"/proc/self/task: {error.strerror}") from error
-    if threads != 1:
-        raise SandboxUnavailable(f"{threads} threads are running, and only one can be forked")

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -63,10 +64,8 @@ libc: Final = _Libc()
 
 def die_with_the_node() -> None:
     """Has this process killed when the thread ends that its parent is. Does nothing where that cannot be had."""
-    try:
+    with suppress(SandboxUnavailable):
         libc.prctl("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, 9)
-    except SandboxUnavailable:
-        return
 
 
 def give_up_privileges() -> None:
@@ -81,3 +80,16 @@ def name_process(name: str) -> None:
     """What `ps -o comm`, `top` and the kernel's own messages call this process; 15 bytes of it at most."""
     with suppress(SandboxUnavailable):
         libc.prctl("name", PR_SET_NAME, ctypes.create_string_buffer(name.encode()))
+
+
+def require_one_thread(*, within_s: float = 0.0) -> None:
+    """Raises `SandboxUnavailable` when this process has other threads, which a sandbox does not confine and a fork does
+    not take over. `within_s`: a thread that was joined may still be ending."""
+    give_up_s = time.monotonic() + within_s
+    try:
+        while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < give_up_s:
+            time.sleep(0.0005)
+    except OSError as error:
+        raise SandboxUnavailable(f"/proc/self/task: {error.strerror}") from error
+    if threads != 1:
+        raise SandboxUnavailable(f"{threads} threads are running, where there must be one")

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.sandbox.kernel import PR_SET_SECCOMP, libc
 from tonearm.sandbox.report import SandboxUnavailable
-from tonearm.sandbox.syscalls import FIRST_NEW_CALL, Architecture
+from tonearm.sandbox.syscalls import CLONE3, FACCESSAT2, FIRST_NEW_CALL, Architecture
 
 # linux/bpf_common.h
 LOAD_WORD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
@@ -87,13 +87,11 @@ class CallRules:
         return CallRules(merged, self.refused - allowed.keys())
 
 
-def filter_program(
-    architecture: Architecture, rules: CallRules, *, traps: bool = False, known_missing: Sequence[int] = ()
-) -> tuple[Instruction, ...]:
+def filter_program(architecture: Architecture, rules: CallRules, *, traps: bool = False) -> tuple[Instruction, ...]:
     """The program for `rules`: what is not listed fails with EPERM, and with ENOSYS when it is newer than the list.
 
     Calls that an architecture does not have are left out. With `traps`, what is neither listed nor in `rules.refused`
-    nor one of the numbers `known_missing` raises SIGSYS.
+    nor tried by libc, which does without, raises SIGSYS.
     """
     program = [
         Instruction(LOAD_WORD, 0, 0, _ARCHITECTURE_AT),
@@ -110,7 +108,7 @@ def filter_program(
     if traps:
         for name in sorted(rules.refused & architecture.calls.keys()):
             program += _when_number(architecture.calls[name], [_returning(NOT_PERMITTED)])
-        for number in known_missing:
+        for number in (CLONE3, FACCESSAT2):
             program += _when_number(number, [_returning(NOT_IMPLEMENTED)])
     else:
         # Calls of x32, x86-64's other set of numbers, have bit 30 set, so they are refused here, too.

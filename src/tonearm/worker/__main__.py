@@ -2,21 +2,30 @@
 
 `python -m tonearm.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE` is one;
 `python -m tonearm.worker SOCKET_FD NODE_PID MEMORY_LIMIT_MB SANDBOX_MODE template` is what others are forked
-from.
+from. `python -m tonearm.worker SANDBOX_MODE` is one on trial, for `tonearm doctor`: it does everything that a decoder
+process does before its first source, and prints an object of JSON: `libav`, the version; `missing`, the codecs that it
+lacks of all `codecs`; `sandbox`, the level that the kernel allows; `problem`, why it is not a higher one.
 
 Ends with 0 when the node closes the socket, with 77 when the memory is used up, with 78 when the sandbox is required
 and cannot be had, and with 1 and a traceback for a bug.
 """
 
+import json
 import socket
 import sys
 
 from tonearm.sandbox.report import SandboxMode
+from tonearm.worker.media.formats import CODECS, libav_version, missing_codecs
 from tonearm.worker.process import prepare, run
 from tonearm.worker.template import TEMPLATE, serve_forks
 
+_TRIAL_MEMORY_MB = 1024
+
 
 def main() -> None:
+    if len(sys.argv) == 2:
+        _try(SandboxMode(sys.argv[1]))
+        return
     node_descriptor, suspects_or_node_id, memory_limit_mb = map(int, sys.argv[1:4])
     mode = SandboxMode(sys.argv[4])
     confinement = prepare(memory_limit_mb, mode)
@@ -25,6 +34,18 @@ def main() -> None:
         serve_forks(node, suspects_or_node_id, confinement, mode)
     else:
         run(node, suspects_or_node_id, confinement, mode)
+
+
+def _try(mode: SandboxMode) -> None:
+    report = prepare(_TRIAL_MEMORY_MB, mode).enter()
+    told = {
+        "libav": libav_version(),
+        "codecs": len(CODECS),
+        "missing": missing_codecs(),
+        "sandbox": report.level,
+        "problem": report.problem,
+    }
+    sys.stdout.write(json.dumps(told))
 
 
 main()

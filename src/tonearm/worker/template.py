@@ -15,7 +15,7 @@ from typing import Final
 
 from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.confine import Confinement
-from tonearm.sandbox.forking import SiblingFork
+from tonearm.sandbox.forking import fork_sibling
 from tonearm.sandbox.kernel import die_with_the_node, give_up_privileges, name_process
 from tonearm.sandbox.report import SandboxMode, SandboxUnavailable
 from tonearm.worker.memory import reopen_statm
@@ -42,7 +42,7 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
             return
         (number,) = FORK_ORDER.unpack(order)
         try:
-            process_id = SiblingFork()()
+            process_id = fork_sibling()
         except SandboxUnavailable as error:
             _answer(node, number, -(error.number or errno.ENOSYS))
         else:
