@@ -36,8 +36,8 @@ from tonearm.decoder.messages import (
     ReadRequest,
     Ready,
 )
+from tonearm.decoder.pool.process import suspects_of_exit
 from tonearm.decoder.pool.starting import ChildProcess
-from tonearm.decoder.pool.suspects import suspects_of_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]

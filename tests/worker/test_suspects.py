@@ -4,7 +4,7 @@ import os
 import pytest
 
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
-from tonearm.decoder.pool.suspects import suspects_of_exit
+from tonearm.decoder.pool.process import suspects_of_exit
 from tonearm.worker import suspects
 from tonearm.worker.memory import private_memory_bytes
 from tonearm.worker.suspects import SuspectNotes

@@ -10,7 +10,6 @@ Ends with 0 when the node closes the socket, with 77 when the memory is used up,
 and cannot be had, and with 1 and a traceback for a bug.
 """
 
-import json
 import socket
 import sys
 
@@ -37,6 +36,8 @@ def main() -> None:
 
 
 def _try(mode: SandboxMode) -> None:
+    import json  # decoder processes do without
+
     report = prepare(_TRIAL_MEMORY_MB, mode).enter()
     told = {
         "libav": libav_version(),

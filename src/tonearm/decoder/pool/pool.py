@@ -382,7 +382,10 @@ class DecoderPool:
         Suspects open their sources again only when a spare is ready: if a suspect ends a second process, its other
         sessions can move at once.
         """
-        losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
+        losses = [
+            (owner, tuple(source for session, source in process_exit.suspects if session == session_id))
+            for session_id, owner in process.owners.items()
+        ]
         process.owners.clear()
         losses += self._losses.items()
         suspected = [loss for loss in losses if loss[1]]

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,9 +15,13 @@ from tonearm.core.admission import Capacity, Claim, LoadReport
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.message_coding import BrokenMessage, Message
 from tonearm.decoder.messages import (
+    END_MEMORY,
     EXIT_MEMORY_LIMIT,
     EXIT_NO_SANDBOX,
+    SESSION_SLOT,
     SUSPECT_BYTES,
+    SUSPECT_NOTE,
+    SUSPECT_SLOTS,
     Audio,
     CloseSession,
     Encoded,
@@ -31,11 +36,11 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.pool.link import RECEIVE_BYTES, DecoderLink
 from tonearm.decoder.pool.session_rules import SessionRules
 from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, tell_exit
-from tonearm.decoder.pool.suspects import suspects_of_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
 
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 
@@ -89,10 +94,6 @@ class ProcessExit:
 
     reason: str
     suspects: tuple[tuple[int, int], ...]
-
-    def suspects_of(self, session_id: int) -> tuple[int, ...]:
-        """The suspect sources of one session."""
-        return tuple(source for session, source in self.suspects if session == session_id)
 
 
 class DecoderProcess:
@@ -340,3 +341,29 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # most real-time signals have no name
         return f"signal {number}"
+
+
+def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
+    """The (session, source) pairs that may have caused an exit with this code, often none; from the notes that the
+    process has left (`SUSPECT_SLOTS`)."""
+    noted = list(SUSPECT_NOTE.iter_unpack(notes[: SUSPECT_SLOTS * SUSPECT_NOTE.size]))
+    session, _ = noted.pop(SESSION_SLOT)
+    sources = [source for source, _ in noted if source]
+    end_bytes = _memory_at_end(notes)
+    if code == EXIT_MEMORY_LIMIT and end_bytes is not None:
+        # Many players together can use the memory up, and the memory of concurrent steps cannot be told apart.
+        growing = [source for source, guilty_from_bytes in noted if source and end_bytes >= guilty_from_bytes]
+        suspects = growing if growing == sources and len(growing) == 1 else []
+    # The process's own code raised an error in a session's step. Other exits are caused by a source, if any was noted.
+    elif session and (code > 0 or not sources):
+        suspects = [session]
+    else:
+        suspects = sources
+    return tuple((suspect >> 32, suspect & 0xFFFFFFFF) for suspect in suspects)
+
+
+def _memory_at_end(notes: bytes) -> int | None:
+    """The writable memory, in bytes, of a process whose memory was used up; None for other exits."""
+    with suppress(ValueError, IndexError):
+        return int(notes[END_MEMORY].split()[5]) * _PAGE_BYTES  # proc(5): "data"
+    return None

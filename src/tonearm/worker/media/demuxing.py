@@ -32,14 +32,6 @@ MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
 _TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
 
-@dataclass(slots=True)
-class PacketCounts:
-    """How many packets could be decoded, and how many could not, since the container was opened."""
-
-    good: int = 0
-    bad: int = 0
-
-
 class PacketDecoder:
     """Decodes the packets of one audio stream in order. Other streams are not demuxed."""
 
@@ -52,7 +44,7 @@ class PacketDecoder:
         codec: AudioCodecContext | None = None,
     ) -> None:
         """`codec` decodes instead of the stream's own, which lives as long as the container and cannot be freed."""
-        self.counts = PacketCounts()
+        self.good = self.bad = 0  # packets that could be decoded, and that could not, since the container was opened
         self.packet: Packet[AudioStream] | None = None  # decoded last
         self._container = container
         self._stream = stream
@@ -79,7 +71,7 @@ class PacketDecoder:
             self._count_bad()
             return []
         if frames:
-            self.counts.good += 1
+            self.good += 1
             self._bad_in_a_row = 0
             if self._is_ogg_vorbis and packet.pts is not None and packet.duration:
                 # libav takes the block before each for a short one (vorbis_packet in libavformat/oggparsevorbis.c), so
@@ -140,7 +132,7 @@ class PacketDecoder:
         raise play_errors.corrupt(self._name, "its data cannot be followed any further")
 
     def _count_bad(self) -> None:
-        self.counts.bad += 1
+        self.bad += 1
         self._bad_in_a_row += 1
         if self._bad_in_a_row > MAX_BAD_PACKETS_IN_A_ROW:
             raise play_errors.corrupt(self._name, f"{self._bad_in_a_row} pieces in a row could not be decoded")

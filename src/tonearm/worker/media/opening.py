@@ -143,7 +143,7 @@ def _first_frames(
     wanted_packets = 12 if is_doubtful else 3
     frames: list[AudioFrame] = []
     packets: list[Packet[AudioStream]] = []
-    while decoder.counts.good < wanted_packets:
+    while decoder.good < wanted_packets:
         new_frames = decoder.next_frames()
         if new_frames is None:
             break
@@ -152,7 +152,7 @@ def _first_frames(
         for frame in new_frames:
             check_limits(name, frame.sample_rate, frame.layout.nb_channels)
         frames.extend(new_frames)
-        if decoder.counts.bad > 2 * decoder.counts.good + 8:
+        if decoder.bad > 2 * decoder.good + 8:
             raise play_errors.not_audio(name, content_type)
     if not frames:
         raise play_errors.corrupt(name, "none of its audio could be decoded")

@@ -6,7 +6,6 @@ behind the last one (end trimming); containers say so in side data of the packet
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from av.audio.codeccontext import AudioCodecContext
@@ -52,14 +51,6 @@ class SourcePacket(NamedTuple):
     def cut_at(self, sample: int) -> "SourcePacket":
         """This packet, not heard from `sample` on."""
         return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """The timestamp and place of the first packet, from which those of others follow."""
-
-    timestamp: int
-    start: int
 
 
 class OpusPackets:
@@ -111,9 +102,9 @@ class OpusPackets:
         self._pages: OggPages | None = None
         self._tries_pages = _TRIES_PAGES
         self._tried = b""  # the packet that was searched last: packets of silence are all the same, and cannot be found
-        timestamp = first[0].pts
-        assert timestamp is not None
-        self._origin = _Origin(timestamp, -trimming(first[0])[0])
+        assert first[0].pts is not None
+        # The timestamp and place of the first packet, from which those of others follow.
+        self._first_timestamp, self._first_start = first[0].pts, -trimming(first[0])[0]
 
     def take_codec(self) -> AudioCodecContext | None:
         """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
@@ -184,7 +175,7 @@ class OpusPackets:
         for timestamp in timestamps:
             if not seek_to(timestamp):
                 continue
-            needed_from = max(sample - PREROLL_SAMPLES, self._origin.start)
+            needed_from = max(sample - PREROLL_SAMPLES, self._first_start)
             has_passed = self._decoder.skip_before(self._positions.timestamp_at(needed_from - FRAME_SAMPLES))
             first = self._decoder.next_packet()
             is_behind_end = first is None or not first.size
@@ -195,11 +186,11 @@ class OpusPackets:
             start = self._start_of(first)
             # The second way leads from before it to behind it, too: the sample is in a hole.
             is_hole = has_passed and behind is not None and start <= behind
-            if start > max(needed_from, self._origin.start) and not is_hole and timestamp != timestamps[-1]:
+            if start > max(needed_from, self._first_start) and not is_hole and timestamp != timestamps[-1]:
                 behind = start
                 continue
             # Holes are left out, so what comes behind one sounds there.
-            timestamp_start, start = start, min(start, max(sample, self._origin.start))
+            timestamp_start, start = start, min(start, max(sample, self._first_start))
             self._left_out = timestamp_start - start
             self._next_start, self._at = start, max(start, 0)
             self._pending.append(first)
@@ -242,12 +233,7 @@ class OpusPackets:
         self._at -= hole
         if self._next_start is not None:
             self._next_start -= hole
-        return [
-            SourcePacket(
-                packet.start - hole, packet.samples, packet.audible_from - hole, packet.audible_to - hole, packet.data
-            )
-            for packet in packets
-        ]
+        return [packet.earlier(hole) for packet in packets]
 
     def _next(self) -> "Packet[AudioStream] | None":
         if self._pending:
@@ -275,8 +261,8 @@ class OpusPackets:
     def _start_of(self, packet: "Packet[AudioStream]") -> int:
         """Where the sound of a packet that a seek led to begins, by its timestamp."""
         assert packet.pts is not None
-        ticks = packet.pts - self._origin.timestamp
+        ticks = packet.pts - self._first_timestamp
         samples = round(ticks * self._positions.time_base * SAMPLE_RATE_HZ)
         if self._positions.time_base * SAMPLE_RATE_HZ > 1:  # rounded to milliseconds
             samples = round(samples / FRAME_SAMPLES) * FRAME_SAMPLES
-        return self._origin.start + samples
+        return self._first_start + samples

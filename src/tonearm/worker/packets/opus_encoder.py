@@ -7,7 +7,6 @@ opus_encoder.h of libopus 1.6.
 
 import ctypes
 import ctypes.util
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,13 +32,6 @@ _FEC_LOSS_PERCENT: Final = 10  # FEC is only written when losses are expected
 
 class OpusMissing(Exception):
     """libopus was not found or cannot be called, so nothing can be encoded."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderState:
-    """A copy of an encoder's state. Another encoder of the same library can go on from it."""
-
-    memory: bytes
 
 
 class OpusEncoder:
@@ -86,12 +78,13 @@ class OpusEncoder:
             raise RuntimeError(f"libopus could not encode a frame: error {length}")
         return ctypes.string_at(packet, length)
 
-    def save(self) -> EncoderState:
-        return EncoderState(self._memory.raw)
+    def save(self) -> bytes:
+        """A copy of the state, from which another encoder of the same library can go on."""
+        return self._memory.raw
 
-    def restore(self, state: EncoderState) -> None:
+    def restore(self, state: bytes) -> None:
         """Goes on from where the state was saved, with the settings of then."""
-        ctypes.memmove(self._memory, state.memory, self._size_bytes)
+        ctypes.memmove(self._memory, state, self._size_bytes)
 
     def _set(self, request: int, value: int) -> None:
         code = self._library.opus_encoder_ctl(self._memory, request, ctypes.c_int(value))
@@ -131,13 +124,7 @@ def _declared(library: Any) -> Any:
     library.opus_encoder_get_size.argtypes = [ctypes.c_int]
     library.opus_encoder_get_size.restype = ctypes.c_int
     library.opus_encoder_init.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int, ctypes.c_int]
-    library.opus_encode.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_char_p,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        ctypes.c_int32,
-    ]
+    library.opus_encode.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int32]
     library.opus_encode.restype = ctypes.c_int32
     # A variadic C function: only the fixed arguments are declared, the value is given as c_int.
     library.opus_encoder_ctl.argtypes = [ctypes.c_void_p, ctypes.c_int]

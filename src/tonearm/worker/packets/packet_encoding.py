@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output, Outputs
-from tonearm.worker.packets.opus_encoder import EncoderState, OpusEncoder
+from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,7 +17,7 @@ class EncoderPoint:
     """Where an encoding stands: a saved state, and the frames that were encoded since. `is_fresh`: the encoder begins
     in mid-stream, so that its first packet must not build on those before it."""
 
-    state: EncoderState
+    state: bytes
     pcm_since: bytes = b""
     is_fresh: bool = False
 
@@ -72,7 +72,9 @@ class PacketEncoders:
             if point is None:
                 point = self._begin(encoder, before())
             elif point is not self._at.get(output):
-                _go_to(encoder, point)
+                encoder.restore(point.state)
+                for _ in _packets(encoder, point.pcm_since, is_fresh=point.is_fresh):
+                    pass
             is_fresh = point.is_fresh and not point.pcm_since
             packets.append((output, tuple(_packets(encoder, pcm, is_fresh=is_fresh, opens=opens))))
             points_before.append((output, point))
@@ -99,12 +101,6 @@ class PacketEncoders:
 def encoded_alone(output: Output, pcm: bytes) -> list[bytes]:
     """The packets of whole frames, encoded independently of the frames before and after them."""
     return list(_packets(OpusEncoder(output), pcm, is_fresh=True))
-
-
-def _go_to(encoder: OpusEncoder, point: EncoderPoint) -> None:
-    encoder.restore(point.state)
-    for _ in _packets(encoder, point.pcm_since, is_fresh=point.is_fresh):
-        pass
 
 
 def _packets(encoder: OpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:

@@ -92,14 +92,6 @@ class Gathered:
         self.segments = list(first_segments(self.segments, samples))
         self.samples = offset
 
-    def begin_crossfade(self, fade: Fade, rise: Ramp) -> None:
-        """The next source begins with `rise`, and the one before goes on as `fade`."""
-        self.voices = self.voices.giving_way(fade, rise)
-
-    def begin_rise(self, rise: Ramp) -> None:
-        """A source begins in the middle of its sound."""
-        self.voices = Voices(self.voices.fades, (rise,))
-
 
 class JoinedMusic:
     """Gathers the samples of the music for one block after the other.
@@ -238,7 +230,8 @@ class JoinedMusic:
                 if store.end == store.oldest and not store.is_finished:
                     break  # where it starts is not certain before
                 if self.position.is_cut and store.start > 0 and sources.has_samples(self.position.source):
-                    gathered.begin_rise(rising(start.time + gathered.samples))
+                    rise = rising(start.time + gathered.samples)
+                    gathered.voices = Voices(gathered.voices.fades, (rise,))
                 source, joins = self.position.source, self.position.joins
                 self.position = sources.position_in(source, store.oldest, has_begun=False, joins=joins)
             position = self.position
@@ -346,7 +339,7 @@ class JoinedMusic:
             for fade in block.voices.fades
             if fade.is_announced and start.time < fade.ramp.end <= end_time
         ]
-        return sorted([*fading, *gathered, *faded], key=_frame_of)
+        return sorted([*fading, *gathered, *faded], key=lambda mark: mark.frame)
 
     def _crossfade_that_can_begin(self, position: SourcePosition) -> Crossfade | None:
         """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
@@ -369,7 +362,7 @@ class JoinedMusic:
         level_db = self._level_db(start, gathered.samples)
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
         fade = Fade(self.position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db)
-        gathered.begin_crossfade(fade, Ramp(time, crossfade.samples, curve, falls=False))
+        gathered.voices = gathered.voices.giving_way(fade, Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self.position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
@@ -394,10 +387,6 @@ class JoinedMusic:
             if available < fade.ramp.samples and fade.ramp.samples > GLIDE_SAMPLES:
                 allowed = min(allowed, max(fade.ramp.start + available - time, 0))
         return allowed
-
-
-def _frame_of(mark: Mark) -> int:
-    return mark.frame
 
 
 def begins_with_tail(start: Checkpoint) -> bool:

@@ -3,7 +3,6 @@ applied, and the limiter comes last."""
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from tonearm.worker.filters.limiter import (
     nothing_to_do_below,
     states_if_idle,
 )
-from tonearm.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
+from tonearm.worker.filters.normalization import UNLEVELLED, Levels, levels
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.mixing.voices import Fade, Voices, falling, mixed
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic
@@ -203,7 +202,12 @@ class BlockOutput:
             if filters.limiter.follows is Follows.UNKNOWN and filters.passes_by_filters_alone:
                 return pcm, states[:frames]
             limiter = (QUIET,) * frames
-        return pcm, StatesOnDemand(partial(_with_output, states, normalized.after, limiter), range(frames))
+        levels_after, limiter_after = normalized.after, limiter
+
+        def after(frame: int) -> ChainState:
+            return states[frame].with_output(levels_after[frame], limiter_after[frame])
+
+        return pcm, StatesOnDemand(after, range(frames))
 
 
 class _Sound(NamedTuple):
@@ -219,13 +223,6 @@ def _filled(pcm: bytes | memoryview, samples: int) -> bytes | memoryview:
     """The first `samples` samples; silence where there are fewer."""
     size = samples * SAMPLE_BLOCK_BYTES
     return pcm[:size] if len(pcm) >= size else bytes(pcm).ljust(size, b"\0")
-
-
-def _with_output(
-    states: Sequence[ChainState], levels_after: Sequence[Level], limiter: Sequence[LimiterState], frame: int
-) -> ChainState:
-    """The state of the filters after a frame, with those of normalization and limiter."""
-    return states[frame].with_output(levels_after[frame], limiter[frame])
 
 
 def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:

@@ -108,10 +108,6 @@ class Block(NamedTuple):
     def end_frame(self) -> int:
         return self.start.frame + self.frames
 
-    def position_at(self, frame: int) -> SourcePosition:
-        """The position before `frame`, which lies in this block or just after it."""
-        return position_after(self.start.position, self.segments, (frame - self.start.frame) * FRAME_SAMPLES)
-
     def checkpoint_at(self, frame: int) -> Checkpoint:
         """The checkpoint before `frame`, which lies in this block or just after it."""
         frames = frame - self.start.frame
@@ -124,7 +120,7 @@ class Block(NamedTuple):
             voices = self.voices.begun_before(time).at(time)
         return Checkpoint(
             frame=frame,
-            position=self.position_at(frame),
+            position=position_after(self.start.position, self.segments, frames * FRAME_SAMPLES),
             filters=self.filters[frames - 1],
             voices=voices,
             encoders=self._encoders_at(frames),

@@ -126,11 +126,6 @@ class DecodeScheduler:
         for job, slot in begun:
             job.start_in(slot)
 
-    @property
-    def waiting(self) -> int:
-        """The number of jobs that wait for a slot."""
-        return len(self._waiting)
-
     def busy_s(self) -> float:
         """For how long the job that has held its slot longest has held it; 0 when all slots are free."""
         with self._lock:
