@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.playback_log import names_queued, new_player, playing_player, sound
+from tests.support.playback_log import names_queued, new_player, playing_player, sound, stories, tell
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import (
@@ -15,10 +15,9 @@ from tonearm.core.events import (
     PlayerState,
     PlayerUpdate,
     QueueUpdate,
-    TrackException,
     TrackStart,
 )
-from tonearm.core.failure import PlayFailure
+from tonearm.core.failure import FailureCode, PlayFailure, own_error
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Playback
@@ -27,19 +26,31 @@ from tonearm.core.track_info import SourceFacts
 
 NONE, TRACK, QUEUE = LoopMode
 LOADING, PLAYING, IDLE, FAILED = PlayerState
+ERROR = own_error(LookupError("samples 5 to 6"))
 
 
-# Starting
+@stories(
+    """
+a new player opens its track and waits for the clock
+    new a
+    open: 1 a; is: loading a; ahead: nothing; wants: nothing; clock; wants: frames
 
+the first frame starts the track
+    loading a
+    sounds 1: TrackStart a, PlayerUpdate playing; frame 1; is: playing a
 
-def test_a_new_player_opens_its_track_and_waits_for_the_clock() -> None:
-    log = new_player("a")
-    player = log.playback
-    assert log.lines == ["open 1 a"]
-    assert (player.state, player.paused, player.current_source, player.next_source) == (LOADING, False, 1, None)
-    assert not player.wants_frames
-    assert log.do(player.start_clock()) == []
-    assert player.wants_frames
+before the clock starts only skip takes from the queue
+    new ab; fails 1
+    play; is: loading a b; skip: TrackEnd a skipped, QueueUpdate 0, open 2 b
+    skip: TrackEnd b skipped, PlayerUpdate idle, drop 2
+
+a failure before the clock is told when it starts, and its source cannot start
+    new ab; fails 1
+    frame 1; clock: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
+"""
+)
+def test_starting(story: str) -> None:
+    tell(story)
 
 
 def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
@@ -57,16 +68,6 @@ def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
     assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]
 
 
-def test_the_first_frame_starts_the_track() -> None:
-    log = new_player("a")
-    log.do(log.playback.start_clock())
-    assert sound(log, 1) == ["TrackStart a", "PlayerUpdate playing"]
-    assert isinstance(log.events[-2], TrackStart)
-    assert log.events[-2].track.info.uri == "http://radio.example/a.mp3"
-    assert log.do(log.playback.first_frame(1)) == []
-    assert log.playback.state is PLAYING
-
-
 def test_the_facts_of_an_opened_source_show_in_the_track_and_in_its_events() -> None:
     log = new_player("a")
     log.do(log.playback.opened(1, SourceFacts(length_ms=5000, is_seekable=True, title="Real title")))
@@ -75,109 +76,47 @@ def test_the_facts_of_an_opened_source_show_in_the_track_and_in_its_events() -> 
     assert log.do(log.playback.first_frame(1))[0] == "TrackStart Real title"
 
 
-def test_before_the_clock_starts_only_skip_takes_from_the_queue() -> None:
-    log = new_player("ab")
-    player = log.playback
-    assert log.do(player.failed(log.close(1), FILE_MISSING)) == []
-    assert log.do(player.play()) == []
-    assert (player.state, player.current.id, names_queued(player)) == (LOADING, "a", "b")
-    assert log.do(player.skip()) == ["TrackEnd a skipped", "QueueUpdate 0", "open 2 b"]
-    assert log.do(player.skip()) == ["TrackEnd b skipped", "PlayerUpdate idle", "drop 2"]
+@stories(
+    """
+a track is joined to the one opened ahead
+    playing abc
+    due: open 2 b; due; opened 2: QueueDetails; ahead: 2; ends 1: TrackEnd a finished, QueueUpdate 1
+    frame 2: TrackStart b; is: playing b c; ahead: nothing
 
+a next track that is not open yet is waited for
+    playing ab; due
+    ends 1: TrackEnd a finished, QueueUpdate 0, PlayerUpdate loading; sounds 2: TrackStart b, PlayerUpdate playing
 
-def test_a_failure_before_the_clock_is_reported_when_it_starts() -> None:
-    log = new_player("ab")
-    log.do(log.playback.failed(log.close(1), FILE_MISSING))
-    assert log.do(log.playback.start_clock()) == [
-        "TrackException a file_missing",
-        "TrackEnd a loadFailed",
-        "QueueUpdate 0",
-        "open 2 b",
-    ]
+an opened next track without frames in time is waited for
+    playing ab; due; opened 2; ends 1
+    underrun: PlayerUpdate loading; recovered; frame 2: TrackStart b, PlayerUpdate playing
 
+a track that was not opened ahead is opened at the end, and its position starts anew
+    playing ab; position 1234
+    ends 1: TrackEnd a finished, QueueUpdate 0, PlayerUpdate loading, open 2 b; at: 0
 
-# From one track to the next
+an idle player keeps its track and plays it again
+    playing a
+    ends 1: TrackEnd a finished, PlayerUpdate idle; is: idle a; open: nothing; wants: nothing
+    pause: PlayerPause, PlayerUpdate idle; play: PlayerResume, PlayerUpdate loading, open 2 a
+    sounds 2: TrackStart a, PlayerUpdate playing
 
+an idle player plays what it gets
+    playing a; ends 1; loop queue
+    enqueue b: PlayerUpdate loading, open 2 b; is: loading b
 
-def test_a_track_is_joined_to_the_one_opened_ahead() -> None:
-    log = playing_player("abc")
-    player = log.playback
-    assert log.do(player.next_is_due()) == ["open 2 b"]
-    assert log.do(player.next_is_due()) == []
-    log.do(player.opened(2, SourceFacts()))
-    assert (player.current_source, player.next_source) == (1, 2)
-    assert log.do(player.ended(log.close(1))) == ["TrackEnd a finished", "QueueUpdate 1"]
-    assert log.do(player.first_frame(2)) == ["TrackStart b"]
-    assert (player.state, player.current_source, player.next_source) == (PLAYING, 2, None)
+a paused idle player loads what it gets and stays silent
+    playing a; ends 1; pause
+    enqueue b: PlayerUpdate loading, open 2 b; is: loading paused b; wants: nothing
+    play: PlayerResume, PlayerUpdate loading; wants: frames
 
-
-def test_a_next_track_that_is_not_open_yet_is_waited_for() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.next_is_due())
-    assert log.do(player.ended(log.close(1))) == ["TrackEnd a finished", "QueueUpdate 0", "PlayerUpdate loading"]
-    assert sound(log, 2) == ["TrackStart b", "PlayerUpdate playing"]
-
-
-def test_an_opened_next_track_without_frames_in_time_is_waited_for() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.next_is_due())
-    log.do(player.opened(2, SourceFacts()))
-    log.do(player.ended(log.close(1)))
-    assert log.do(player.underrun()) == ["PlayerUpdate loading"]
-    assert log.do(player.recovered()) == []
-    assert log.do(player.first_frame(2)) == ["TrackStart b", "PlayerUpdate playing"]
-
-
-def test_a_track_that_was_not_opened_ahead_is_opened_at_the_end() -> None:
-    log = playing_player("ab")
-    assert log.do(log.playback.ended(log.close(1))) == [
-        "TrackEnd a finished",
-        "QueueUpdate 0",
-        "PlayerUpdate loading",
-        "open 2 b",
-    ]
-
-
-def test_the_position_starts_anew_with_every_track() -> None:
-    log = playing_player("ab")
-    log.playback.position_ms = 1234
-    assert log.playback.update() == PlayerUpdate(PLAYING, paused=False, position_ms=1234)
-    log.do(log.playback.ended(log.close(1)))
-    assert log.playback.position_ms == 0
-
-
-def test_an_idle_player_keeps_its_track_and_plays_it_again() -> None:
-    log = playing_player("a")
-    player = log.playback
-    assert log.do(player.ended(log.close(1))) == ["TrackEnd a finished", "PlayerUpdate idle"]
-    assert (player.current.id, player.current_source, player.wants_frames) == ("a", None, False)
-    log.do(player.pause())
-    assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate loading", "open 2 a"]
-    assert sound(log, 2) == ["TrackStart a", "PlayerUpdate playing"]
-
-
-def test_an_idle_player_plays_what_it_gets() -> None:
-    log = playing_player("a", QUEUE)
-    player = log.playback
-    log.do(player.set_loop(NONE))
-    log.do(player.ended(log.close(1)))
-    log.do(player.set_loop(QUEUE))
-    assert log.do(player.enqueue(make_track("b"))) == ["PlayerUpdate loading", "open 2 b"]
-    assert (player.current.id, player.queue) == ("b", ())
-
-
-def test_a_paused_idle_player_loads_what_it_gets_and_stays_silent() -> None:
-    log = playing_player("a")
-    player = log.playback
-    log.do(player.ended(log.close(1)))
-    log.do(player.pause())
-    assert log.do(player.enqueue(make_track("b"))) == ["PlayerUpdate loading", "open 2 b"]
-    assert player.paused
-    assert not player.wants_frames
-    assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate loading"]
-    assert player.wants_frames
+a loop of the queue tells that the order changed
+    playing ab queue
+    ends 1: TrackEnd a finished, QueueUpdate 1, PlayerUpdate loading, open 2 b
+"""
+)
+def test_from_one_track_to_the_next(story: str) -> None:
+    tell(story)
 
 
 @pytest.mark.parametrize(
@@ -205,12 +144,31 @@ def test_order_of_tracks_that_play_to_their_end(mode: LoopMode, names: str, roun
     assert sorted(player.current.id + names_queued(player)) == sorted(names if mode is not NONE else names[-1])
 
 
-def test_a_loop_of_the_queue_reports_that_the_order_changed() -> None:
-    log = playing_player("ab", QUEUE)
-    assert log.do(log.playback.ended(log.close(1)))[:2] == ["TrackEnd a finished", "QueueUpdate 1"]
+@stories(
+    """
+skip ends a track that never started
+    loading a
+    skip: TrackEnd a skipped, PlayerUpdate idle, drop 1; skip
 
+skip while paused selects the next and stays silent
+    paused ab
+    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, open 2 b; is: loading paused b
 
-# Skipping
+skip takes over the source that was opened ahead
+    playing ab; due
+    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1; open: 2 b
+
+skip out of a looped track drops the source opened for its next round
+    playing ab track; due
+    skip: TrackEnd a skipped, QueueUpdate 0, PlayerUpdate loading, drop 1, drop 2, open 3 b
+
+skip to nothing drops the source opened for the next round
+    playing a track; due
+    skip: TrackEnd a skipped, PlayerUpdate idle, drop 1, drop 2; ahead: nothing
+"""
+)
+def test_skipping(story: str) -> None:
+    tell(story)
 
 
 @pytest.mark.parametrize(
@@ -229,185 +187,114 @@ def test_skip(mode: LoopMode, names: str, expected: list[str]) -> None:
     assert log.do(log.playback.skip()) == expected
 
 
-def test_skip_ends_a_track_that_never_started() -> None:
-    log = new_player("a")
-    log.do(log.playback.start_clock())
-    assert log.do(log.playback.skip()) == ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1"]
+@stories(
+    """
+another loop mode opens another next track
+    playing ab; due
+    loop track: LoopModeChange track, drop 2, open 3 a; loop queue: LoopModeChange queue, drop 3, open 4 b
+    loop none: LoopModeChange none
+
+a track that comes when the next is due is opened, and one that comes earlier is not
+    playing a
+    enqueue b: QueueUpdate 1; clear: QueueUpdate 0; due; enqueue b: QueueUpdate 1, open 2 b
+    enqueue c: QueueUpdate 2
+
+after a join the next track is opened only when it is due again
+    playing ab; due; ends 1; sounds 2
+    enqueue c: QueueUpdate 1; due: open 3 c
+"""
+)
+def test_what_comes_next_changes(story: str) -> None:
+    tell(story)
 
 
-def test_skip_of_an_idle_player_does_nothing() -> None:
-    log = playing_player("a")
-    log.do(log.playback.ended(log.close(1)))
-    assert log.do(log.playback.skip()) == []
+@stories(
+    """
+a failed track makes way for the next
+    loading ab
+    fails 1: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
 
+a failure while paused is told after play
+    paused ab; skip
+    fails 2; is: loading paused b
+    play: PlayerResume, TrackException b file_missing, TrackEnd b loadFailed, PlayerUpdate failed
 
-def test_skip_while_paused_selects_the_next_and_stays_silent() -> None:
-    log = playing_player("ab")
-    log.do(log.playback.pause())
-    log.do(log.playback.skip())
-    assert (log.playback.current.id, log.playback.paused, log.playback.state) == ("b", True, LOADING)
+a failure of the track opened ahead is told in its turn
+    playing abc; due
+    fails 2
+    ends 1: TrackEnd a finished, QueueUpdate 1, TrackException b file_missing, TrackEnd b loadFailed,
+        QueueUpdate 0, PlayerUpdate loading, open 3 c
 
+a failed track opened ahead is forgotten when another comes first
+    playing ab; due; fails 2
+    loop track: LoopModeChange track, open 3 a; loop none: LoopModeChange none, drop 3, open 4 b
 
-def test_skip_takes_over_the_source_that_was_opened_ahead() -> None:
-    log = playing_player("ab")
-    log.do(log.playback.next_is_due())
-    assert log.do(log.playback.skip()) == ["TrackEnd a skipped", "QueueUpdate 0", "PlayerUpdate loading", "drop 1"]
-    assert log.playback.current_source == 2
+the last failure stops the player with the track selected
+    loading a
+    fails 1: TrackException a file_missing, TrackEnd a loadFailed, PlayerUpdate failed; is: failed a; open: nothing
+    play: PlayerUpdate loading, open 2 a; sounds 2: TrackStart a, PlayerUpdate playing
 
+five failures in a row stop the player and keep the queue
+    loading abcdefgh; fails 1; fails 2; fails 3; fails 4
+    is: loading e fgh; fails 5: TrackException e file_missing, TrackEnd e loadFailed, PlayerUpdate failed
+    is: failed e fgh; play: QueueUpdate 2, PlayerUpdate loading, open 6 f
+    fails 6: TrackException f file_missing, TrackEnd f loadFailed, QueueUpdate 1, open 7 g; is: loading g h
 
-def test_skip_out_of_a_looped_track_drops_the_source_opened_for_its_next_round() -> None:
-    log = playing_player("ab", TRACK)
-    assert log.do(log.playback.next_is_due()) == ["open 2 a"]
-    assert log.do(log.playback.skip())[-3:] == ["drop 1", "drop 2", "open 3 b"]
+audio between failures starts the count of five anew
+    loading abcdefghi; fails 1; fails 2; fails 3; fails 4; sounds 5; ends 5
+    fails 6: TrackException f file_missing, TrackEnd f loadFailed, QueueUpdate 2, open 7 g; is: loading g hi
 
+a failed player goes on with the front when a track comes
+    failed efg
+    enqueue h: QueueUpdate 2, PlayerUpdate loading, open 6 f; is: loading f gh
 
-def test_skip_to_nothing_drops_the_source_opened_for_the_next_round() -> None:
-    log = playing_player("a", TRACK)
-    log.do(log.playback.next_is_due())
-    assert log.do(log.playback.skip()) == ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1", "drop 2"]
-    assert log.playback.next_source is None
+a failed player with an empty queue plays the track that comes
+    loading a; fails 1
+    enqueue b: PlayerUpdate loading, open 2 b
 
+a source that ends without audio has failed
+    loading a track; opened 1
+    ends 1: TrackException a empty, TrackEnd a loadFailed, PlayerUpdate failed; is: failed a
 
-# What comes next changes
+an interrupted radio is opened again ever more slowly and for ever
+    playing a track
+    breaks 1: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate loading, open 2 a after 1 s
+    fails 2 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 3 a after 2 s
+    fails 3 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 4 a after 4 s
+    fails 4 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 5 a after 8 s
+    fails 5 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 6 a after 16 s
+    fails 6 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 7 a after 30 s
+    fails 7 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 8 a after 30 s
+    fails 8 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 9 a after 30 s
+    sounds 9: TrackStart a, PlayerUpdate playing
+    breaks 9: TrackException a connection_lost, TrackEnd a loadFailed, PlayerUpdate loading, open 10 a after 1 s
 
+play ends the delay of a retry
+    playing a track; breaks 1
+    play: seek 2 as 3; play
+    fails 3 lost: TrackException a connection_lost, TrackEnd a loadFailed, open 4 a after 2 s
 
-def test_another_loop_mode_opens_another_next_track() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.next_is_due())
-    assert log.do(player.set_loop(TRACK)) == ["LoopModeChange track", "drop 2", "open 3 a"]
-    assert log.do(player.set_loop(QUEUE)) == ["LoopModeChange queue", "drop 3", "open 4 b"]
-    assert log.do(player.set_loop(NONE)) == ["LoopModeChange none"]
+a delayed track that opened is not opened again by play
+    playing a track; breaks 1; opened 2
+    play; frame 2: TrackStart a, PlayerUpdate playing; play
 
+a track with a delayed retry is not opened ahead
+    playing ab queue; breaks 1; sounds 2
+    due; ends 2: TrackEnd b finished, QueueUpdate 1, PlayerUpdate loading, open 3 a after 1 s
 
-def test_a_track_that_comes_when_the_next_is_due_is_opened() -> None:
-    log = playing_player("a")
-    player = log.playback
-    assert log.do(player.next_is_due()) == []
-    assert log.do(player.enqueue(make_track("b"))) == ["QueueUpdate 1", "open 2 b"]
-    assert log.do(player.enqueue(make_track("c"))) == ["QueueUpdate 2"]
+failures of a track that gave audio do not count towards five
+    playing abc track; breaks 1; fails 2 lost; fails 3 lost; fails 4 lost; fails 5 lost; fails 6 lost
+    is: loading a bc; skip: TrackEnd a skipped, QueueUpdate 1, drop 7, open 8 b
+    fails 8: TrackException b file_missing, TrackEnd b loadFailed, QueueUpdate 0, open 9 c; is: loading c
 
-
-def test_a_track_that_comes_earlier_is_not_opened() -> None:
-    log = playing_player("a")
-    assert log.do(log.playback.enqueue(make_track("b"))) == ["QueueUpdate 1"]
-
-
-def test_after_a_join_the_next_track_is_opened_only_when_it_is_due_again() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.next_is_due())
-    log.do(player.ended(log.close(1)))
-    sound(log, 2)
-    assert log.do(player.enqueue(make_track("c"))) == ["QueueUpdate 1"]
-    assert log.do(player.next_is_due()) == ["open 3 c"]
-
-
-# Bad sources
-
-
-def test_a_failed_track_makes_way_for_the_next() -> None:
-    log = new_player("ab")
-    log.do(log.playback.start_clock())
-    assert log.do(log.playback.failed(log.close(1), FILE_MISSING)) == [
-        "TrackException a file_missing",
-        "TrackEnd a loadFailed",
-        "QueueUpdate 0",
-        "open 2 b",
-    ]
-    assert TrackException(make_track("a"), {}, 0, FILE_MISSING) in log.events
-
-
-def test_a_failure_while_paused_is_reported_after_play() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.pause())
-    log.do(player.skip())
-    assert log.do(player.failed(log.close(2), FILE_MISSING)) == []
-    assert player.state is LOADING
-    assert log.do(player.play()) == [
-        "PlayerResume",
-        "TrackException b file_missing",
-        "TrackEnd b loadFailed",
-        "PlayerUpdate failed",
-    ]
-
-
-def test_a_failure_of_the_track_opened_ahead_is_reported_in_its_turn() -> None:
-    log = playing_player("abc")
-    player = log.playback
-    log.do(player.next_is_due())
-    assert log.do(player.failed(log.close(2), FILE_MISSING)) == []
-    assert log.do(player.ended(log.close(1))) == [
-        "TrackEnd a finished",
-        "QueueUpdate 1",
-        "TrackException b file_missing",
-        "TrackEnd b loadFailed",
-        "QueueUpdate 0",
-        "PlayerUpdate loading",
-        "open 3 c",
-    ]
-
-
-def test_a_failed_track_opened_ahead_is_forgotten_when_another_comes_first() -> None:
-    log = playing_player("ab")
-    player = log.playback
-    log.do(player.next_is_due())
-    log.do(player.failed(log.close(2), FILE_MISSING))
-    assert log.do(player.set_loop(TRACK)) == ["LoopModeChange track", "open 3 a"]
-    assert log.do(player.set_loop(NONE)) == ["LoopModeChange none", "drop 3", "open 4 b"]
-
-
-def test_the_last_failure_stops_the_player_with_the_track_selected() -> None:
-    log = new_player("a")
-    player = log.playback
-    log.do(player.start_clock())
-    assert log.do(player.failed(log.close(1), FILE_MISSING))[-1] == "PlayerUpdate failed"
-    assert (player.state, player.current.id, player.current_source) == (FAILED, "a", None)
-    assert log.do(player.play()) == ["PlayerUpdate loading", "open 2 a"]
-    assert sound(log, 2) == ["TrackStart a", "PlayerUpdate playing"]
-
-
-def test_five_failures_in_a_row_stop_the_player_and_keep_the_queue() -> None:
-    log = new_player("abcdefgh")
-    player = log.playback
-    log.do(player.start_clock())
-    for source in range(1, 6):
-        assert player.state is LOADING
-        log.do(player.failed(log.close(source), FILE_MISSING))
-    assert (player.state, player.current.id, names_queued(player)) == (FAILED, "e", "fgh")
-    assert log.do(player.play()) == ["QueueUpdate 2", "PlayerUpdate loading", "open 6 f"]
-    log.do(player.failed(log.close(6), FILE_MISSING))
-    assert (player.state, player.current.id) == (LOADING, "g")
-
-
-def test_audio_between_failures_starts_the_count_of_five_anew() -> None:
-    log = new_player("abcdefghi")
-    player = log.playback
-    log.do(player.start_clock())
-    for source in range(1, 5):
-        log.do(player.failed(log.close(source), FILE_MISSING))
-    sound(log, 5)
-    log.do(player.ended(log.close(5)))
-    log.do(player.failed(log.close(6), FILE_MISSING))
-    assert (player.state, player.current.id) == (LOADING, "g")
-
-
-def test_a_failed_player_goes_on_with_the_front_when_a_track_comes() -> None:
-    log = new_player("abcdefg")
-    player = log.playback
-    log.do(player.start_clock())
-    for source in range(1, 6):
-        log.do(player.failed(log.close(source), FILE_MISSING))
-    assert log.do(player.enqueue(make_track("h"))) == ["QueueUpdate 2", "PlayerUpdate loading", "open 6 f"]
-    assert names_queued(player) == "gh"
-
-
-def test_a_failed_player_with_an_empty_queue_plays_the_track_that_comes() -> None:
-    log = new_player("a")
-    log.do(log.playback.start_clock())
-    log.do(log.playback.failed(log.close(1), FILE_MISSING))
-    assert log.do(log.playback.enqueue(make_track("b"))) == ["PlayerUpdate loading", "open 2 b"]
+the last failure is known until something plays
+    loading ab
+    error: nothing; fails 1: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
+    error: file_missing; opened 2; error: file_missing; frame 2: TrackStart b, PlayerUpdate playing; error: nothing
+"""
+)
+def test_bad_sources(story: str) -> None:
+    tell(story)
 
 
 @pytest.mark.parametrize("mode", LoopMode)
@@ -427,14 +314,6 @@ def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(mode: LoopMode
     log.do(player.start_clock())
     log.do(player.failed(log.close(1), FILE_MISSING))
     assert (player.current.id, names_queued(player)) == ("b", "c")
-
-
-def test_a_source_that_ends_without_audio_has_failed() -> None:
-    log = new_player("a", TRACK)
-    log.do(log.playback.start_clock())
-    log.do(log.playback.opened(1, SourceFacts()))
-    assert log.do(log.playback.ended(log.close(1)))[:2] == ["TrackException a empty", "TrackEnd a loadFailed"]
-    assert log.playback.state is FAILED
 
 
 @pytest.mark.parametrize(
@@ -459,71 +338,79 @@ def test_an_interrupted_track_selects_the_next_as_for_an_end(
     ]
 
 
-def test_an_interrupted_radio_is_opened_again_ever_more_slowly_and_for_ever() -> None:
-    log = playing_player("a", TRACK)
-    player = log.playback
-    opened = [log.do(player.interrupted(log.close(1), CONNECTION_LOST))[-1]]
-    for source in range(2, 9):
-        expected = log.do(player.failed(log.close(source), CONNECTION_LOST))
-        assert expected[:2] == ["TrackException a connection_lost", "TrackEnd a loadFailed"]
-        opened.append(expected[-1])
-    assert [line.split(" after ")[1] for line in opened] == [f"{s} s" for s in (1, 2, 4, 8, 16, 30, 30, 30)]
-    sound(log, 9)
-    assert log.do(player.interrupted(log.close(9), CONNECTION_LOST))[-1] == "open 10 a after 1 s"
+@stories(
+    """
+the first one ends its track and the next one plays
+    playing abc
+    breaks 1 error: TrackException a internal, TrackEnd a loadFailed, QueueUpdate 1, PlayerUpdate loading, open 2 b
+    sounds 2: TrackStart b, PlayerUpdate playing; error: nothing
+
+others between them and a loop change nothing
+    playing abcd; loop queue; breaks 1 error; fails 2 lost; sounds 3; wait 1000
+    breaks 3 error: TrackException c internal, TrackEnd c loadFailed, PlayerUpdate failed; is: failed c da
+
+a player that they stopped goes on when it is told to
+    playing abc; breaks 1 error; fails 2 error; play; sounds 3
+    is: playing c
+
+one that is told only when its turn comes counts from then on
+    new abc; fails 1 error; wait 3600000; clock; wait 1000
+    fails 2 error: TrackException b internal, TrackEnd b loadFailed, PlayerUpdate failed; is: failed b c
+"""
+)
+def test_errors_of_the_node_s_own(story: str) -> None:
+    tell(story)
 
 
-def test_play_ends_the_delay_of_a_retry() -> None:
-    log = playing_player("a", TRACK)
-    player = log.playback
-    log.do(player.interrupted(log.close(1), CONNECTION_LOST))
-    assert log.do(player.play()) == ["seek 2 as 3"]
-    assert log.do(player.play()) == []
-    assert log.do(player.failed(log.close(3), CONNECTION_LOST))[-1] == "open 4 a after 2 s"
+@pytest.mark.parametrize(("after_ms", "state"), [(0, FAILED), (60_000, FAILED), (60_001, LOADING)])
+@pytest.mark.parametrize("sounded", [True, False])
+def test_a_second_one_within_a_minute_stops_the_player(after_ms: int, state: PlayerState, sounded: bool) -> None:
+    log = playing_player("abc")
+    log.do(log.playback.interrupted(log.close(1), ERROR))
+    if sounded:
+        sound(log, 2)
+    log.now_ms += after_ms
+    log.do(log.playback.failed(log.close(2), ERROR))
+    assert log.playback.state is state
+    assert (log.playback.current.id, names_queued(log.playback)) == (("b", "c") if state is FAILED else ("c", ""))
+    assert log.playback.error is ERROR
 
 
-def test_a_delayed_track_that_opened_is_not_opened_again_by_play() -> None:
-    log = playing_player("a", TRACK)
-    log.do(log.playback.interrupted(log.close(1), CONNECTION_LOST))
-    log.do(log.playback.opened(2, SourceFacts()))
-    assert log.do(log.playback.play()) == []
+def test_what_is_told_of_an_error_is_bounded() -> None:
+    failure = own_error(ValueError("x" * 10_000))
+    assert failure.code is FailureCode.INTERNAL
+    assert len(failure.message) < 500
 
 
-def test_a_delayed_track_that_started_is_not_opened_again_by_play() -> None:
-    log = playing_player("a", TRACK)
-    log.do(log.playback.interrupted(log.close(1), CONNECTION_LOST))
-    assert log.do(log.playback.first_frame(2)) == ["TrackStart a", "PlayerUpdate playing"]
-    assert log.do(log.playback.play()) == []
+@stories(
+    """
+the next source cannot start before its turn
+    playing ab; due
+    frame 2; is: playing a b
 
+an underrun and its recovery
+    playing a
+    recovered; underrun: PlayerUpdate loading; underrun; wants: frames; recovered: PlayerUpdate playing
 
-def test_a_track_with_a_delayed_retry_is_not_opened_ahead() -> None:
-    log = playing_player("ab", QUEUE)
-    player = log.playback
-    log.do(player.interrupted(log.close(1), CONNECTION_LOST))
-    sound(log, 2)
-    assert log.do(player.next_is_due()) == []
-    assert log.do(player.ended(log.close(2)))[-1] == "open 3 a after 1 s"
+an idle player has no underrun and no recovery
+    playing a; ends 1
+    underrun; recovered; due; skip
 
+delete ends the track and drops every source
+    playing ab; due
+    delete: TrackEnd a stopped, PlayerDelete, drop 1, drop 2; wants: nothing; clock
 
-def test_failures_of_a_track_that_gave_audio_do_not_count_towards_five() -> None:
-    log = playing_player("abc", TRACK)
-    player = log.playback
-    log.do(player.interrupted(log.close(1), CONNECTION_LOST))
-    for source in range(2, 12):
-        log.do(player.failed(log.close(source), CONNECTION_LOST))
-    assert player.current.id == "a"
-    log.do(player.skip())
-    log.do(player.failed(log.close(13), FILE_MISSING))
-    assert (player.state, player.current.id) == (LOADING, "c")
+delete of an idle player ends no track
+    playing a; ends 1
+    delete: PlayerDelete
 
-
-def test_a_failed_source_cannot_start() -> None:
-    log = new_player("a")
-    log.do(log.playback.failed(log.close(1), FILE_MISSING))
-    assert log.do(log.playback.first_frame(1)) == []
-    assert log.do(log.playback.start_clock())[0] == "TrackException a file_missing"
-
-
-# Late reports
+delete of a failed player ends no track
+    loading a; fails 1
+    delete: PlayerDelete
+"""
+)
+def test_reports_and_ends(story: str) -> None:
+    tell(story)
 
 
 def test_reports_about_dropped_or_unknown_sources_change_nothing() -> None:
@@ -540,16 +427,6 @@ def test_reports_about_dropped_or_unknown_sources_change_nothing() -> None:
     assert (player.state, player.current.info.title) == (PLAYING, "b")
 
 
-def test_the_next_source_cannot_start_before_its_turn() -> None:
-    log = playing_player("ab")
-    log.do(log.playback.next_is_due())
-    assert log.do(log.playback.first_frame(2)) == []
-    assert log.playback.current.id == "a"
-
-
-# Pause, settings, delete
-
-
 def test_pause_and_play_are_one_event_each_and_an_update() -> None:
     log = playing_player("a")
     player = log.playback
@@ -561,24 +438,6 @@ def test_pause_and_play_are_one_event_each_and_an_update() -> None:
     assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate playing"]
     assert log.events[-2:] == [PlayerResume(40), PlayerUpdate(PLAYING, paused=False, position_ms=40)]
     assert log.do(player.play()) == []
-
-
-def test_an_underrun_and_its_recovery() -> None:
-    log = playing_player("a")
-    player = log.playback
-    assert log.do(player.recovered()) == []
-    assert log.do(player.underrun()) == ["PlayerUpdate loading"]
-    assert log.do(player.underrun()) == []
-    assert player.wants_frames
-    assert log.do(player.recovered()) == ["PlayerUpdate playing"]
-
-
-def test_an_idle_player_has_no_underrun_and_no_recovery() -> None:
-    log = playing_player("a")
-    log.do(log.playback.ended(log.close(1)))
-    assert log.do(log.playback.underrun()) == []
-    assert log.do(log.playback.recovered()) == []
-    assert log.do(log.playback.next_is_due()) == []
 
 
 def test_settings_are_events_when_they_change() -> None:
@@ -640,21 +499,3 @@ def test_the_queue_has_a_budget_in_bytes_for_uris_and_metadata() -> None:
     limited.skip()
     limited.enqueue(make_track("b"))
     assert limited.queue_length == 2
-
-
-def test_delete_ends_the_track_and_drops_every_source() -> None:
-    log = playing_player("ab")
-    log.do(log.playback.next_is_due())
-    assert log.do(log.playback.delete()) == ["TrackEnd a stopped", "PlayerDelete", "drop 1", "drop 2"]
-    assert not log.playback.wants_frames
-    assert log.do(log.playback.start_clock()) == []
-
-
-def test_delete_of_an_idle_or_failed_player_ends_no_track() -> None:
-    idle = playing_player("a")
-    idle.do(idle.playback.ended(idle.close(1)))
-    assert idle.do(idle.playback.delete()) == ["PlayerDelete"]
-    failed = new_player("a")
-    failed.do(failed.playback.start_clock())
-    failed.do(failed.playback.failed(failed.close(1), FILE_MISSING))
-    assert failed.do(failed.playback.delete()) == ["PlayerDelete"]

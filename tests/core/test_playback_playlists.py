@@ -1,20 +1,74 @@
 """A track that turns out to be a playlist: its entries take its place, and no event names the playlist itself."""
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.support.playback_log import PlaybackLog, names_queued, new_player, playing_player, sound
-from tests.support.tracks import FILE_MISSING, make_track
+from tests.support.playback_log import PlaybackLog, entries, loading_player, names_queued, sound, stories, tell
+from tests.support.tracks import make_track
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
-from tonearm.core.playback_state import Outcome
-from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
 
 NONE, TRACK, QUEUE = LoopMode
+
+
+@stories(
+    """
+a playlist opened ahead gives its place in the queue
+    playing apb; due
+    lists 2 xy: QueueUpdate 3, open 3 x; is: playing a xyb; ahead: 3; opened 3: QueueDetails
+    ends 1: TrackEnd a finished, QueueUpdate 2; frame 3: TrackStart x
+
+a looped track that is a playlist when it is opened again is left as it is until its turn
+    playing a track; due
+    lists 2 xy
+    ends 1: TrackEnd a finished, TrackException a not_audio, TrackEnd a loadFailed, PlayerUpdate loading,
+        open 3 a after 1 s
+    lists 3 xy: QueueUpdate 1, open 4 x
+
+so it is in a loop of the queue
+    playing a queue; due
+    lists 2 xy
+    ends 1: TrackEnd a finished, TrackException a not_audio, TrackEnd a loadFailed, PlayerUpdate loading,
+        open 3 a after 1 s
+    lists 3 xy: QueueUpdate 1, open 4 x
+
+a playing track that expands is interrupted
+    playing ab
+    lists 1 xy: TrackException a not_audio, TrackEnd a loadFailed, QueueUpdate 0, PlayerUpdate loading, open 2 b
+
+a playlist in a playlist fails
+    loading pa; lists 1 xy
+    lists 2 uv: TrackException x limit_exceeded, TrackEnd x loadFailed, QueueUpdate 1, open 3 y
+
+entries come before the clock starts
+    new pa
+    lists 1 xy: QueueUpdate 2, open 2 x; is: loading x ya; clock; sounds 2: TrackStart x, PlayerUpdate playing
+
+entries come while paused
+    new pa; pause
+    lists 1 xy: QueueUpdate 2, open 2 x; is: loading paused x ya; clock; play: PlayerResume, PlayerUpdate loading
+    sounds 2: TrackStart x, PlayerUpdate playing
+
+what was opened ahead is opened anew behind the entries
+    loading pa
+    due: open 2 a; lists 1 xy: QueueUpdate 2, open 3 x, drop 2, open 4 y; is: loading x ya
+
+an answer that comes after a skip changes nothing
+    new pa; skip
+    lists 1 xy; is: loading a
+
+an answer that comes after a failure changes nothing
+    new pa; fails 1
+    lists 1 xy; is: loading p a
+
+an idle player plays the first of several
+    playing a; ends 1
+    enqueue xy: QueueUpdate 1, PlayerUpdate loading, open 2 x
+"""
+)
+def test_playlists(story: str) -> None:
+    tell(story)
 
 
 def test_entries_share_the_playlists_metadata_and_are_left_out_when_it_is_too_much_for_all() -> None:
@@ -25,17 +79,6 @@ def test_entries_share_the_playlists_metadata_and_are_left_out_when_it_is_too_mu
     playback.expanded(1, tuple(make_track(name) for name in "bcdefgh"))
     assert [playback.current.id, *(track.id for track in playback.queue)] == ["b", "c", "d", "e"]
     assert all(track.metadata == playlist.metadata for track in playback.queue)
-
-
-def entries(names: str) -> tuple[Track, ...]:
-    return tuple(make_track(name, is_playlist_entry=True) for name in names)
-
-
-def started_player(names: str, mode: LoopMode = NONE) -> PlaybackLog:
-    """A player whose clock runs and whose first track is being opened as source 1."""
-    log = new_player(names, mode)
-    log.do(log.playback.start_clock())
-    return log
 
 
 @pytest.mark.parametrize("mode", LoopMode)
@@ -51,7 +94,7 @@ def started_player(names: str, mode: LoopMode = NONE) -> PlaybackLog:
 def test_the_entries_take_the_place_of_the_track_that_is_being_opened(
     mode: LoopMode, names: str, listed: str, queued: str, expected: list[str]
 ) -> None:
-    log = started_player(names, mode)
+    log = loading_player(names, mode)
     player = log.playback
     assert log.do(player.expanded(log.close(1), entries(listed))) == [*expected, "open 2 x"]
     assert (player.current.id, names_queued(player), player.state) == ("x", queued, PlayerState.LOADING)
@@ -67,7 +110,7 @@ def test_the_entries_take_the_place_of_the_track_that_is_being_opened(
     ],
 )
 def test_loops_go_over_the_entries(mode: LoopMode, then: list[str]) -> None:
-    log = started_player("pa", mode)
+    log = loading_player("pa", mode)
     log.do(log.playback.expanded(log.close(1), entries("xy")))
     ends = []
     for _ in then:
@@ -77,83 +120,6 @@ def test_loops_go_over_the_entries(mode: LoopMode, then: list[str]) -> None:
         lines = log.do(log.playback.ended(log.close(source)))
         ends += [line.removeprefix("TrackEnd ") for line in lines if line.startswith("TrackEnd")]
     assert ends == then
-
-
-def test_a_playlist_opened_ahead_gives_its_place_in_the_queue() -> None:
-    log = playing_player("apb")
-    player = log.playback
-    log.do(player.next_is_due())
-    assert log.do(player.expanded(log.close(2), entries("xy"))) == ["QueueUpdate 3", "open 3 x"]
-    assert (player.current.id, names_queued(player), player.next_source) == ("a", "xyb", 3)
-    log.do(player.opened(3, SourceFacts()))
-    assert log.do(player.ended(log.close(1))) == ["TrackEnd a finished", "QueueUpdate 2"]
-    assert log.do(player.first_frame(3)) == ["TrackStart x"]
-
-
-@pytest.mark.parametrize("mode", [TRACK, QUEUE])
-def test_a_playing_track_that_is_a_playlist_when_the_loop_opens_it_again(mode: LoopMode) -> None:
-    """It is left as it is, and opened anew when its turn comes."""
-    log = playing_player("a", mode)
-    player = log.playback
-    log.do(player.next_is_due())
-    assert log.do(player.expanded(log.close(2), entries("xy"))) == []
-    lines = log.do(player.ended(log.close(1)))
-    assert lines[:2] == ["TrackEnd a finished", "TrackException a not_audio"]
-    assert "PlayerUpdate loading" in lines
-    assert player.current_source is not None
-    assert log.do(player.expanded(log.close(player.current_source), entries("xy")))[-1] == "open 4 x"
-
-
-def test_a_playing_track_that_expands_is_interrupted() -> None:
-    log = playing_player("ab")
-    assert log.do(log.playback.expanded(log.close(1), entries("xy"))) == [
-        "TrackException a not_audio",
-        "TrackEnd a loadFailed",
-        "QueueUpdate 0",
-        "PlayerUpdate loading",
-        "open 2 b",
-    ]
-
-
-def test_a_playlist_in_a_playlist_fails() -> None:
-    log = started_player("pa")
-    player = log.playback
-    log.do(player.expanded(log.close(1), entries("xy")))
-    assert log.do(player.expanded(log.close(2), entries("uv"))) == [
-        "TrackException x limit_exceeded",
-        "TrackEnd x loadFailed",
-        "QueueUpdate 1",
-        "open 3 y",
-    ]
-
-
-@pytest.mark.parametrize("before", [lambda _: Outcome(), Playback.pause, Playback.next_is_due])
-def test_before_the_clock_starts_and_while_paused(before: Callable[[Playback], Outcome]) -> None:
-    log = new_player("pa")
-    player = log.playback
-    log.do(before(player))
-    log.do(player.expanded(log.close(1), entries("xy")))
-    assert (player.current.id, names_queued(player)) == ("x", "ya")
-    log.do(player.start_clock())
-    log.do(player.play())
-    assert sound(log, player.current_source or 0) == ["TrackStart x", "PlayerUpdate playing"]
-
-
-def test_what_was_opened_ahead_is_opened_anew_behind_the_entries() -> None:
-    log = started_player("pa")
-    player = log.playback
-    assert log.do(player.next_is_due()) == ["open 2 a"]
-    assert log.do(player.expanded(log.close(1), entries("xy"))) == ["QueueUpdate 2", "open 3 x", "drop 2", "open 4 y"]
-
-
-@pytest.mark.parametrize("leave", [Playback.skip, lambda player: player.failed(1, FILE_MISSING)])
-def test_an_answer_that_comes_too_late_changes_nothing(leave: Callable[[Playback], Outcome]) -> None:
-    log = new_player("pa")
-    if leave is not Playback.skip:
-        log.close(1)
-    log.do(leave(log.playback))
-    assert log.do(log.playback.expanded(1, entries("xy"))) == []
-    assert "x" not in names_queued(log.playback)
 
 
 def test_entries_that_would_make_the_queue_too_long_are_left_out() -> None:
@@ -177,9 +143,3 @@ def test_several_tracks_are_enqueued_at_once_or_not_at_all() -> None:
     with pytest.raises(LimitReached):
         player.enqueue(*entries("uv"))
     assert names_queued(player) == "xy"
-
-
-def test_an_idle_player_plays_the_first_of_several() -> None:
-    log = playing_player("a")
-    log.do(log.playback.ended(log.close(1)))
-    assert log.do(log.playback.enqueue(*entries("xy"))) == ["QueueUpdate 1", "PlayerUpdate loading", "open 2 x"]

@@ -8,9 +8,10 @@ from tests.support.playback_log import (
     PlaybackLog,
     failed_player,
     names_queued,
-    new_player,
     playing_player,
     stopped_player,
+    stories,
+    tell,
 )
 from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest, LimitReached, TrackNotFound
@@ -116,21 +117,6 @@ def test_too_many_at_once_are_refused_as_a_whole() -> None:
     assert (log.playback.current.id, names_queued(log.playback)) == ("a", "xy")
 
 
-@pytest.mark.parametrize("index", [None, 0, 1])
-def test_a_stopped_player_goes_on_with_the_front_of_its_queue(index: int | None) -> None:
-    log = stopped_player("abc")
-    log.do(log.playback.enqueue(make_track("x"), index=index))
-    expected = {None: ("b", "cx"), 0: ("x", "bc"), 1: ("b", "xc")}[index]
-    assert (log.playback.current.id, names_queued(log.playback)) == expected
-
-
-def test_a_failed_player_goes_on_with_the_front_of_its_queue() -> None:
-    log = failed_player("ab")
-    assert log.playback.state is PlayerState.FAILED
-    log.do(log.playback.enqueue(make_track("x"), index=0))
-    assert (log.playback.current.id, names_queued(log.playback)) == ("x", "b")
-
-
 @pytest.mark.parametrize("make", [stopped_player, failed_player])
 @pytest.mark.parametrize(
     ("edit", "queue"),
@@ -147,9 +133,6 @@ def test_editing_what_waits_starts_nothing(make: Callable[[str], PlaybackLog], e
     assert log.do(edit(log.playback)) == [f"QueueUpdate {len(queue)}"]
     assert (log.playback.state, log.playback.current.id, names_queued(log.playback)) == (state, "a", queue)
     assert log.open_sources == {}
-
-
-# Skipping to a track
 
 
 @pytest.mark.parametrize(
@@ -186,16 +169,32 @@ def test_skip_of_a_stopped_player_ends_nothing(mode: LoopMode, to: str | None, c
     assert (log.playback.current.id, names_queued(log.playback)) == (current, queue)
 
 
-def test_what_never_gave_audio_is_not_brought_back_by_skip_to() -> None:
-    log = failed_player("abc")
-    log.do(log.playback.set_loop(LoopMode.QUEUE))
-    log.do(log.playback.skip("c"))
-    assert (log.playback.current.id, names_queued(log.playback)) == ("c", "b")
+@stories(
+    """
+a stopped player goes on with the front of its queue
+    stopped abc
+    enqueue x: QueueUpdate 2, PlayerUpdate loading, open 2 b; is: loading b cx
 
+where the front is the new track with that
+    stopped abc
+    enqueue x 0: PlayerUpdate loading, open 2 x; is: loading x bc
 
-def test_skip_to_takes_over_the_source_that_was_opened_ahead() -> None:
-    log = new_player("abc")
-    log.do(log.playback.start_clock())
-    log.do(log.playback.next_is_due())
-    assert log.do(log.playback.skip("b"))[-1] == "drop 1"
-    assert log.playback.current_source == 2
+and where it comes second with the one before it
+    stopped abc
+    enqueue x 1: QueueUpdate 2, PlayerUpdate loading, open 2 b; is: loading b xc
+
+a failed player goes on with the front of its queue
+    failed ab
+    enqueue x 0: PlayerUpdate loading, open 6 x; is: loading x b
+
+what never gave audio is not brought back by skip to
+    failed abc; loop queue
+    skip c: TrackEnd a skipped, QueueUpdate 1, PlayerUpdate loading, open 6 c; is: loading c b
+
+skip to takes over the source that was opened ahead
+    loading abc; due
+    skip b: TrackEnd a skipped, QueueUpdate 1, drop 1; open: 2 b
+"""
+)
+def test_what_plays_next(story: str) -> None:
+    tell(story)

@@ -1,8 +1,13 @@
-"""A player's rules with an obedient shell: does what outcomes ask for and writes everything down."""
+"""A player's rules with an obedient shell: does what outcomes ask for and writes everything down. And stories of such
+players, told line by line."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.support.tracks import FILE_MISSING, make_track
+import pytest
+
+from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
+from tonearm.core.errors import RequestError
 from tonearm.core.events import (
     Event,
     LoopModeChange,
@@ -15,6 +20,7 @@ from tonearm.core.events import (
     TrackStart,
     TrackStuck,
 )
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, own_error
 from tonearm.core.play_queue import Drop, LoopMode, SourceId
 from tonearm.core.play_queue import Seek as SeekSource
 from tonearm.core.playback import Playback
@@ -82,10 +88,16 @@ def new_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
     return log
 
 
-def playing_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
-    """A player that plays the first of `names`, as source 1."""
+def loading_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    """A player whose clock runs, and which opens the first of `names` as source 1."""
     log = new_player(names, mode)
     log.do(log.playback.start_clock())
+    return log
+
+
+def playing_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    """A player that plays the first of `names`, as source 1."""
+    log = loading_player(names, mode)
     sound(log, 1)
     return log
 
@@ -100,10 +112,9 @@ def stopped_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
     return log
 
 
-def failed_player(names: str) -> PlaybackLog:
+def failed_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
     """A player that gave up after five failures in a row: the first of `names` is the fifth, the others wait."""
-    log = new_player("1234" + names)
-    log.do(log.playback.start_clock())
+    log = loading_player("1234" + names, mode)
     for source in range(1, 6):
         log.do(log.playback.failed(log.close(source), FILE_MISSING))
     return log
@@ -113,6 +124,17 @@ def sound(log: PlaybackLog, source: SourceId) -> list[str]:
     """The source opens and its first frame is sent."""
     log.do(log.playback.opened(source, SONG))
     return log.do(log.playback.first_frame(source))
+
+
+def paused_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    log = playing_player(names, mode)
+    log.do(log.playback.pause())
+    return log
+
+
+def entries(names: str) -> tuple[Track, ...]:
+    """What a playlist has in it."""
+    return tuple(make_track(name, is_playlist_entry=True) for name in names)
 
 
 def names_queued(playback: Playback) -> str:
@@ -135,3 +157,122 @@ def _line(event: Event) -> str:
         case PlayerUpdate(detail) | QueueUpdate(detail) | LoopModeChange(detail):
             return f"{kind} {detail}"
     return kind
+
+
+# Stories
+
+PLAYERS: Final[Mapping[str, Callable[[str, LoopMode], PlaybackLog]]] = {
+    "new": new_player,
+    "loading": loading_player,
+    "playing": playing_player,
+    "paused": paused_player,
+    "stopped": stopped_player,
+    "failed": failed_player,
+}
+FACTS: Final = {
+    "": SONG,
+    "unknown": SourceFacts(is_seekable=True),
+    "unseekable": SourceFacts(length_ms=60_000),
+    "station": SourceFacts(is_stream=True, probe_name="mp3").of_station("Test FM"),
+}
+FAILURES: Final = {
+    "missing": FILE_MISSING,
+    "lost": CONNECTION_LOST,
+    "silent": SILENT_FOR_TOO_LONG,
+    "error": own_error(LookupError("samples 5 to 6")),
+}
+
+Verb = Callable[..., Outcome | list[str]]
+
+
+def _verbs(log: PlaybackLog) -> dict[str, Verb]:
+    """What may happen to a player, by the words that stories have for it. What is said of a source closes it, where it
+    is gone by itself."""
+    player = log.playback
+
+    def close(source: str) -> SourceId:
+        return log.close(int(source))
+
+    return {
+        "clock": player.start_clock,
+        "play": player.play,
+        "pause": player.pause,
+        "stop": player.stop,
+        "skip": player.skip,
+        "previous": player.previous,
+        "delete": player.delete,
+        "seek": lambda to_ms: player.seek(int(to_ms)),
+        "loop": lambda mode: player.set_loop(LoopMode(mode)),
+        "enqueue": lambda names, at=None: player.enqueue(*map(make_track, names), index=at and int(at)),
+        "replace": lambda names: player.replace(*map(make_track, names)),
+        "remove": player.remove,
+        "move": lambda name, to: player.move(name, int(to)),
+        "clear": player.clear_queue,
+        "due": player.next_is_due,
+        "underrun": player.underrun,
+        "recovered": player.recovered,
+        "opened": lambda source, facts="": player.opened(int(source), FACTS[facts]),
+        "frame": lambda source: player.first_frame(int(source)),
+        "sounds": lambda source: sound(log, int(source)),
+        "ends": lambda source: player.ended(close(source)),
+        "fails": lambda source, why="missing": player.failed(close(source), FAILURES[why]),
+        "breaks": lambda source, why="lost": player.interrupted(close(source), FAILURES[why]),
+        "lists": lambda source, names: player.expanded(close(source), entries(names)),
+        "unsought": lambda source: player.seek_failed(int(source), "not_seekable"),
+        "titled": lambda source, title: player.retitled(int(source), title),
+        "stuck": lambda source: player.stuck(int(source), 10_000, "connecting again"),
+    }
+
+
+def _answers(log: PlaybackLog) -> dict[str, str]:
+    """What stories ask of a player. It `is` in a state, with a track and a queue."""
+    player = log.playback
+    paused = " paused" if player.paused else ""
+    return {
+        "is": f"{player.state}{paused} {player.current.id} {names_queued(player)}".rstrip(),
+        "at": str(player.position_ms),
+        "open": ", ".join(f"{source} {name}" for source, name in log.open_sources.items()),
+        "ahead": str(player.next_source or ""),
+        "title": player.current.info.title,
+        "wants": "frames" if player.wants_frames else "",
+        "awaits": "" if player.stalled is None else f"{player.stalled}{' in mid track' * player.is_in_mid_track}",
+        "error": "" if player.error is None else str(player.error.code),
+        "history": ", ".join(f"{played.track.id} {played.reason}" for played in player.history),
+    }
+
+
+def tell(story: str) -> None:
+    """The first line makes a player (`playing ab`: how it is, its tracks, its loop) and says what happened before. The
+    other lines are the story, step by step. Behind each colon stands what a step leads to: the lines of its events
+    and actions, the answer to a question, or the error that refuses it; without a colon: nothing."""
+    begin, _, rest = story.partition("\n")
+    first, *before = begin.split(";")
+    kind, names, *mode = first.split()
+    log = PLAYERS[kind](names, *map(LoopMode, mode))
+    for step in before:
+        _done(log, *step.split())
+    for step in rest.replace(",\n", ", ").replace("\n", ";").split(";"):
+        doing, _, expected = step.partition(":")
+        assert _done(log, *doing.split()) == " ".join(expected.split()), step
+
+
+def _done(log: PlaybackLog, word: str, *others: str) -> str:
+    if word in ("wait", "position"):
+        if word == "wait":
+            log.now_ms += int(others[0])
+        else:
+            log.playback.position_ms = int(others[0])
+        return ""
+    if word in (answers := _answers(log)):
+        return answers[word] or "nothing"
+    try:
+        led_to = _verbs(log)[word](*others)
+    except RequestError as error:
+        return f"refused {type(error).__name__}"
+    return ", ".join(led_to if isinstance(led_to, list) else log.do(led_to))
+
+
+def stories(text: str) -> pytest.MarkDecorator:
+    """A test of each story. They stand one behind the other: a line with its name, then its own lines."""
+    told = dict(part.split("\n", 1) for part in text.strip("\n").split("\n\n"))
+    return pytest.mark.parametrize("story", told.values(), ids=told)
