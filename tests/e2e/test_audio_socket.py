@@ -1,16 +1,13 @@
 """What listeners get on `/ws`: whole frames at their pace, and each listener for itself."""
 
-from pathlib import Path
-
 import aiohttp
 import numpy as np
 
 from tests.support.audio_files import flac, music, pcm_of, wav
-from tests.support.e2e_players import PATIENT, create, delete, order, state
+from tests.support.e2e_players import create, delete, order, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import BINARY, CLOSE, PING, PONG, TEXT, websocket
-from tests.support.media_server import MediaServer, in_turn, media
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
 
@@ -87,24 +84,6 @@ async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode)
         await delete(node, "p")
         await ear.closed()
     assert ear.pcm == pcm_of(NOISE)
-
-
-async def test_a_source_that_stalls_goes_on_where_it_was(tmp_path: Path) -> None:
-    file = wav(NOISE.repeat(2, axis=0))
-    cut = 250_000
-    async with MediaServer() as server, running_node(tmp_path, PATIENT + "[sources]\nstall_timeout_s = 1\n") as node:
-        # Silent from there on; after the node's timeouts the rest is asked for anew.
-        url = server.serve("/song.wav", in_turn(media(file, stall_after=cut), media(file)))
-        await create(node, "p", url)
-        async with following(node, "p") as tape, listening(node, "p") as ear:
-            await tape.until("PlayerUpdate", state="idle")
-            await delete(node, "p")
-            await ear.closed()
-        assert ear.pcm == file[44:]
-        assert [text for text in tape.summary() if text.startswith("Track")] == [
-            "TrackStart song",
-            "TrackEnd song finished",
-        ]
 
 
 async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node: RunningNode) -> None:

@@ -1,8 +1,6 @@
 """Sources that do not play: what clients are told, and how the player goes on."""
 
-import asyncio
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from tests.support.e2e_players import (
     patch,
     refusal,
     state,
-    until_state,
     waiting_uris,
 )
 from tests.support.e2e_sockets import following, listening
@@ -129,142 +126,6 @@ async def test_after_five_failures_in_a_row_the_player_stops_and_keeps_its_queue
     assert ear.pcm == pcm_of(NOISE)
     failed = [text.split()[2] for text in tape.summary() if text.startswith("TrackException")]
     assert failed == ["1", "2", "3", "4", "5", "6", "7", "8"]
-
-
-async def failed_player(node: RunningNode, player: str) -> None:
-    """A player that stopped at its bad track, which has the player's name."""
-    await create(node, player, f"{player}.wav")
-    await until_state(node, player, lambda now: now["state"] == "failed")
-
-
-async def test_how_a_failed_player_goes_on(impatient_node: RunningNode) -> None:
-    (impatient_node.folder / "song.wav").write_bytes(wav(NOISE))
-    await asyncio.gather(
-        _by_play(impatient_node, impatient_node.folder),
-        _by_an_enqueue(impatient_node),
-        _by_skip(impatient_node),
-        _by_skip_to_the_next(impatient_node),
-    )
-
-
-async def _by_play(node: RunningNode, folder: Path) -> None:
-    """It tries the selected track again when nothing waits."""
-    await failed_player(node, "played")
-    async with following(node, "played") as tape:
-        await order(node, "played", "play")
-        await at_rest(tape)
-        assert tape.summary() == [
-            "PlayerUpdate loading",
-            "TrackException played file_missing",
-            "TrackEnd played loadFailed",
-            "PlayerUpdate failed",
-        ]
-        (folder / "played.wav").write_bytes(wav(NOISE))  # it is there now
-        async with listening(node, "played") as ear:
-            await order(node, "played", "play")
-            assert await at_rest(tape) == "idle"
-            await delete(node, "played")
-            await ear.closed()
-        assert ear.pcm == pcm_of(NOISE)
-
-
-async def _by_an_enqueue(node: RunningNode) -> None:
-    await failed_player(node, "filled")
-    async with following(node, "filled") as tape, listening(node, "filled") as ear:
-        await enqueue(node, "filled", "song.wav")
-        assert await at_rest(tape) == "idle"
-        await delete(node, "filled")
-        await ear.closed()
-    assert ear.pcm == pcm_of(NOISE)
-    assert [text for text in tape.summary() if text.startswith("Track")] == [
-        "TrackStart song",
-        "TrackEnd song finished",
-    ]
-
-
-async def _by_skip(node: RunningNode) -> None:
-    """It leaves the track, and comes to rest when nothing waits."""
-    await failed_player(node, "skipped")
-    async with following(node, "skipped") as tape:
-        await order(node, "skipped", "skip")
-        assert await at_rest(tape) == "idle"
-        assert (await state(node, "skipped"))["track"]["info"]["title"] == "skipped"
-        assert tape.summary() == ["TrackEnd skipped skipped", "PlayerUpdate idle"]
-
-
-async def _by_skip_to_the_next(node: RunningNode) -> None:
-    await create(node, "five", "song.wav")
-    await order(node, "five", "pause")
-    for number in range(6):
-        await enqueue(node, "five", f"five {number}.wav")
-    await order(node, "five", "skip", "play")
-    await until_state(node, "five", lambda now: now["state"] == "failed")
-    assert await waiting_uris(node, "five") == ["five 5.wav"]
-    await order(node, "five", "pause")
-    await enqueue(node, "five", "song.wav")  # goes on with the front of the queue; nothing is told while paused
-    async with following(node, "five") as tape, listening(node, "five") as ear:
-        await order(node, "five", "skip", "play")
-        await ear.frames_heard(1)
-    assert ear.frames[0] == pcm_of(NOISE)[:3840]
-    assert tape.summary()[0] == "TrackEnd five 5 skipped"
-
-
-async def test_nothing_is_told_while_paused(impatient_node: RunningNode) -> None:
-    (impatient_node.folder / "song.wav").write_bytes(wav(NOISE))
-    await create(impatient_node, "first", "song.wav")
-    await order(impatient_node, "first", "pause")
-    async with following(impatient_node, "first") as tape:
-        await enqueue(impatient_node, "first", "missing.wav")
-        await order(impatient_node, "first", "skip")
-        await failed_player(impatient_node, "witness")  # had the time to fail, and did
-        paused = await state(impatient_node, "first")
-        assert (paused["state"], paused["paused"]) == ("loading", True)
-        assert paused["track"]["info"]["title"] == "missing"
-        assert "TrackException" not in " ".join(tape.summary())
-        await order(impatient_node, "first", "play")
-        await at_rest(tape)
-        assert tape.summary()[-4:] == [
-            "PlayerResume",
-            "TrackException missing file_missing",
-            "TrackEnd missing loadFailed",
-            "PlayerUpdate failed",
-        ]
-
-
-async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(node: RunningNode) -> None:
-    for name in ("one", "two"):
-        (node.folder / f"{name}.wav").write_bytes(wav(NOISE[:9600]))
-    for mode, plays in (("track", ["one"] * 4), ("queue", ["one", "two", "one", "two"])):
-        await create(node, mode, "missing.wav")
-        await patch(node, mode, "loop", {"mode": mode})
-        await enqueue(node, mode, "one.wav")
-        await enqueue(node, mode, "two.wav")
-        async with following(node, mode, "?since=0") as tape, listening(node, mode):
-            for _ in plays:
-                await tape.until("TrackStart")
-            await order(node, mode, "pause")
-            titles = [event["track"]["info"]["title"] for event in tape.events if event["op"] == "TrackStart"]
-            assert titles[: len(plays)] == plays
-            assert sum("TrackException" in text for text in tape.summary()) == 1
-            assert "missing.wav" not in await waiting_uris(node, mode)
-
-
-async def test_an_interrupted_source_is_heard_until_there(node: RunningNode) -> None:
-    body, sent_frames = wav(music(2.0)), 70
-    pcm = body[44 : 44 + sent_frames * 3840]
-    async with MediaServer() as server:
-        url = server.serve("/song.wav", media(body, ranges=False, etag=None, cut_after=44 + len(pcm)))
-        heard = await hear_to_end(node, "once", url)
-        assert [text for text in heard.summary if text.startswith("Track")] == [
-            "TrackStart song",
-            "TrackException song connection_lost",
-            "TrackEnd song loadFailed",
-        ]
-        assert heard.summary[-2:] == ["PlayerUpdate idle", "PlayerDelete"]
-        sent, heard_pcm = len(pcm), heard.pcm.rstrip(b"\0")
-        # A piece that came in part is lost with the rest: of PCM a piece is 85 ms.
-        assert sent - 16_384 <= len(heard_pcm) <= sent
-        assert pcm.startswith(heard_pcm)
 
 
 async def test_a_looped_source_that_was_interrupted_is_tried_again_after_a_while(node: RunningNode) -> None:

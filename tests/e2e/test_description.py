@@ -129,14 +129,6 @@ async def test_the_page_runs_under_its_own_policy(node: RunningNode) -> None:
         ]
 
 
-async def test_the_descriptions_want_the_password_too(tmp_path: Path) -> None:
-    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as node:
-        for path in ("/openapi.json", "/asyncapi.json", "/docs"):
-            assert (await node.request("GET", path)).status == 401
-            answer = await node.request("GET", path, headers=(("Authorization", "sesame"),))
-            assert answer.status == 200
-
-
 async def test_what_the_events_socket_sends_is_described(node: RunningNode) -> None:
     _, asyncapi = await documents(node)
     (node.folder / "song.wav").write_bytes(wav(music(2.0)))

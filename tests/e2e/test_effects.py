@@ -140,6 +140,7 @@ async def test_effects_change_while_playing_without_a_click_and_as_soon_as_the_e
     steady = channels(pcm_of(tone(200, 0.1, level=0.3)))
     bend = np.abs(np.diff(steady, 2, axis=0)).max()
     bodies: list[dict[str, Any]] = [
+        {"volume": 0.2},
         {"eq": [{"band": 6, "gain_db": 6}]},
         {"karaoke": {"level": 0.5}},
         {"lowPass": {}},

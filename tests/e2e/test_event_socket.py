@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state
+from tests.support.e2e_players import create, delete, enqueue, order, patch, state
 from tests.support.e2e_sockets import EventFields, following, listening
 from tests.support.eventually import eventually
 from tests.support.http_client import CLOSE, connected, websocket
@@ -124,13 +124,6 @@ async def test_coming_back(node: RunningNode) -> None:
     assert [event["seq"] for event in kept] == list(range(last - 255, last + 1))
     (lost,) = await first_of("?since=0", 1)
     assert (lost["op"], lost["lost"], lost["seq"]) == ("PlayerState", True, last + 1)
-
-
-async def test_wrong_questions_are_refused(node: RunningNode) -> None:
-    await create(node, "p", "x.wav")
-    for socket in ("events", "ws"):
-        assert refusal(await node.request("GET", f"/v0/players/p/{socket}")) == (400, "upgrade_required")
-        assert refusal(await node.request("GET", f"/v0/players/q/{socket}")) == (404, "player_not_found")
 
 
 @pytest.mark.timing

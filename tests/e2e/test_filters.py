@@ -10,7 +10,7 @@ import pytest
 from tests.support.audio_files import pcm_of, tone, wav
 from tests.support.e2e_players import create, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import Ear, following, listening
-from tests.support.pcm import channels, largest_step, level_of
+from tests.support.pcm import channels, level_of
 from tests.support.running_node import RunningNode
 
 BANDS_HZ = (25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10_000, 16_000)
@@ -71,30 +71,6 @@ async def test_volume_is_linear_and_five_clips_cleanly(node: RunningNode) -> Non
         assert not any(await settled(ear))
 
 
-async def test_a_change_is_heard_quickly_and_without_a_click(node: RunningNode) -> None:
-    (node.folder / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
-    await create(node, "p", "tone.wav")
-    async with listening(node, "p") as ear:
-        await ear.frames_heard(20)
-        delays = []
-        for volume in (0.0, 1.0, 0.1, 0.9, 0.2):
-            before = len(ear.frames)
-            loudness = _peak(ear.frames[-1])
-            await patch(node, "p", "filters", {"volume": volume})
-            while abs(_peak(ear.frames[-1]) - loudness) < 1000:
-                await ear.more_frames(1)
-            delays.append(len(ear.frames) - before)
-            await ear.more_frames(10)
-    # 200 ms are rendered ahead: a change that waited for them to be sent would take ten frames more.
-    assert sorted(delays)[2] < 10, delays
-    steepest = largest_step(pcm_of(tone(400, 0.1, level=0.5)))
-    assert largest_step(ear.pcm) <= steepest * 1.2
-
-
-def _peak(frame: bytes) -> int:
-    return int(np.abs(channels(frame)).max())
-
-
 async def test_what_is_absent_stays_and_what_is_wrong_changes_nothing(node: RunningNode) -> None:
     await create(node, "p", "x.wav")
     answer = (await node.request("GET", "/v0/players/p/filters")).json()
@@ -108,14 +84,8 @@ async def test_what_is_absent_stays_and_what_is_wrong_changes_nothing(node: Runn
         assert await bands(node, "p") == wanted
         for wrong in (
             {"volume": 5.001},
-            {"volume": -0.1},
-            {"volume": "1"},
-            {"volume": True},
             {"volume": None},
             {"volume": 0.5, "eq": [{"band": 15, "gain_db": 0}]},
-            {"volume": 0.5, "eq": [{"band": -1, "gain_db": 0}]},
-            {"volume": 0.5, "eq": [{"band": 1.5, "gain_db": 0}]},
-            {"volume": 0.5, "eq": [{"band": 1, "gain_db": 24.1}]},
             {"volume": 0.5, "eq": [{"band": 1, "gain_db": 1}, {"band": 2, "gain_db": -24.1}]},
             {"volume": 0.5, "eq": [{"band": 1}]},
             {"volume": 0.5, "eq": {}},

@@ -390,3 +390,4 @@ async def test_only_regular_files_and_no_word_about_others(tmp_path: Path) -> No
             assert refusal(answer) == (403, "source_refused"), uri
             texts.add(answer.json()["message"])
         assert len(texts) == 1
+        assert "sources.files" in texts.pop()

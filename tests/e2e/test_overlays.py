@@ -13,7 +13,7 @@ from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media
 from tests.support.pcm import channels
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 PLAYER = "/v0/players/p"
 OVERLAYS = f"{PLAYER}/overlays"
@@ -71,19 +71,6 @@ async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
     assert refusal(await node.request("GET", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
 
 
-async def test_one_is_taken_away(node: RunningNode) -> None:
-    write(node, "song.wav", 3.0)
-    write(node, "jingle.wav", 2.0, seed=2)
-    await create(node, "p", "song.wav")
-    async with listening(node, "p") as ear, following(node, "p") as tape:
-        await ear.frames_heard(5)
-        overlay_id = await post(node, uri="jingle.wav")
-        await tape.until("OverlayStart")
-        await done(node, "DELETE", f"{OVERLAYS}/{overlay_id}")
-        await tape.until("OverlayEnd", overlayId=overlay_id, reason="stopped")
-    assert refusal(await node.request("DELETE", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
-
-
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
@@ -113,56 +100,32 @@ async def test_a_player_that_is_not_there_has_none(node: RunningNode) -> None:
     assert (await node.request("GET", "/v0/players")).json() == []
 
 
-async def test_eight_may_sound_at_once(node: RunningNode) -> None:
-    write(node, "song.wav", 1.0)
-    write(node, "long.wav", 20.0, seed=2)
-    await create(node, "p", "song.wav", paused=True)
-    ids = await asyncio.gather(*(post(node, uri="long.wav", volume=0.1) for _ in range(8)))
-    assert refusal(await node.request("POST", OVERLAYS, {"uri": "long.wav"})) == (429, "limit_reached")
-    await done(node, "DELETE", f"{OVERLAYS}/{ids[3]}")
-    await post(node, uri="long.wav")
-    assert len(await overlays(node)) == 8
-
-
-async def test_the_policy_is_asked_for_them_too(tmp_path: Any) -> None:
-    async with running_node(tmp_path, "[sources]\nblocked = ['jingle']") as node:
-        write(node, "song.wav", 1.0)
-        write(node, "jingle.wav", 1.0)
-        await create(node, "p", "song.wav")
-        assert refusal(await node.request("POST", OVERLAYS, {"uri": "jingle.wav"})) == (403, "source_blocked")
-
-
-async def test_a_failure_has_its_reason_and_no_beginning(node: RunningNode) -> None:
-    write(node, "song.wav", 1.0)
-    await create(node, "p", "song.wav")
-    async with following(node, "p") as tape:
-        overlay_id = await post(node, uri="missing.wav")
-        await tape.until("OverlayException", overlayId=overlay_id)
-        await tape.until("OverlayEnd", overlayId=overlay_id)
-        told = [event for event in tape.events if event["op"].startswith("Overlay")]
-        assert [event["op"] for event in told] == ["OverlayException", "OverlayEnd"]
-        assert told[0]["error"]["code"] == "file_missing"
-        assert told[1]["reason"] == "loadFailed"
-
-
-async def test_a_playlist_is_no_overlay(node: RunningNode) -> None:
+@pytest.mark.parametrize(("uri", "code"), [("missing.wav", "file_missing"), ("list.m3u", "not_audio")])
+async def test_a_failure_has_its_reason_and_no_beginning(node: RunningNode, uri: str, code: str) -> None:
     write(node, "song.wav", 1.0)
     (node.folder / "list.m3u").write_text("song.wav\nsong.wav\n")
     await create(node, "p", "song.wav")
     async with following(node, "p") as tape:
-        await post(node, uri="list.m3u")
-        event = await tape.until("OverlayException")
-        assert event["error"]["code"] == "not_audio"
+        overlay_id = await post(node, uri=uri)
+        await tape.until("OverlayException", overlayId=overlay_id)
+        await tape.until("OverlayEnd", overlayId=overlay_id)
+        told = [event for event in tape.events if event["op"].startswith("Overlay")]
+        assert [event["op"] for event in told] == ["OverlayException", "OverlayEnd"]
+        assert told[0]["error"]["code"] == code
+        assert told[1]["reason"] == "loadFailed"
 
 
-async def test_an_encoded_track_is_one(node: RunningNode) -> None:
-    write(node, "song.wav", 1.0)
-    write(node, "jingle.wav", 0.3, seed=2)
+async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> None:
+    write(node, "song.wav", 3.0)
+    write(node, "jingle.wav", 2.0, seed=2)
     await create(node, "p", "song.wav")
     answer = await node.request("GET", "/v0/loadtracks?identifier=jingle.wav")
     async with listening(node, "p"), following(node, "p") as tape:
-        await post(node, encoded=answer.json()["data"]["encoded"])
-        await tape.until("OverlayEnd", reason="finished")
+        overlay_id = await post(node, encoded=answer.json()["data"]["encoded"])
+        await tape.until("OverlayStart")
+        await done(node, "DELETE", f"{OVERLAYS}/{overlay_id}")
+        await tape.until("OverlayEnd", overlayId=overlay_id, reason="stopped")
+    assert refusal(await node.request("DELETE", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
 
 
 async def test_a_paused_player_is_heard_and_stays_paused(node: RunningNode) -> None:

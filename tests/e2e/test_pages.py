@@ -1,7 +1,5 @@
 """Pages against a whole node: played, loaded, resolved, and what clients read when that fails."""
 
-import asyncio
-import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,31 +9,13 @@ import pytest
 
 from tests.support.audio_files import mp3, tone, wav
 from tests.support.command import run_tonearm
-from tests.support.http_client import BINARY, TEXT, Connection, websocket
+from tests.support.e2e_sockets import following, listening
 from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
 from tests.support.resolving import html
 from tests.support.running_node import RunningNode, running_node
 
 GENERIC = '[resolver]\nenabled = true\nsites = ["generic"]\ntimeout_ms = 60000\n'
-
-
-async def hear(connection: Connection, frames: int) -> bytes:
-    pcm: list[bytes] = []
-    while len(pcm) < frames:
-        frame = await connection.read_frame()
-        if frame.opcode == BINARY:
-            pcm.append(frame.payload)
-    return b"".join(pcm)
-
-
-async def next_event(connection: Connection, op: str) -> Any:
-    while True:
-        frame = await connection.read_frame()
-        if frame.opcode == TEXT:
-            event = json.loads(frame.payload)
-            if event["op"] == op:
-                return event
 
 
 async def resolve(node: RunningNode, url: str, accept: str = "*/*") -> Any:
@@ -54,17 +34,16 @@ async def test_a_page_plays_again_and_again_though_its_link_expires(tmp_path: Pa
         created = await node.request("POST", "/v0/players", {"id": "p", "uri": page})
         assert created.status == 201
         await node.request("PATCH", "/v0/players/p/loop", {"mode": "track"})
-        events = websocket(node.port, "/v0/players/p/events?since=0")
-        async with websocket(node.port, "/v0/players/p/ws") as audio, events as told:
-            started = await next_event(told, "TrackStart")
+        async with listening(node, "p") as ear, following(node, "p", "?since=0") as tape:
+            started = await tape.until("TrackStart")
             info = started["track"]["info"]
             assert (info["identifier"], info["uri"], info["title"]) == (page, first, "A page")
             assert (info["length"], info["artworkUrl"]) == (1000, "http://a.example/a.png")
-            assert loudest_hz(samples_of(await hear(audio, 45))) == pytest.approx(440, abs=3)
+            assert loudest_hz(samples_of(await ear.more_frames(45))) == pytest.approx(440, abs=3)
             server.serve("/first", status(403))
             heard = b""
             while not heard or abs(loudest_hz(samples_of(heard)) - 880) > 3:
-                heard = await hear(audio, 25)
+                heard = await ear.more_frames(25)
             assert np.abs(samples_of(heard)).max() > 1000
         info = (await node.request("GET", "/v0/players/p")).json()["track"]["info"]
         assert (info["identifier"], info["uri"]) == (page, server.url("/second"))
@@ -109,10 +88,10 @@ async def test_a_page_without_sound_fails_with_its_reason(tmp_path: Path) -> Non
     async with MediaServer() as server, running_node(tmp_path, GENERIC) as node:
         page = server.serve("/page", html("<title>Nothing</title>"))
         await node.request("POST", "/v0/players", {"id": "p", "uri": page})
-        async with websocket(node.port, "/v0/players/p/events?since=0") as events:
-            told = await asyncio.wait_for(next_event(events, "TrackException"), 60)
-        assert (told["error"]["code"], told["error"]["stage"]) == ("resolve_failed", "resolve")
-        assert "Unsupported URL" in told["error"]["message"]
+        async with following(node, "p", "?since=0") as tape:
+            error = (await tape.until("TrackException"))["error"]
+        assert (error["code"], error["stage"]) == ("resolve_failed", "resolve")
+        assert "Unsupported URL" in error["message"]
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("check-config",)], ids=lambda command: command[0])

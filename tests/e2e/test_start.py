@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import pcm_of, wav
-from tests.support.e2e_players import create, delete, enqueue, order, state, until_state, waiting_uris
+from tests.support.e2e_players import create, enqueue, order, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.running_node import RunningNode, running_node
 
@@ -76,41 +76,3 @@ async def test_a_player_goes_on_when_its_listener_leaves(node: RunningNode) -> N
         two = await tape.until("TrackStart")
         assert two["track"]["info"]["title"] == "two"
         assert (await state(node, "p"))["listeners"] == 0
-
-
-async def test_until_the_clock_starts_only_skip_takes_from_the_queue(node: RunningNode) -> None:
-    (song,) = write_songs(node.folder, "song")
-    await create(node, "p", "missing one.wav")
-    for uri in ("missing two.wav", "missing three.wav", song):
-        await enqueue(node, "p", uri)
-    await create(node, "witness", "missing four.wav")
-    async with following(node, "p", "?since=0") as tape:
-        # By the time that another player has told its failure, this one had every occasion to.
-        async with following(node, "witness") as other, listening(node, "witness"):
-            await other.until("TrackException")
-        assert await waiting_uris(node, "p") == ["missing two.wav", "missing three.wav", song]
-        await order(node, "p", "play", "skip")
-        assert await waiting_uris(node, "p") == ["missing three.wav", song]
-        assert (await state(node, "p"))["track"]["info"]["title"] == "missing two"
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(3)
-        await delete(node, "p")
-        await tape.closed()
-    assert ear.frames[0] == pcm_of(NOISE)[:3840]
-    assert tape.summary() == [
-        "QueueUpdate 1",
-        "QueueUpdate 2",
-        "QueueUpdate 3",
-        "TrackEnd missing one skipped",
-        "QueueUpdate 2",
-        "TrackException missing two file_missing",
-        "TrackEnd missing two loadFailed",
-        "QueueUpdate 1",
-        "TrackException missing three file_missing",
-        "TrackEnd missing three loadFailed",
-        "QueueUpdate 0",
-        "TrackStart song",
-        "PlayerUpdate playing",
-        "TrackEnd song stopped",
-        "PlayerDelete",
-    ]

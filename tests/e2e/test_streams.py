@@ -294,6 +294,26 @@ async def test_silence_comes_while_there_is_nothing(node: RunningNode) -> None:
         assert (loud[-1] - loud[0]) / 48_000 == pytest.approx(0.5, abs=0.06), kind
 
 
+async def test_a_wav_stream_has_every_sample_and_ends_with_the_player(node: RunningNode) -> None:
+    sound = song(node, "song.wav", 0.5)
+    await create(node, "p", "song.wav")
+    await order(node, "p", "pause")
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(stream(node, "wav")) as got,
+        following(node, "p") as tape,
+    ):
+        reading = asyncio.create_task(got.read())
+        await until_state(node, "p", lambda now: now["listeners"])
+        await order(node, "p", "play")
+        await tape.until("PlayerUpdate", state="idle")
+        await delete(node, "p")
+        body = await reading
+    assert body.startswith(b"RIFF")
+    assert int.from_bytes(body[40:44], "little") > 3600 * 48_000 * 4, "it may go on for hours"
+    assert sound in body
+
+
 async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> None:
     song(node, "song.wav", 12)
     await create(node, "p", "song.wav")

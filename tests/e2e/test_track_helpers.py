@@ -164,50 +164,6 @@ async def test_what_cannot_be_played_is_empty(node: RunningNode, refusing_port: 
         assert (missing.status, missing.json()["code"]) == (400, "bad_request")
 
 
-async def test_policy_is_asked_for_what_was_given_and_for_where_it_leads(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(SOUND))
-    async with MediaServer() as server:
-        server.serve("/song.wav", media(wav(SOUND)))
-        server.serve("/forbidden.wav", media(wav(SOUND)))
-        server.serve("/leads-there", redirect("/forbidden.wav"))
-        config = '[sources]\nblocked = ["forbidden"]\nfiles = false\n'
-        async with running_node(tmp_path, config) as node:
-            assert (await load_track(node, server.url("/song.wav")))["info"]["length"] == 3000
-            for identifier, code in (
-                (server.url("/forbidden.wav"), "source_blocked"),
-                (server.url("/leads-there"), "source_blocked"),
-                (str(tmp_path / "song.wav"), "source_refused"),
-                (f"http://127.0.0.1:{node.port}/v0/players", "source_refused"),
-            ):
-                answer = await node.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
-                assert (answer.status, answer.json()["code"]) == (403, code), identifier
-            assert await load(node, VERSION_3) == EMPTY
-        assert "/forbidden.wav" not in {request.path for request in server.requests}
-        async with running_node(tmp_path, "[sources]\nprivate_networks = false\n") as node:
-            port = server.port
-            for host in ("127.0.0.1", "localhost", "[::1]"):
-                target = f"/v0/loadtracks?identifier=http://{host}:{port}/song.wav"
-                answer = await node.request("GET", target)
-                assert (answer.status, answer.json()["code"]) == (403, "source_refused")
-                assert "sources.private_networks" in answer.json()["message"]
-
-
-async def test_the_password_is_asked_for_first(tmp_path: Path) -> None:
-    async with running_node(tmp_path, '[server]\npassword = "geheim"\n') as node:
-        for method, target in (
-            ("GET", "/v0/loadtracks?identifier=/x"),
-            ("GET", "/v0/loadtracks"),
-            ("GET", f"/v0/decodetrack?encodedTrack={VERSION_2}"),
-            ("POST", "/v0/decodetracks"),
-        ):
-            body = [VERSION_2] if method == "POST" else None
-            for headers in ((), (("Authorization", "Bearer geheim"),)):
-                answer = await node.request(method, target, body, headers=headers)
-                assert (answer.status, answer.json()["code"]) == (401, "unauthorized")
-            let_in = await node.request(method, target, body, headers=(("Authorization", "geheim"),))
-            assert let_in.status == (400 if target == "/v0/loadtracks" else 200)
-
-
 async def test_known_strings_and_a_wrong_entry(node: RunningNode) -> None:
     tracks = (await node.request("POST", "/v0/decodetracks", [VERSION_2, VERSION_3])).json()
     assert [track["info"]["title"] for track in tracks] == [
@@ -249,15 +205,6 @@ async def test_a_client_that_leaves_ends_its_load(node: RunningNode) -> None:
                 await server.requested(len(server.requests) + 1)
             await server.all_gone()
         await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
-
-
-async def test_the_node_ends_in_the_middle_of_a_load(tmp_path: Path) -> None:
-    async with MediaServer() as server:
-        async with running_node(tmp_path) as node, connected(node.port) as connection:
-            connection.send_request("GET", f"/v0/loadtracks?identifier={server.serve('/silent', stall())}")
-            await server.requested(1)
-        assert not any("ERROR" in line for line in node.log)
-        await server.all_gone()
 
 
 async def test_players_go_on_when_the_process_that_loads_crashes(tmp_path: Path) -> None:
@@ -305,20 +252,3 @@ async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> Non
         state = await until_state(node, "p", lambda now: now["position"])
         assert state["track"]["info"]["position"] == state["position"] > 0
         assert state["track"]["encoded"] == track["encoded"]
-
-
-async def test_the_metadata_of_a_track_is_its_own_or_the_players(node: RunningNode) -> None:
-    song = node.folder / "song.flac"
-    song.write_bytes(files()["song.flac"][0])
-    await node.request("POST", "/v0/players", {"id": "p", "uri": str(song), "metadata": {"of": "player"}})
-    for metadata in ({"of": "track"}, {}, ["list"], None):
-        await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": metadata})
-    seen = []
-    for _ in range(5):
-        seen.append((await node.request("GET", "/v0/players/p")).json()["track"]["userData"])
-        assert (await node.request("POST", "/v0/players/p/skip")).status == 204
-    assert seen == [{"of": "player"}, {"of": "track"}, {"of": "player"}, ["list"], None]
-    change = {"merge": False, "value": "new"}
-    await node.request("PATCH", "/v0/players/p/metadata", change)
-    await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": {}})
-    assert (await node.request("GET", "/v0/players/p")).json()["track"]["userData"] == "new"
