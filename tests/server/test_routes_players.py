@@ -107,8 +107,9 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, po
     ],
 )
 async def test_an_order_is_done_and_told(
-    node: StillNode, port: int, route: str, body: object, event: dict[str, object]
+    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch, route: str, body: object, event: dict[str, object]
 ) -> None:
+    monkeypatch.setattr("random.sample", lambda numbers, count: [*numbers][::-1])
     follower = MemoryEventClient()
     player = node.player("p")
     player.enqueue(*map(make_track, "abc"))
