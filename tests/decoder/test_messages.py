@@ -153,17 +153,6 @@ def test_every_message_comes_out_as_it_went_in(message: Message) -> None:
     assert split([pack(message)]) == [message]
 
 
-def test_messages_may_come_byte_by_byte() -> None:
-    small = [message for message in EVERY_KIND if len(pack(message)) < 1000]
-    assert len(small) > 15
-    stream = b"".join(map(pack, small))
-    assert split(bytes([byte]) for byte in stream) == small
-
-
-def test_many_messages_may_come_at_once() -> None:
-    assert split([b"".join(map(pack, EVERY_KIND)) * 3]) == [*EVERY_KIND] * 3
-
-
 def test_a_picture_may_be_as_large_as_pictures_may_be() -> None:
     found = FoundPicture(1, 2, bytes(range(256)) * (MAX_PICTURE_BYTES // 256))
     assert split([pack(found)]) == [found]
@@ -203,13 +192,6 @@ def test_texts_are_cut_to_what_is_taken_and_lose_what_is_no_text() -> None:
     [failed] = split([pack(Failed(1, 2, failure, gave_audio=False))])
     assert isinstance(failed, Failed)
     assert failed.failure == replace(failure, message="?" + "ä" * (MAX_TEXT_CHARACTERS - 1))
-
-
-def test_a_message_in_pieces_is_not_read_before_it_is_whole() -> None:
-    data = pack(Data(1, 2, 0, b"bytes"))
-    splitter = MessageSplitter()
-    assert list(splitter.feed(data[:-1])) == []
-    assert list(splitter.feed(data[-1:])) == [Data(1, 2, 0, b"bytes")]
 
 
 def test_data_stays_as_it_was_when_the_receiving_buffer_is_used_again() -> None:

@@ -32,25 +32,21 @@ def driver() -> Iterator[DecoderDriver]:
         yield driver
 
 
-def test_the_session_with_the_fewest_frames_ahead_comes_first() -> None:
+@pytest.mark.parametrize(
+    ("added", "taken"),
+    [
+        (((1, 10), (2, 0), (3, 4), (4, 0)), [2, 4, 3, 1]),
+        (((1, 10), (2, 5), (1, 0), (2, 15), (3, 10)), [1, 3, 2]),  # the plans of 1 and 2 were changed
+    ],
+)
+def test_the_session_with_the_fewest_frames_ahead_comes_first_and_once(
+    added: tuple[tuple[int, int], ...], taken: list[int]
+) -> None:
     order = RenderOrder()
-    for session, frames_ahead in ((1, 10), (2, 0), (3, 4), (4, 0)):
+    for session, frames_ahead in added:
         order.add(session, frames_ahead)
-    assert [order.take() for _ in range(4)] == [2, 4, 3, 1]
+    assert [order.take() for _ in taken] == taken
     assert not order
-
-
-def test_a_session_is_rendered_once_for_several_orders_and_where_the_last_one_puts_it() -> None:
-    order = RenderOrder()
-    order.add(1, 10)
-    order.add(2, 5)
-    order.add(1, 0)  # its plan was changed
-    order.add(2, 15)
-    order.add(3, 10)
-    assert [order.take() for _ in range(3)] == [1, 3, 2]
-    assert not order
-    with pytest.raises(IndexError):
-        order.take()
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
@@ -102,14 +98,6 @@ def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_
     first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
     assert first <= 5, "what was rendered before the change came, and no more"
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
-
-
-def test_a_change_is_sent_before_the_blocks_of_others_are_made(busy: DecoderDriver) -> None:
-    busy.send_bytes(CHANGE + GRANTS)
-    while not (arrived := audio_in(busy)):
-        pass
-    assert arrived[0].epoch == 3
-    assert len(arrived) < PLAYERS, "the others come later"
 
 
 def test_audio_that_is_due_does_not_wait_for_the_blocks_of_all_others(

@@ -8,11 +8,8 @@ import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
-from tests.support.pcm import sounds_the_same
-from tests.support.session_bench import risen
 from tests.support.slow_disk import SlowDisk
-from tonearm.core.frame import SAMPLE_BLOCK_BYTES
-from tonearm.decoder.messages import Audio, CloseSession, Decoded, Grant, Opened, Ping, Pong
+from tonearm.decoder.messages import CloseSession, Grant, Opened, Ping, Pong
 from tonearm.sandbox.report import SandboxMode
 
 SECONDS = 6.0
@@ -107,17 +104,3 @@ def test_sources_that_are_dropped_in_a_stalled_read_are_freed_after_it(
     disk.answer()
     driver.send(CloseSession(2))
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
-
-
-def test_the_position_is_exact_after_a_stalled_read(driver: DecoderDriver, disk: SlowDisk, song: Path) -> None:
-    start = 100_001
-    disk.stall(song, first_byte=start * SAMPLE_BLOCK_BYTES)
-    driver.open_session()
-    driver.plan()
-    driver.open_file(song, start_sample=start)
-    driver.wait_until(lambda: driver.suspects() == [])
-    disk.answer()
-    expected = risen(pcm_of(music(SECONDS))[start * SAMPLE_BLOCK_BYTES :])
-    assert sounds_the_same(SentAudio(driver).play(WHOLE).rstrip(b"\0"), expected.rstrip(b"\0"))
-    driver.wait_for(Decoded)
-    assert not any(isinstance(message, Audio) and message.position_samples < start for message in driver.received)

@@ -19,12 +19,11 @@ from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
-from tests.support.processes import environment_of, exists, is_alive, is_stopped, open_descriptors, own_session
+from tests.support.processes import environment_of, exists, is_alive, is_stopped, open_descriptors
 from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource, Pong
 from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import (
     MOVE_SLICE_S,
     MOVED_AT_ONCE,
@@ -170,28 +169,6 @@ def song(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_first_process_runs_after_start_and_a_spare_follows() -> None:
-    async with running_pool(4, has_spare=False) as pool:
-        (first,) = pool.process_ids_in_use
-        spare = await spare_ready(pool)
-        assert pool.process_ids == [first, spare]
-        for process_id in pool.process_ids:
-            assert is_alive(process_id)
-            assert own_session(process_id)
-
-
-async def test_a_session_receives_what_its_process_sends(song: Path) -> None:
-    async with first_process_only() as pool:
-        owners = [Owner(pool) for _ in range(3)]
-        for number, owner in enumerate(owners):
-            owner.play(song, source=number + 1)
-        await eventually(lambda: all(owner.opened for owner in owners), "three opened sources")
-        for number, owner in enumerate(owners):
-            (opened,) = (message for message in owner.received if isinstance(message, Opened))
-            assert opened.source == number + 1
-            assert opened.facts.length_ms == 500
-
-
 async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limit() -> None:
     async with running_pool(3) as pool:
         (first,) = pool.process_ids_in_use
@@ -210,14 +187,6 @@ async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limi
         fourth = await spare_ready(pool)
         assert Owner(pool).process_id != fourth  # It is beyond the limit, and stays the spare.
         assert len(pool.process_ids) == 4
-
-
-async def test_a_session_never_waits_for_a_process_to_start(song: Path) -> None:
-    async with running_pool(3, LATER, has_spare=False, without_template=True) as pool:
-        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
-        assert {owner.process_id for owner in owners} == set(pool.process_ids)
-        owners[-1].play(song)
-        await eventually(lambda: owners[-1].opened, "it plays with the others")
 
 
 async def test_a_new_session_goes_where_the_fewest_are() -> None:
@@ -314,20 +283,6 @@ async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
         killed = await being_started(pool, 2)
         os.kill(killed, signal.SIGKILL)
         assert await spare_ready(pool) != killed
-
-
-async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> None:
-    async with running_pool(has_spare=False, held=2) as pool:
-        owner = Owner(pool)
-        (killed,) = pool.process_ids_in_use
-        starting = await being_started(pool, 2)
-        os.kill(killed, signal.SIGKILL)
-        await eventually(lambda: owner.losses, "the loss was reported")
-        assert owner.process_id is None
-        os.kill(starting, signal.SIGCONT)
-        await eventually(lambda: owner.process_id == starting, "it has the process")
-        owner.play(song)
-        await eventually(lambda: owner.opened, "it plays")
 
 
 async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
@@ -513,17 +468,6 @@ async def test_an_exit_with_an_error_counts_against_the_session_under_work(
         assert "exited with 1" in caplog.text
 
 
-@pytest.mark.timing
-async def test_the_watchdog_leaves_a_process_that_answers() -> None:
-    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
-    async with running_pool(1, timeouts, has_spare=False, without_template=True) as pool:
-        owner = Owner(pool)
-        before = pool.process_ids
-        await asyncio.sleep(1.5)
-        assert pool.process_ids == before
-        assert owner.losses == []
-
-
 async def test_a_process_that_cannot_be_started_is_tried_again(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -563,21 +507,6 @@ async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
         await eventually(lambda: owner.opened, "it plays again")
 
 
-async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
-    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running_pool(without_template=True) as pool:
-        owner = Owner(pool)
-        monkeypatch.setattr(sys, "executable", "/bin/false")
-        os.kill(pool.process_ids[-1], signal.SIGKILL)
-        await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
-        await asyncio.sleep(0.5)
-        assert caplog.text.count("exited with 1") <= 5
-        owner.play(song)
-        await eventually(lambda: owner.opened, "it plays")
-        assert owner.losses == []
-
-
 async def test_no_further_process_means_more_sessions_in_the_others(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -606,25 +535,6 @@ async def test_a_first_process_that_exits_is_not_waited_for(monkeypatch: pytest.
     with pytest.raises(OSError, match="it exited with 1"):
         await pool.start()
     await pool.stop()
-
-
-async def test_an_on_demand_pool_has_no_spare_and_replaces_a_process_that_is_killed(song: Path) -> None:
-    on_demand = OnDemandPool(MEMORY_MB)
-    with quick_starts():
-        async with on_demand.used() as pool:
-            owner = Owner(pool)
-            await asyncio.sleep(0.2)
-            (killed,) = on_demand.process_ids
-            os.kill(killed, signal.SIGKILL)
-            await eventually(lambda: owner.losses, "the loss was reported")
-            await eventually(lambda: owner.process_id is not None, "it has a process again")
-            assert owner.places == [killed, None, owner.process_id]  # No other one was there when it died.
-            assert on_demand.process_ids == [owner.process_id]
-            owner.play(song)
-            await eventually(lambda: owner.opened, "it plays")
-            killed = on_demand.process_ids[0]
-    await on_demand.stop()
-    assert not exists(killed)
 
 
 async def test_a_session_that_fails_to_take_something_in_harms_no_other(
@@ -730,16 +640,6 @@ async def test_stopping_leaves_nothing_whatever_goes_on(
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def test_descriptors_do_not_pile_up(song: Path) -> None:
-    async with first_process_only() as pool:
-        owner = Owner(pool)
-        before = len(open_descriptors())
-        for source in range(1, 60):
-            owner.play(song, source)
-        await eventually(lambda: owner.opened == 59, "all were opened")
-        assert len(open_descriptors()) == before
-
-
 async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
     monkeypatch.setenv("BOT_TOKEN", "secret too")
@@ -749,16 +649,6 @@ async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.Mo
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
     finally:
         await pool.stop()
-
-
-async def test_each_process_tells_its_sandbox() -> None:
-    async with running_pool(2) as pool:
-        owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
-        await eventually(lambda: None not in pool.sandboxes, "both are ready")
-        (report,) = set(pool.sandboxes)
-        assert report is not None
-        assert report.level.startswith("seccomp")
-        assert all(owner.session for owner in owners)
 
 
 async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(

@@ -87,17 +87,6 @@ class TestSteady:
             plain = equalized_plainly(channels(pcm)[:, channel], BASS) * 0.7
             assert np.abs(channels(result)[:, channel] - plain).max() <= 0.51
 
-    def test_channels_do_not_mix(self) -> None:
-        left_only = channels(noise(frames=5, peak=10_000))
-        left_only[:, 1] = 0
-        result, _ = process(ChainState.steady(BASS_QUIET), left_only.astype("<i2").tobytes())
-        assert channels(result)[:, 0].any()
-        assert not channels(result)[:, 1].any()
-
-    def test_silence_stays_silence(self) -> None:
-        result, _ = process(ChainState.steady(Filters(volume=5.0, gains_db=ZIGZAG)), SILENT_FRAME * 5)
-        assert result == SILENT_FRAME * 5
-
     @pytest.mark.parametrize("length", [0, 1, FRAME_BYTES - 4, FRAME_BYTES + 4])
     @pytest.mark.parametrize("filters", [PASSING, BASS_QUIET])
     def test_only_whole_frames_are_taken(self, filters: Filters, length: int) -> None:

@@ -113,15 +113,6 @@ def test_silence_is_a_packet_of_three_bytes() -> None:
     assert can_pass_through(SILENT_PACKET)
 
 
-@pytest.mark.parametrize(
-    ("first_byte", "passes"),
-    [(19 << 3, True), (31 << 3 | 4, True), (31 << 3 | 3, False), (30 << 3, False), (1 << 3, False), (14 << 3, False)],
-)
-def test_only_single_celt_frames_of_20_ms_are_passed_through(first_byte: int, passes: bool) -> None:
-    assert can_pass_through(bytes((first_byte, 1, 2))) is passes
-    assert not can_pass_through(b"")
-
-
 def test_part_of_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="3840"):
         OpusEncoder(Output("opus")).encode(bytes(100))
