@@ -53,6 +53,19 @@ class MemorySource:
         return np.stack([left, right], axis=1).astype("<i2").tobytes()
 
 
+class StoredSource:
+    """A source of given PCM, decoded already."""
+
+    def __init__(self, pcm: bytes, *, start: int = 0, is_finished: bool = True, is_interrupted: bool = False) -> None:
+        self.store = PcmStore(start)
+        self.loudness = SourceLoudness()
+        self.has_failed = False
+        if pcm:
+            self.store.append(pcm)
+        if is_finished:
+            self.store.finish(is_interrupted=is_interrupted)
+
+
 class SessionBench:
     """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts.
 

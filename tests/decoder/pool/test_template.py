@@ -80,12 +80,6 @@ def song(tmp_path: Path) -> Path:
     return path
 
 
-async def plays(owner: Owner, song: Path, source: int = 1) -> None:
-    opened = owner.opened
-    owner.play(song, source)
-    await eventually(lambda: owner.opened > opened, "it plays")
-
-
 def pid_of(template: DecoderTemplate) -> int:
     assert template.pid is not None
     return template.pid
@@ -132,7 +126,7 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
                 assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
         finally:
             await alone.stop()
-        await plays(Owner(pool), song)
+        await Owner(pool).plays(song)
 
 
 async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +150,9 @@ async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.timing
 async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within less time than an interpreter needs to start."""
+    """Sooner than an interpreter starts: there is hardly a time in which a second death is heard."""
     monkeypatch.setattr(pools, "QUICK_EXIT_S", 0.0)
-    async with templated_pool() as (pool, _):
+    async with templated_pool(timeouts=LATER) as (pool, _):
         loop = asyncio.get_running_loop()
         owner = Owner(pool)
         took_s = []
@@ -170,18 +164,7 @@ async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pyt
             await spare_ready(pool)
             took_s.append(loop.time() - begun_s)
         assert min(took_s) < 0.2
-        await plays(owner, song)
-
-
-async def test_a_spare_that_is_forked_is_not_put_off(song: Path) -> None:
-    """So there is hardly a time in which a second death is heard."""
-    async with templated_pool(timeouts=LATER) as (pool, _):
-        owner = Owner(pool)
-        for kills in range(1, 4):
-            os.kill(pool.process_ids[0], signal.SIGKILL)
-            await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
-            await spare_ready(pool)
-        await plays(owner, song)
+        await owner.plays(song)
 
 
 async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
@@ -193,7 +176,7 @@ async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
         os.kill(killed, signal.SIGKILL)
         await another_template(template, killed)
         assert "is replaced" in caplog.text
-        await plays(owner, song)
+        await owner.plays(song)
         assert pool.process_ids == before
         assert owner.losses == []
         # A process that was forked from the one is replaced by the other.
@@ -201,7 +184,7 @@ async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
         os.kill(owner.process_id, signal.SIGKILL)
         await eventually(lambda: owner.losses, "the loss was reported")
         assert kind_of(await spare_ready(pool)) == "decoder"
-        await plays(owner, song)
+        await owner.plays(song)
 
 
 async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
@@ -211,7 +194,7 @@ async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
         for process_id in killed:
             os.kill(process_id, signal.SIGKILL)
         await eventually(lambda: owner.process_id not in (None, *killed), "it has a process again")
-        await plays(owner, song)
+        await owner.plays(song)
         await spare_ready(pool)
 
 
@@ -227,7 +210,7 @@ async def test_a_template_that_does_not_answer_is_killed_and_not_waited_for(
         await eventually(lambda: not is_alive(stopped), "it is killed")
         assert kind_of(await spare_ready(pool)) != "decoder"  # which is the last word of forked ones
         monkeypatch.undo()
-        await plays(owner, song)
+        await owner.plays(song)
         assert owner.losses == []
 
 
@@ -251,29 +234,21 @@ async def pool_with_a_template_by(
             yield both
 
 
+@pytest.mark.parametrize("script", ["exit 3", f'"{sys.executable}" "$@"'], ids=["none starts", "not as a child"])
 async def test_where_no_template_starts_there_are_interpreters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
 ) -> None:
-    async with pool_with_a_template_by("exit 3", tmp_path, monkeypatch) as (pool, template):
+    """Nor where the node would not be the parent of what it forks: a script starts the interpreter."""
+    caplog.set_level("INFO")
+    async with pool_with_a_template_by(script, tmp_path, monkeypatch) as (pool, template):
         assert template.pid is None
         assert caplog.text.count(AS_INTERPRETERS) == 1
         owner = Owner(pool)
         os.kill(pool.process_ids[0], signal.SIGKILL)
         await eventually(lambda: owner.losses, "the loss was reported")
         await spare_ready(pool)
-        await plays(owner, song)
+        await owner.plays(song)
         assert caplog.text.count(AS_INTERPRETERS) == 1
-
-
-async def test_where_the_node_would_not_be_the_parent_there_are_interpreters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
-) -> None:
-    """An interpreter that is started by a script."""
-    caplog.set_level("INFO")
-    async with pool_with_a_template_by(f'"{sys.executable}" "$@"', tmp_path, monkeypatch) as (pool, template):
-        assert template.pid is None
-        assert caplog.text.count(AS_INTERPRETERS) == 1
-        await plays(Owner(pool), song)
 
 
 async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
@@ -302,7 +277,7 @@ async def test_fifty_starts_and_kills_leave_nothing(song: Path) -> None:
         assert children() == before
         assert len(open_descriptors()) == descriptors
         assert len(descriptors_of(pid_of(template))) == 5
-        await plays(owner, song)
+        await owner.plays(song)
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -376,9 +351,9 @@ async def test_pools_share_a_template(song: Path) -> None:
     async with templated_pool() as (pool, template):
         on_demand = OnDemandPool(MEMORY_MB, sandbox=decoder_supervision(SANDBOX), starter=template)
         async with on_demand.used() as other:
-            await plays(Owner(other), song)
+            await Owner(other).plays(song)
             assert kind_of(other.process_ids[0]) == "decoder"
-            await plays(Owner(pool), song)
+            await Owner(pool).plays(song)
         await on_demand.stop()
 
 
@@ -413,4 +388,4 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
 async def test_without_a_sandbox_too(song: Path) -> None:
     async with templated_pool(mode=SandboxMode.OFF) as (pool, _):
         assert pool.sandboxes == [SandboxReport(), SandboxReport()]
-        await plays(Owner(pool), song)
+        await Owner(pool).plays(song)

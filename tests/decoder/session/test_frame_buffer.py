@@ -65,12 +65,6 @@ def test_frames_come_out_in_order_with_source_and_position() -> None:
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
 
 
-def test_a_buffer_may_begin_in_mid_session() -> None:
-    buffer = FrameBuffer(100)
-    buffer.append(audio(100, 2))
-    assert pcm(pop(buffer, 2)) == [frame(100), frame(101)]
-
-
 def test_a_mark_falls_due_when_its_frame_is_next() -> None:
     buffer = filled(audio(0, 3, marks=[(BEGIN, 0, 1)]))
     begin = buffer.take_mark()
@@ -119,19 +113,6 @@ def test_a_join_in_mid_block_changes_the_source_there() -> None:
     assert [part.position_samples for part in sent[7:]] == [n * FRAME_SAMPLES - 860 for n in range(8)]
 
 
-def test_a_join_at_the_start_of_a_block() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5, source=2, position=0, marks=[(END, 5, 1), (BEGIN, 5, 2)]))
-    sent = pop(buffer, 10)
-    assert [part.source for part in sent] == [1] * 5 + [2] * 5
-    assert sent[5].position_samples == 0
-
-
-def test_two_joins_in_one_block() -> None:
-    marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 3, 2), (BEGIN, 3, 3)]
-    buffer = filled(audio(0, 5, marks=marks))
-    assert [part.source for part in pop(buffer, 5)] == [1, 2, 2, 3, 3]
-
-
 def test_two_joins_in_one_frame() -> None:
     marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 1, 2), (BEGIN, 1, 3)]
     buffer = filled(audio(0, 3, marks=marks))
@@ -141,15 +122,6 @@ def test_two_joins_in_one_frame() -> None:
         taken.append((mark.kind, mark.source))
     assert taken == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
     assert [part.source for part in pop(buffer, 2)] == [3, 3]
-
-
-def test_voiding_forgets_frames_and_marks_from_there_on() -> None:
-    buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]), audio(5, 5, marks=[(END, 8, 1)]))
-    buffer.void_from(7)
-    assert (buffer.next_frame, buffer.end_frame) == (0, 7)
-    assert not buffer.holds_end
-    buffer.append(audio(7, 3, tone=9))
-    assert pcm(pop(buffer, 10)) == [frame(n) for n in range(7)] + [frame(n, 9) for n in range(7, 10)]
 
 
 def test_voiding_everything_in_the_middle_of_a_block() -> None:
@@ -167,32 +139,6 @@ def test_voiding_everything_in_the_middle_of_a_block() -> None:
     assert [part.position_samples for part in sent] == [number * FRAME_SAMPLES for number in range(5)]
 
 
-def test_voiding_before_what_was_sent_voids_all_that_is_left() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5))
-    pop(buffer, 7)
-    buffer.void_from(3)
-    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (7, 7, 0)
-
-
-def test_voiding_beyond_the_end_changes_nothing() -> None:
-    buffer = filled(audio(0, 5))
-    buffer.void_from(5)
-    buffer.void_from(50)
-    assert buffer.frames_ahead == 5
-
-
-def test_late_frames_take_over_from_where_sending_stands() -> None:
-    """A plan was made for frame 5; until its frames came, frames 5 and 6 were sent as they had been before."""
-    buffer = filled(audio(0, 5), audio(5, 5))
-    pop(buffer, 7)
-    buffer.void_from(5)
-    buffer.append(audio(5, 5, tone=9))
-    buffer.append(audio(10, 5, tone=9))
-    sent = pop(buffer, 8)
-    assert pcm(sent) == [frame(number, 9) for number in range(7, 15)]
-    assert [part.position_samples for part in sent] == [number * FRAME_SAMPLES for number in range(7, 15)]
-
-
 def test_frames_that_all_come_too_late_leave_only_their_marks() -> None:
     buffer = filled(audio(0, 5), audio(5, 5))
     pop(buffer, 10)
@@ -202,18 +148,6 @@ def test_frames_that_all_come_too_late_leave_only_their_marks() -> None:
     assert buffer.take_complete_end() == Mark(END, 10, 1)
     buffer.append(audio(10, 5, tone=9))
     assert pcm(pop(buffer, 5)) == [frame(number, 9) for number in range(10, 15)]
-
-
-def test_a_join_in_frames_that_come_late() -> None:
-    buffer = filled(audio(0, 10))
-    pop(buffer, 8)
-    buffer.void_from(5)
-    buffer.append(audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)], tone=9))
-    assert buffer.take_mark() == Mark(END, 7, 1)
-    assert buffer.take_mark() == Mark(BEGIN, 7, 2)
-    sent = pop(buffer, 2)
-    assert pcm(sent) == [frame(8, 9), frame(9, 9)]
-    assert [part.source for part in sent] == [2, 2]
 
 
 def test_another_join_than_the_wanted_one_is_voided_with_what_follows() -> None:

@@ -206,21 +206,6 @@ def test_a_change_keeps_the_buffered_frames_until_it_arrives() -> None:
     assert bench.plan.buffer.frames_ahead == 7
 
 
-def test_a_change_of_a_cut_that_did_not_arrive_is_a_cut() -> None:
-    bench = Bench()
-    bench.play(2)
-    assert bench.play(2, filters=QUIET).switch_to == 2
-
-
-def test_audio_of_a_plan_that_was_replaced_is_ignored() -> None:
-    bench = Bench()
-    old_epoch = bench.ordered.epoch
-    bench.play(2)
-    assert bench.audio(10, 10, epoch=old_epoch) == ()
-    assert bench.plan.buffer.frames_ahead == 0
-    assert isinstance(bench.plan.state, Switching)
-
-
 def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
     bench = Bench()
     assert bench.plan.play(Program(1, 77, Mix(FLAT))) == ()

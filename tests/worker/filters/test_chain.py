@@ -104,27 +104,6 @@ class TestStates:
         parts, _ = in_calls(state, pcm, split)
         assert sounds_the_same(whole, parts)
 
-    def test_processing_again_from_any_frame_gives_the_same_again(self) -> None:
-        pcm = noise(frames=10, peak=3_000)
-        whole, states = process(ChainState.steady(BASS_QUIET), pcm)
-        for frame, state in enumerate(states[:-1], start=1):
-            again, _ = process(state, pcm[frame * FRAME_BYTES :])
-            assert sounds_the_same(again, whole[frame * FRAME_BYTES :])
-
-    def test_the_states_after_a_block_are_a_sequence(self) -> None:
-        pcm = noise(frames=6, peak=3_000)
-        _, states = process(ChainState.steady(BASS_QUIET), pcm)
-        rest = pcm[4 * FRAME_BYTES :]
-        expected = process(states[3], rest)[0]
-        assert len(states) == 6
-        assert len(states[2:5]) == 3
-        assert all(process(state, rest)[0] == expected for state in (states[-3], states[2:5][1], list(states)[3]))
-
-    def test_processing_does_not_wear_a_state(self) -> None:
-        pcm = noise(frames=5, peak=3_000)
-        state = process(ChainState.steady(BASS_QUIET), pcm)[1][-1].changed(QUIET, pcm)
-        assert process(state, pcm)[0] == process(state, pcm)[0]
-
 
 class TestRamp:
     def test_a_ramp_takes_ten_milliseconds_from_the_first_sample(self) -> None:
@@ -151,12 +130,6 @@ class TestRamp:
     def test_no_change_is_no_ramp(self) -> None:
         state = ChainState.steady(BASS_QUIET)
         assert state.changed(Filters(volume=0.25, gains_db=BASS), b"") is state
-
-    def test_a_change_back_before_anything_was_heard_is_no_ramp(self) -> None:
-        pcm = noise(frames=5, peak=3_000)
-        playing = process(ChainState.steady(BASS_QUIET), pcm)[1][-1]
-        there_and_back = playing.changed(Filters(gains_db=ALL_DOWN), pcm).changed(PASSING, pcm).changed(BASS_QUIET, pcm)
-        assert process(there_and_back, pcm)[0] == process(playing, pcm)[0]
 
     def test_many_changes_before_the_next_frame_ramp_once_from_what_is_heard_to_the_last(self) -> None:
         pcm = noise(frames=5, peak=3_000)

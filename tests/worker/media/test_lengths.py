@@ -1,6 +1,5 @@
 """Which lengths are counted, and which are guessed."""
 
-import io
 import struct
 from collections.abc import Callable
 
@@ -58,12 +57,6 @@ def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
 def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
     file = mp3(MUSIC_44)
     assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
-
-
-def test_a_live_source_has_no_exact_length() -> None:
-    file = wav(MUSIC)
-    media = open_bytes(file, reader=io.BytesIO(file), is_live=True)
-    assert not media.facts.is_length_exact
 
 
 def test_a_length_from_beside_the_bytes_is_not_exact() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from tests.support.audio_files import Signal, encoded, mp3, music, opus, tone, vorbis
-from tests.support.media_files import UnseekableReader, loudest_hz, open_bytes, samples_of
+from tests.support.media_files import UnseekableReader, loudest_hz, samples_of
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.worker.media.facts import StreamTitles, TitleChange
 from tonearm.worker.media.media import Media, MediaReader, open_media
@@ -44,16 +44,6 @@ def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[
         pcm += media.decode(SAMPLE_RATE_HZ // 10)
     media.close()
     assert reader.tell() <= 5600
-
-
-def test_a_live_source_is_decoded_in_blocks_of_half_the_length() -> None:
-    """So that its sound waits for fewer bytes, which come at its pace."""
-    file = radio_mp3(music(2.0, 44_100))
-    live, whole = open_live(UnseekableReader(file)), open_bytes(file)
-    blocks = len(live.decode_block()), len(whole.decode_block())
-    live.close()
-    whole.close()
-    assert blocks == (SAMPLE_RATE_HZ // 10 * SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ // 5 * SAMPLE_BLOCK_BYTES)
 
 
 def test_ogg_needs_its_first_pages_only() -> None:

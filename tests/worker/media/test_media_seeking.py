@@ -92,14 +92,6 @@ def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:
     assert np.abs(got.astype(int) - wanted.astype(int)).max() <= steps
 
 
-def test_a_seek_in_the_middle_of_decoding_leaves_nothing_of_the_old_position() -> None:
-    file = flac(music(SECONDS))
-    media = open_bytes(file)
-    media.decode(10_000)
-    media.seek(48_000)
-    assert_same(decode_rest(media), decode_bytes(file)[48_000:])
-
-
 def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
     file = mp3(music(SECONDS, 44_100))
     media = open_bytes(file)

@@ -35,8 +35,8 @@ def other() -> bytes:
 class FileOnDisk:
     """An open file whose packets are read as a decoder process reads them. `by_libav` counts those that libav read."""
 
-    def __init__(self, folder: Path, file: bytes) -> None:
-        path = folder / "song.ogg"
+    def __init__(self, tmp_path: Path, file: bytes) -> None:
+        path = tmp_path / "song.ogg"
         path.write_bytes(file)
         self._reader = DescriptorReader(os.open(path, os.O_RDONLY), len(file), nullcontext)
         self.media = open_media(self._reader, name="song", content_type=None, size_bytes=len(file))
@@ -56,11 +56,6 @@ class FileOnDisk:
     def close(self) -> None:
         self.media.close()
         self._reader.close()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
 
 
 def rest_of(packets: OpusPackets) -> list[SourcePacket]:
@@ -83,8 +78,8 @@ def by_libav(file: bytes, sample: int | None = None) -> list[SourcePacket]:
     return found
 
 
-def by_pages(folder: Path, file: bytes, sample: int | None = None) -> tuple[list[SourcePacket], int]:
-    on_disk = FileOnDisk(folder, file)
+def by_pages(tmp_path: Path, file: bytes, sample: int | None = None) -> tuple[list[SourcePacket], int]:
+    on_disk = FileOnDisk(tmp_path, file)
     found = [] if sample is None else on_disk.media.seek_packets(on_disk.packets, sample)
     found += rest_of(on_disk.packets)
     on_disk.close()
@@ -125,21 +120,21 @@ def paged_anew(file: bytes, segments_a_page: int) -> bytes:
     return b"".join(made)
 
 
-def test_a_file_is_read_as_by_libav(folder: Path) -> None:
+def test_a_file_is_read_as_by_libav(tmp_path: Path) -> None:
     for file in (song(), other(), opus(music(3.0, channels=1)), opus(music(0.5)), opus(music(4.0001))):
-        assert by_pages(folder, file)[0] == by_libav(file)
+        assert by_pages(tmp_path, file)[0] == by_libav(file)
 
 
-def test_behind_silence_pages_are_read_too(folder: Path) -> None:
+def test_behind_silence_pages_are_read_too(tmp_path: Path) -> None:
     sound = music(24.0) * 0.8
     sound[: 48_000 * 4] = 0
     file = opus(sound)
-    found, count = by_pages(folder, file)
+    found, count = by_pages(tmp_path, file)
     assert found == by_libav(file)
     assert count < len(found) * 0.7, "the silence, and ten seconds before the end"
 
 
-def test_long_files_need_libav_at_both_ends_only(folder: Path) -> None:
+def test_long_files_need_libav_at_both_ends_only(tmp_path: Path) -> None:
     file = opus(music(5.0) * 0.8)
     head, *pages = pages_of(file)[1:]
     serial = struct.unpack_from("<I", head, 14)[0]
@@ -153,26 +148,26 @@ def test_long_files_need_libav_at_both_ends_only(folder: Path) -> None:
         made.append(page(4 if number == 59 else 0, granule, serial, 2 + number, lacings[which], bodies[which]))
     long_file = b"".join(made)
     wanted = by_libav(long_file)
-    found, count = by_pages(folder, long_file)
+    found, count = by_pages(tmp_path, long_file)
     assert found == wanted
     assert count < len(wanted) / 4
 
 
 @pytest.mark.parametrize("segments_a_page", [3, 7, 40, 255])
-def test_packets_that_go_on_on_the_next_page(folder: Path, segments_a_page: int) -> None:
+def test_packets_that_go_on_on_the_next_page(tmp_path: Path, segments_a_page: int) -> None:
     file = paged_anew(opus(music(6.0) * 0.8, bit_rate=200_000), segments_a_page)
     wanted = by_libav(file)
-    found, _ = by_pages(folder, file)
+    found, _ = by_pages(tmp_path, file)
     assert found == wanted
 
 
 @pytest.mark.parametrize("sample", [0, 960, 100_000, 200_001, 287_000, 10_000_000])
-def test_after_a_seek_it_goes_on_as_by_libav(folder: Path, sample: int) -> None:
-    assert by_pages(folder, song(), sample)[0] == by_libav(song(), sample)
+def test_after_a_seek_it_goes_on_as_by_libav(tmp_path: Path, sample: int) -> None:
+    assert by_pages(tmp_path, song(), sample)[0] == by_libav(song(), sample)
 
 
-def test_seeks_to_and_fro(folder: Path) -> None:
-    on_disk = FileOnDisk(folder, song())
+def test_seeks_to_and_fro(tmp_path: Path) -> None:
+    on_disk = FileOnDisk(tmp_path, song())
     media = open_bytes(song())
     packets = media.take_opus_packets()
     assert packets is not None
@@ -209,10 +204,10 @@ def damaged_files() -> Iterator[tuple[str, bytes]]:
     yield "an empty page", b"".join([*pages[:8], empty, *pages[8:]])
 
 
-def test_what_is_not_ordinary_is_left_to_libav(folder: Path) -> None:
+def test_what_is_not_ordinary_is_left_to_libav(tmp_path: Path) -> None:
     whole = heard(by_libav(song()))
     for what, file in damaged_files():
-        wanted, (found, _) = by_libav(file), by_pages(folder, file)
+        wanted, (found, _) = by_libav(file), by_pages(tmp_path, file)
         assert [packet.audible_to for packet in found[:-1]] == [packet.audible_from for packet in found[1:]], what
         if what in ("a chain", "the end is missing", "a wrong bit"):
             assert found == wanted, what
@@ -232,8 +227,8 @@ def test_a_damaged_file_ends(tmp_path_factory: pytest.TempPathFactory, place: fl
     assert len(found) >= 200
 
 
-def test_reading_ends_with_the_source(folder: Path) -> None:
-    on_disk = FileOnDisk(folder, song())
+def test_reading_ends_with_the_source(tmp_path: Path) -> None:
+    on_disk = FileOnDisk(tmp_path, song())
     on_disk.packets.take(96_000)
     on_disk._reader.drop()
     with pytest.raises(PlayError):
@@ -241,17 +236,17 @@ def test_reading_ends_with_the_source(folder: Path) -> None:
     on_disk.close()
 
 
-def test_other_media_stay_as_they_are(folder: Path) -> None:
+def test_other_media_stay_as_they_are(tmp_path: Path) -> None:
     file = opus(music(2.0), container="webm")
-    on_disk = FileOnDisk(folder, file)
+    on_disk = FileOnDisk(tmp_path, file)
     assert isinstance(on_disk.media, Media)
     assert rest_of(on_disk.packets) == by_libav(file)
     on_disk.close()
 
 
-def test_what_is_read_by_pages_and_by_libav_leaves_no_gap(folder: Path) -> None:
+def test_what_is_read_by_pages_and_by_libav_leaves_no_gap(tmp_path: Path) -> None:
     """Pages that come twice, packets that go on on the next page: libav, who goes on there, takes the beginning of a
     packet for one that is not to be heard, and the rest of it must not be lost."""
-    packets, _ = by_pages(folder, strange_file(56_765_453).data)
+    packets, _ = by_pages(tmp_path, strange_file(56_765_453).data)
     places = [(packet.audible_from, packet.audible_to) for packet in packets]
     assert all(before[1] == after[0] for before, after in pairwise(places)), places

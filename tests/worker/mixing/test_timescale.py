@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tonearm.core.effects import Timescale
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import Planes
 from tonearm.worker.mixing.timescale import ReadSource, Stretcher, StretchState
 
@@ -57,37 +57,14 @@ def stretched_tone(setting: Timescale) -> Planes:
     return stretched(tone(440.0), setting)[0]
 
 
-def pitch_of(sound: Planes) -> float:
-    """The frequency of the loudest tone, in Hz."""
-    middle = sound[0, 4_800:-4_800] * np.hanning(sound.shape[1] - 9_600)
-    points = 4 * len(middle)
-    return float(np.argmax(np.abs(np.fft.rfft(middle, points))) * SAMPLE_RATE_HZ / points)
-
-
 @pytest.mark.parametrize("setting", SETTINGS, ids=NAMES)
 class TestEverySetting:
-    def test_the_length_is_that_of_the_source_by_the_position_rate(self, setting: Timescale) -> None:
-        sound = stretched_tone(setting)
-        seconds = sound.shape[1] / SAMPLE_RATE_HZ
-        assert seconds == pytest.approx(3.0 / setting.position_rate, abs=0.021)
-
-    def test_the_pitch_is_pitch_times_rate_within_5_cents(self, setting: Timescale) -> None:
-        sound = stretched_tone(setting)
-        expected_hz = 440.0 * setting.pitch * setting.rate
-        assert abs(1200 * np.log2(pitch_of(sound) / expected_hz)) < 5
-
     def test_a_tone_stays_smooth_and_as_loud(self, setting: Timescale) -> None:
         sound = stretched_tone(setting)
         inner = sound[0, 2_400 : -int(9_600 / setting.position_rate)].astype(np.float64)
         assert inner.std() == pytest.approx(10_000 / np.sqrt(2), rel=0.02)
         step = 2 * np.pi * 440.0 * setting.pitch * setting.rate / SAMPLE_RATE_HZ
         assert np.abs(np.diff(inner, n=2)).max() < 1.3 * 10_000 * step**2 + 1
-
-    def test_it_can_begin_again_from_the_state_after_any_frame(self, setting: Timescale) -> None:
-        source = np.random.default_rng(3).normal(size=(2, SAMPLE_RATE_HZ)).astype(np.float32) * 3_000
-        whole, states = stretched(source, setting)
-        again, _ = Stretcher(setting).frame(states[4], reader_of(source))
-        np.testing.assert_array_equal(again, whole[:, 5 * FRAME_SAMPLES : 6 * FRAME_SAMPLES])
 
     def test_it_reads_no_further_than_it_says(self, setting: Timescale) -> None:
         source = tone(440.0)

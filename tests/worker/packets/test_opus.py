@@ -78,29 +78,6 @@ def test_the_bitrate_is_kept(bitrate_bps: int, is_variable: bool) -> None:
         assert len({len(packet) for packet in packets}) == 1
 
 
-def test_encoding_again_from_a_kept_state_gives_the_same_packets() -> None:
-    frames = frames_of(noise(frames=40, peak=8_000))
-    encoder = OpusEncoder(Output("opus"))
-    states, packets = [], []
-    for frame in frames:
-        states.append(encoder.save())
-        packets.append(encoder.encode(frame))
-    for start in (0, 3, 17):
-        other = OpusEncoder(Output("opus"))
-        other.restore(states[start])
-        assert [other.encode(frame) for frame in frames[start:]] == packets[start:]
-
-
-def test_a_packet_without_prediction_does_not_need_the_one_before() -> None:
-    frames = frames_of(tone(440.0, frames=40, peak=10_000))
-    encoder = OpusEncoder(Output("opus"))
-    for frame in frames[:20]:
-        encoder.encode(frame)
-    tail = [encoder.encode(frames[20], without_prediction=True), *map(encoder.encode, frames[21:])]
-    alone = decoded(tail)[OPUS_LOOKAHEAD_SAMPLES + 480 : FRAME_SAMPLES * 19]
-    assert np.abs(np.diff(alone, n=2, axis=0)).max() < 1.5 * 10_000 * (2 * np.pi * 440 / 48_000) ** 2 + 60
-
-
 @pytest.mark.parametrize(
     "settings", [Output("opus", complexity=0), Output("opus", has_fec=True), Output("opus", signal="voice")]
 )

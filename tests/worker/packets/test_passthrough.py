@@ -210,19 +210,6 @@ def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -
     assert np.all(noise_db(wanted[around], heard(encoded)[around]) <= allowed)
 
 
-def test_a_bitrate_that_is_asked_for_with_a_change_begins_with_the_sound_before_it() -> None:
-    bench = playing(PacketSource(opus(music(3.0) * 0.12, bit_rate=128_000)), outputs=(PCM,))
-    bench.run(61)
-    bench.plan(bench.sent, after=1, filters=Filters(5.0), outputs=frozenset((PCM, NAMED)))
-    bench.outputs = frozenset((PCM, NAMED))
-    bench.grant()
-    bench.run(80)
-    before = np.frombuffer(bench.pcm, "<i2").reshape(-1, 2)[61 * FRAME_SAMPLES - OPUS_LOOKAHEAD_SAMPLES :].astype(float)
-    first = decoded([bench.packets[NAMED][frame] for frame in (61, 62)])
-    begun = slice(120, OPUS_LOOKAHEAD_SAMPLES)  # a decoder fades its first packet in
-    assert np.sqrt(np.mean(first[begun] ** 2)) == pytest.approx(np.sqrt(np.mean(before[begun] ** 2)), rel=0.3)
-
-
 def test_what_is_planned_again_is_what_it_was() -> None:
     file = song(4.0)
     bench = playing(PacketSource(file))

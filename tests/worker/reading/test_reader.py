@@ -91,13 +91,6 @@ def test_everything_is_read_in_order(n: int) -> None:
     assert node.requests == [0, 65_536, 131_072, 196_608, 240_000]
 
 
-def test_a_read_never_returns_more_than_n_bytes() -> None:
-    node = Node()
-    assert len(node.reader.read(7)) == 7
-    assert node.reader.read(0) == b""
-    assert len(node.reader.read(10**9)) <= DATA_CHUNK_BYTES
-
-
 def test_one_chunk_is_requested_while_another_is_read() -> None:
     node = Node(answers=False)
     first = Reading(node.reader)
@@ -109,20 +102,6 @@ def test_one_chunk_is_requested_while_another_is_read() -> None:
     assert node.requests == [0, 65_536]  # … and only one
 
 
-def test_a_chunk_that_has_arrived_is_read_without_a_wait() -> None:
-    node = Node()
-    all_of(node.reader, 5000)
-    assert node.waits == []
-
-
-def test_the_end_is_requested_once() -> None:
-    node = Node(size_bytes=None, is_seekable=False)
-    all_of(node.reader, 5000)
-    requests = len(node.requests)
-    assert [node.reader.read(100) for _ in range(5)] == [b""] * 5
-    assert len(node.requests) == requests
-
-
 def test_after_the_end_it_can_go_back() -> None:
     node = Node()
     all_of(node.reader, 5000)
@@ -130,14 +109,6 @@ def test_after_the_end_it_can_go_back() -> None:
     assert node.reader.read(4) == BYTES[4:8]
     node.reader.seek(len(BYTES))
     assert node.reader.read(4) == b""
-
-
-def test_an_empty_source_ends_at_once() -> None:
-    node = Node(answers=False)
-    reading = Reading(node.reader)
-    node.request_queue.get(timeout=PATIENCE_S)
-    node.reader.deliver(0, b"")
-    assert reading.result() == b""
 
 
 def test_seeking_within_the_chunk_requests_nothing() -> None:
@@ -219,15 +190,6 @@ def test_a_failed_read_ahead_does_not_fail_a_read_elsewhere() -> None:
     node.reader.seek(DATA_CHUNK_BYTES)
     with pytest.raises(PlayError, match="connection was lost"):
         node.reader.read(100)
-
-
-def test_a_failure_of_bytes_that_are_not_awaited_any_more_is_ignored() -> None:
-    node = Node(answers=False)
-    reading = Reading(node.reader)
-    node.request_queue.get(timeout=PATIENCE_S)
-    node.reader.fail(DATA_CHUNK_BYTES, LOST)
-    node.answer(0)
-    assert reading.result() == BYTES[:100]
 
 
 def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:

@@ -5,11 +5,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, sounds_the_same
-from tests.support.session_bench import SessionBench
+from tests.support.session_bench import SessionBench, StoredSource
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Crossfade, Mark, MarkKind
-from tonearm.worker.sources.pcm_store import PcmStore
 
 FRAMES = 100  # two seconds
 AT = 40 * FRAME_SAMPLES + 300
@@ -18,24 +17,12 @@ POWER = Crossfade(AT, SPAN, "equalPower")
 LINEAR = Crossfade(AT, SPAN, "linear")
 
 
-class StoredSource:
-    """A source that is decoded already."""
-
-    def __init__(self, pcm: bytes, *, is_finished: bool = True) -> None:
-        self.store = PcmStore(0)
-        self.has_failed = False
-        if pcm:
-            self.store.append(pcm)
-        if is_finished:
-            self.store.finish(is_interrupted=False)
-
-
 def sources(*, frames: int = FRAMES) -> dict[int, StoredSource]:
     return {number: StoredSource(noise(frames=frames, peak=9_000, seed=number)) for number in (1, 2, 3)}
 
 
 def bench_with(crossfade: Crossfade | None, known: dict[int, StoredSource] | None = None) -> SessionBench:
-    bench = SessionBench(known or sources())  # type: ignore[arg-type]
+    bench = SessionBench(known or sources())
     bench.plan(0, switch_to=1, following=2, crossfade=crossfade)
     return bench
 
@@ -186,7 +173,7 @@ def test_a_cut_to_a_source_that_has_nothing_yet_glides_as_any_other() -> None:
 @pytest.mark.parametrize("offset", [0, 300])
 def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(offset: int) -> None:
     first, middle, last = (noise(frames=20, peak=9_000, seed=seed) for seed in (1, 2, 3))
-    bench = SessionBench({1: StoredSource(first), 2: StoredSource(middle), 3: StoredSource(last)})  # type: ignore[dict-item]
+    bench = SessionBench({1: StoredSource(first), 2: StoredSource(middle), 3: StoredSource(last)})
     span = 10 * FRAME_SAMPLES
     bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(span - offset, span, "linear"))
     bench.plan(0, after=2, following=3, crossfade=Crossfade(span, span, "linear"), base_epoch=bench.epoch)
@@ -213,11 +200,8 @@ def test_a_rest_begins_a_frame_behind_a_cut_and_ends_where_the_whole_would() -> 
     known = sources()
     begin = AT + 5 * FRAME_SAMPLES
     first = known[1].store.read(0, AT + SPAN)
-    known[1] = StoredSource(b"")
-    known[1].store = PcmStore(begin)
-    known[1].store.append(first[4 * begin :])
-    known[1].store.finish(is_interrupted=False)
-    bench = SessionBench(known)  # type: ignore[arg-type]
+    known[1] = StoredSource(first[4 * begin :], start=begin)
+    bench = SessionBench(known)
     bench.plan(0, switch_to=3)
     bench.run(10)
     bench.plan(bench.sent, switch_to=1, following=2, crossfade=REST)

@@ -225,17 +225,6 @@ def test_a_gain_glides_to_its_end_where_files_join_and_a_plan_comes(offset: int,
 
 
 @pytest.mark.parametrize(
-    "changed", [NORMALIZED, filters(limiter=Limiter(ceiling_db=-18.0, enabled=True)), filters(volume=0.5)]
-)
-def test_a_change_where_files_join_does_not_click(changed: Filters) -> None:
-    bench = played(*split(sine(213, -12.0), 45 * FRAME_SAMPLES, -10.0, -19.0), filters=Filters(), following=2)
-    bench.run(frames=40)
-    bench.render()
-    bench.plan(45, after=1, following=2, filters=changed)
-    assert bend(bench.run()) < 40
-
-
-@pytest.mark.parametrize(
     ("before", "after"),
     [
         (Filters(), filters(volume=0.1)),

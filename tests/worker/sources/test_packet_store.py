@@ -47,11 +47,6 @@ def test_after_a_seek_the_pcm_is_that_from_there_on(container: str, target: int)
     assert np.abs(got - wanted).max() <= 1  # of 16 bits, once a decoder that began 0.4 s before has settled
 
 
-def test_a_seek_behind_the_end_gives_the_end() -> None:
-    store = PacketSource(file_in("ogg"), LENGTH + 48_000).store
-    assert store.end == store.oldest == LENGTH + 48_000
-
-
 def test_nothing_is_decoded_before_it_is_read_and_nothing_twice() -> None:
     source = PacketSource(file_in("ogg"))
     source.store.release_before(48_000)
@@ -63,15 +58,6 @@ def test_nothing_is_decoded_before_it_is_read_and_nothing_twice() -> None:
     assert source.decoding.decoded_packets == decoded
     source.store.read(64_800, 9600)
     assert source.decoding.decoded_packets <= decoded + 20
-
-
-def test_what_is_read_anew_in_the_middle_is_what_was_read_in_order() -> None:
-    file = file_in("webm")
-    in_order = read_samples(PacketSource(file).store, 0, LENGTH).astype(np.int32)
-    store = PacketSource(file).store
-    for start in (96_000, 40_001, 39_000, 140_000):
-        got = read_samples(store, start, 4000)
-        assert np.abs(got - in_order[start : start + 4000]).max() <= 1
 
 
 def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:

@@ -21,16 +21,6 @@ def filled(start: int, *lengths: int) -> PcmStore:
     return store
 
 
-def test_samples_are_read_by_number() -> None:
-    store = filled(1000, 10, 20, 30)
-    assert (store.start, store.end) == (1000, 1060)
-    assert store.read(1000, 60) == numbered(1000, 60)
-    assert store.read(1009, 2) == numbered(1009, 2)
-    assert store.read(1059, 1) == numbered(1059, 1)
-    assert store.read(1010, 20) == numbered(1010, 20)
-    assert store.read(1060, 0) == b""
-
-
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=10), st.data())
 def test_any_part_is_read_as_it_was_written(lengths: list[int], data: st.DataObject) -> None:
     store = filled(0, *lengths)
@@ -61,14 +51,6 @@ def test_only_chunks_wholly_before_are_released() -> None:
     assert (store.oldest, store.end, store.start) == (30, 30, 0)
     store.append(numbered(30, 5))
     assert store.read(30, 5) == numbered(30, 5)
-
-
-def test_a_store_finishes_at_an_end_or_an_interruption() -> None:
-    whole, interrupted = PcmStore(0), PcmStore(0)
-    whole.finish(is_interrupted=False)
-    interrupted.finish(is_interrupted=True)
-    assert (whole.is_finished, whole.is_interrupted) == (True, False)
-    assert (interrupted.is_finished, interrupted.is_interrupted) == (True, True)
 
 
 def test_samples_before_end_can_be_read_while_another_thread_appends() -> None:

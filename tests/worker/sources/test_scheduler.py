@@ -98,17 +98,6 @@ def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
     assert order == ["urgent", "first equal", "second equal", "third equal", "late"]
 
 
-def test_a_suspect_is_noted_for_as_long_as_it_holds_a_slot() -> None:
-    notes = Notes()
-    scheduler = DecodeScheduler(range(1), notes)
-    slot = acquire(scheduler, 0, 7 << 32 | 8)
-    assert notes.slots == {0: 7 << 32 | 8}
-    scheduler.release(slot)
-    assert notes.slots == {0: 0}
-    assert acquire(scheduler, 0, 9) == slot
-    assert notes.slots == {0: 9}
-
-
 def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
     clock = Clock()
     scheduler = DecodeScheduler(range(2), Notes(), clock)

@@ -61,26 +61,6 @@ def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
         assert len(set(passed) & set(song())) > len(song()) // 2  # what is whole goes as it is
 
 
-@pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
-def test_a_start_in_a_hole_leads_behind_it(form: Output) -> None:
-    file = ogg(song(), hole_at=100)
-    with running_decoder() as driver:
-        for session, into in enumerate((101, 150, 199, 205), 1):
-            driver.open_session(session)
-            driver.plan(session)
-            driver.open_bytes(file, session, start_sample=into * FRAME_SAMPLES)
-            frames = 0
-            marks: list[MarkKind] = []
-            while MarkKind.END not in marks:
-                driver.send(Grant(session, 2, frames, frames + 40, frozenset({form})))
-                audio = driver.wait_for(Audio, session)
-                frames += audio.frames
-                marks += [mark.kind for mark in audio.marks]
-            left = len(song()) - 100 - max(into - 200, 0)
-            assert abs(frames - left) <= 2
-            assert marks == [MarkKind.BEGIN, MarkKind.END]
-
-
 def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
     """As where the end of a part is cut off by more than its last packet, and another part follows."""
     store = PacketStore(0, PacketDecoding(channels=2))
