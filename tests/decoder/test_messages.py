@@ -87,18 +87,7 @@ EVERY_KIND: tuple[Message, ...] = (
     DataFailed(1, 2, 1 << 40, FAILURE),
     Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
-    Plan(
-        1,
-        5,
-        3,
-        17,
-        None,
-        2,
-        3,
-        Filters(),
-        Crossfade(FAR, 48_000, "linear", is_late=True),
-        Crossfade(0, 1, "equalPower"),
-    ),
+    Plan(1, 5, 3, 17, None, 2, 3, LOUD, Crossfade(FAR, 48_000, "linear", is_late=True), Crossfade(0, 1, "equalPower")),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, overlays=(Overlay(LAST, 5.0, -60.0, 96_000, FAR, True),), holds=True),
     Grant(1, 2, FAR - 10, FAR),
@@ -119,7 +108,6 @@ EVERY_KIND: tuple[Message, ...] = (
     SessionFailed(1, LAST, FAILURE),
     SeekRefused(1, 2, FAILURE),
     SessionFailed(1, 0, FAILURE),
-    SessionFailed(1, LAST, FAILURE),
     Decoded(1, LAST),
     FirstAudio(1, LAST),
     TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga"),
@@ -179,10 +167,7 @@ def test_messages_may_be_cut_anywhere(messages: list[Message], lengths: list[int
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 def test_texts_may_hold_anything(text: str) -> None:
     failure = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, f"message {text}", f"hint {text}")
-    messages: list[Message] = [
-        Failed(1, 2, failure, gave_audio=False),
-        OpenSource(1, 2, text, None, False, False, text, 0, False),
-    ]
+    messages = [Failed(1, 2, failure, gave_audio=False), OpenSource(1, 2, text, None, False, False, text, 0, False)]
     assert split(map(pack, messages)) == messages
 
 
@@ -328,12 +313,6 @@ def test_any_values_are_a_message_or_broken(number: int, data: st.DataObject) ->
 def test_any_body_is_a_message_or_broken(kind: int, body: bytes, bulk: bytes) -> None:
     with suppress(BrokenMessage):
         split([framed(kind, body, bulk)])
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_messages_or_broken(data: bytes) -> None:
-    with suppress(BrokenMessage):
-        split([data])
 
 
 @given(st.sampled_from(EVERY_KIND), st.integers(0, 10**6), st.integers(0, 255))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import flac, mp3, music, pcm_of, wav
-from tests.support.decoder_driver import DecoderDriver, SentAudio, feed_of, open_order, running_decoder
+from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order, running_decoder
 from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import padded, risen
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -291,27 +291,6 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
 # Suspects
 
 
-def test_the_source_that_is_worked_on_is_noted_as_suspect_and_cleared(driver: DecoderDriver) -> None:
-    # A tag that says to be 256 MiB long: an opening that has something to do.
-    junk = b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(1_000_000)
-    seen: set[tuple[int, int]] = set()
-    driver.open_session(7)
-
-    def feeds(request: ReadRequest) -> Data:
-        seen.update(driver.suspects())
-        return Data(7, 3, request.offset, junk[request.offset : request.offset + request.length])
-
-    for source in range(3, 9):
-        driver.open_bytes(junk, 7, source, feed=feed_of(junk) if source != 3 else feeds)
-    failed = 0
-    while failed < 6:
-        seen.update(driver.suspects())
-        failed += sum(isinstance(message, Failed) for message in driver.step())
-    assert seen
-    assert {session for session, _ in seen} == {7}
-    driver.wait_until(lambda: driver.suspects() == [])
-
-
 # Memory
 
 
@@ -331,16 +310,6 @@ def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None
 def memory_bomb() -> bytes:
     """A FLAC file whose few bytes promise a block of metadata of 16 MiB, again and again (RFC 9639, 8.1)."""
     return b"fLaC" + b"\x00\x00\x00\x22" + bytes(34) + (b"\x06\xff\xff\xff" + struct.pack(">I", 3) + bytes(28)) * 4
-
-
-def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> None:
-    with running_decoder(memory_limit_mb=LEAST_MB, interpreter=sys.executable) as driver:
-        driver.open_session()
-        leave_memory(driver, 10_000_000)
-        with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
-            fill_memory(driver)
-        status, _ = driver.wait_for_end()
-        assert status == EXIT_MEMORY_LIMIT
 
 
 @pytest.mark.parametrize("memory_limit_mb", range(200, LEAST_MB, 30))

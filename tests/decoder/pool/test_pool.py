@@ -457,39 +457,31 @@ async def test_an_exit_with_an_error_counts_against_the_session_under_work(
         assert "exited with 1" in caplog.text
 
 
-async def test_a_process_that_cannot_be_started_is_tried_again(
-    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("interpreter", "said", "least", "most"),
+    [("/nonexistent/python", "could not be started", 1, 1), ("/bin/false", "exited with 1", 2, 5)],
+    ids=["it cannot be started", "it dies at once"],
+)
+async def test_where_no_process_comes_up_it_is_tried_again_and_not_in_a_rush(
+    song: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    interpreter: str,
+    said: str,
+    least: int,
+    most: int,
 ) -> None:
     async with running_pool(without_template=True) as pool:
         owner = Owner(pool)
-        interpreter = sys.executable
-        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-        for process_id in pool.process_ids:
-            os.kill(process_id, signal.SIGKILL)
-        await eventually(lambda: "could not be started" in caplog.text, "a try that failed")
-        await eventually(lambda: not pool.process_ids, "both are gone")
-        assert owner.session is None
-        await asyncio.sleep(0.5)
-        assert caplog.text.count("could not be started") == 1  # Said once, not with every try.
+        usual = sys.executable
         monkeypatch.setattr(sys, "executable", interpreter)
-        await eventually(lambda: owner.session is not None, "it has a process again")
-        await owner.plays(song)
-
-
-async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
-    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running_pool(without_template=True) as pool:
-        owner = Owner(pool)
-        interpreter = sys.executable
-        monkeypatch.setattr(sys, "executable", "/bin/false")
         for process_id in pool.process_ids:
             os.kill(process_id, signal.SIGKILL)
-        await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
+        await eventually(lambda: caplog.text.count(said) >= least, "tries that failed")
         await asyncio.sleep(0.5)
-        assert caplog.text.count("exited with 1") <= 5
+        assert caplog.text.count(said) <= most
         assert owner.session is None  # It was put into none of them.
-        monkeypatch.setattr(sys, "executable", interpreter)
+        monkeypatch.setattr(sys, "executable", usual)
         await eventually(lambda: owner.session is not None, "it has a process again")
         await owner.plays(song)
 

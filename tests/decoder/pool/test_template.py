@@ -129,25 +129,6 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
         await Owner(pool).plays(song)
 
 
-async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of processes that run out of memory as soon as they begin."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "if 'tonearm.worker' in sys.orig_argv:\n"
-        "    from tonearm.worker.worker import Worker\n"
-        "    def run(self):\n"
-        "        raise MemoryError\n"
-        "    Worker.run = run\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    pool = DecoderPool(1, MEMORY_MB, SOON, sandbox=decoder_supervision(SANDBOX), starter=template)
-    with pytest.raises(OSError, match="it reached its memory limit"):
-        await pool.start()
-    await pool.stop()
-    await template.stop()
-
-
 @pytest.mark.timing
 async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sooner than an interpreter starts: there is hardly a time in which a second death is heard."""

@@ -54,17 +54,6 @@ def message(payloads: Payloads | None) -> bytes:
     return payloads
 
 
-def test_frames_come_out_in_order_with_source_and_position() -> None:
-    buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]), audio(5, 2), audio(7, 1))
-    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (0, 8, 8)
-    sent = pop(buffer, 8)
-    assert pcm(sent) == [frame(number) for number in range(8)]
-    assert [(part.source, part.position_samples) for part in sent] == [
-        (1, number * FRAME_SAMPLES) for number in range(8)
-    ]
-    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
-
-
 def test_a_mark_falls_due_when_its_frame_is_next() -> None:
     buffer = filled(audio(0, 3, marks=[(BEGIN, 0, 1)]))
     begin = buffer.take_mark()
@@ -113,17 +102,6 @@ def test_a_join_in_mid_block_changes_the_source_there() -> None:
     assert [part.position_samples for part in sent[7:]] == [n * FRAME_SAMPLES - 860 for n in range(8)]
 
 
-def test_two_joins_in_one_frame() -> None:
-    marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 1, 2), (BEGIN, 1, 3)]
-    buffer = filled(audio(0, 3, marks=marks))
-    pop(buffer, 1)
-    taken = []
-    while (mark := buffer.take_mark()) is not None:
-        taken.append((mark.kind, mark.source))
-    assert taken == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
-    assert [part.source for part in pop(buffer, 2)] == [3, 3]
-
-
 def test_voiding_everything_in_the_middle_of_a_block() -> None:
     """As a skip does: what comes after it must not begin with a frame of what was before."""
     buffer = filled(audio(0, 5), audio(5, 5))
@@ -137,17 +115,6 @@ def test_voiding_everything_in_the_middle_of_a_block() -> None:
     assert pcm(sent) == [frame(number, 9) for number in range(2, 7)]
     assert [part.source for part in sent] == [2] * 5
     assert [part.position_samples for part in sent] == [number * FRAME_SAMPLES for number in range(5)]
-
-
-def test_frames_that_all_come_too_late_leave_only_their_marks() -> None:
-    buffer = filled(audio(0, 5), audio(5, 5))
-    pop(buffer, 10)
-    buffer.void_from(5)
-    buffer.append(audio(5, 5, marks=[(END, 10, 1)], tone=9))
-    assert buffer.frames_ahead == 0
-    assert buffer.take_complete_end() == Mark(END, 10, 1)
-    buffer.append(audio(10, 5, tone=9))
-    assert pcm(pop(buffer, 5)) == [frame(number, 9) for number in range(10, 15)]
 
 
 def test_another_join_than_the_wanted_one_is_voided_with_what_follows() -> None:
@@ -212,30 +179,6 @@ def test_frames_are_not_plain_any_more_when_something_is_to_happen(part: Audio) 
     buffer.allow_plain(100)
     buffer.append(part)
     assert buffer.pop_plain() is None
-
-
-def test_no_frame_is_plain_after_voiding() -> None:
-    buffer = filled(audio(0, 10))
-    buffer.pop()
-    buffer.allow_plain(100)
-    buffer.void_from(5)
-    assert buffer.pop_plain() is None
-
-
-def test_where_it_ends() -> None:
-    buffer = filled(audio(0, 5, position=1000))
-    assert buffer.end_position() == (1, 1000 + 5 * FRAME_SAMPLES)
-    buffer.void_from(3)
-    assert buffer.end_position() == (1, 1000 + 3 * FRAME_SAMPLES)
-    pop(buffer, 3)
-    assert buffer.end_position() == (1, 1000 + 3 * FRAME_SAMPLES)
-
-
-def test_where_it_ends_after_a_join() -> None:
-    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2, 500)]))
-    assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)
-    pop(buffer, 4)
-    assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)
 
 
 def test_a_source_that_has_faded_ends_nothing() -> None:

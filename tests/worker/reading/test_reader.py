@@ -2,7 +2,7 @@ import errno
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -34,12 +34,13 @@ class Node:
         self.request_queue: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.answers = answers
         self.fails_at: int | None = None
-        self.reader = RequestingReader(
-            size_bytes,
-            is_seekable,
-            self._request_read,
-            lambda: without_slot(self.waits),
-        )
+        self.reader = RequestingReader(size_bytes, is_seekable, self._request_read, lambda: without_slot(self.waits))
+
+    def waiting_at(self, offset: int) -> "Reading":
+        """A read that has asked for this offset."""
+        reading = Reading(self.reader)
+        assert self.request_queue.get(timeout=PATIENCE_S) == offset
+        return reading
 
     def answer(self, offset: int) -> None:
         self.reader.deliver(offset, BYTES[offset : offset + DATA_CHUNK_BYTES])
@@ -84,34 +85,39 @@ def all_of(reader: RequestingReader | DescriptorReader, n: int) -> bytes:
     return b"".join(iter(lambda: reader.read(n), b""))
 
 
-@pytest.mark.parametrize("n", [1000, 4096, 32_768, DATA_CHUNK_BYTES, 10**6])
-def test_everything_is_read_in_order(n: int) -> None:
+@pytest.mark.parametrize("n", [7, 4096, DATA_CHUNK_BYTES, 10**6])
+def test_everything_is_read_in_order_and_its_end_is_requested_once(n: int) -> None:
     node = Node()
     assert all_of(node.reader, n) == BYTES
+    assert [node.reader.read(100) for _ in range(5)] == [b""] * 5
     assert node.requests == [0, 65_536, 131_072, 196_608, 240_000]
-
-
-def test_one_chunk_is_requested_while_another_is_read() -> None:
-    node = Node(answers=False)
-    first = Reading(node.reader)
-    assert node.request_queue.get(timeout=PATIENCE_S) == 0
-    node.answer(0)
-    assert first.result() == BYTES[:100]
-    assert node.requests == [0, 65_536]  # requested before it is needed …
-    node.reader.read(60_000)
-    assert node.requests == [0, 65_536]  # … and only one
-
-
-def test_after_the_end_it_can_go_back() -> None:
-    node = Node()
-    all_of(node.reader, 5000)
+    assert node.waits == []  # a chunk that has arrived is read without a wait
     node.reader.seek(4)
     assert node.reader.read(4) == BYTES[4:8]
     node.reader.seek(len(BYTES))
     assert node.reader.read(4) == b""
 
 
-def test_seeking_within_the_chunk_requests_nothing() -> None:
+def test_one_chunk_is_requested_while_another_is_read_and_the_slot_is_released_around_every_wait() -> None:
+    node = Node(answers=False)
+    first = node.waiting_at(0)
+    node.answer(0)
+    assert first.result() == BYTES[:100]
+    assert node.requests == [0, 65_536]  # requested before it is needed …
+    assert node.waits in (["release", "acquire"], [])  # [] when the answer was faster than the wait
+    node.waits.clear()
+    node.reader.read(60_000)
+    assert node.requests == [0, 65_536]  # … and only one
+    node.reader.read(10**6)
+    reading = Reading(node.reader)
+    while node.waits != ["release"]:
+        assert reading.is_going_on
+    node.answer(65_536)
+    reading.result()
+    assert node.waits == ["release", "acquire"]
+
+
+def test_seeking_within_the_chunk_requests_nothing_and_elsewhere_that_offset() -> None:
     node = Node()
     node.reader.read(100)
     requests = list(node.requests)
@@ -119,28 +125,22 @@ def test_seeking_within_the_chunk_requests_nothing() -> None:
         assert node.reader.seek(50_000) == 50_000
         assert node.reader.read(4) == BYTES[50_000:50_004]
     assert node.requests == requests
-
-
-def test_seeking_elsewhere_requests_that_offset() -> None:
-    node = Node()
-    node.reader.read(100)
     node.reader.seek(len(BYTES) - 8)
     assert node.reader.read(100) == BYTES[-8:]
     node.reader.seek(8)
     assert node.reader.read(4) == BYTES[8:12]
 
 
-def test_late_bytes_of_an_older_request_are_ignored() -> None:
+def test_what_comes_late_for_an_older_request_is_ignored() -> None:
     node = Node(answers=False)
-    first = Reading(node.reader)
-    node.request_queue.get(timeout=PATIENCE_S)
+    first = node.waiting_at(0)
+    node.reader.fail(DATA_CHUNK_BYTES, LOST)
     node.answer(0)
-    first.result()
+    assert first.result() == BYTES[:100]
     assert node.request_queue.get(timeout=PATIENCE_S) == 65_536
 
     node.reader.seek(150_000)
-    reading = Reading(node.reader)
-    assert node.request_queue.get(timeout=PATIENCE_S) == 150_000
+    reading = node.waiting_at(150_000)
     node.answer(65_536)
     node.answer(0)
     assert reading.is_going_on
@@ -150,23 +150,6 @@ def test_late_bytes_of_an_older_request_are_ignored() -> None:
     node.answer(65_536)
     rest = Reading(node.reader, 10**6)
     assert rest.result() == BYTES[150_100 : 150_000 + DATA_CHUNK_BYTES]
-
-
-def test_the_slot_is_released_around_every_wait() -> None:
-    node = Node(answers=False)
-    reading = Reading(node.reader)
-    node.request_queue.get(timeout=PATIENCE_S)
-    node.answer(0)
-    reading.result()
-    assert node.waits in (["release", "acquire"], [])  # [] when the answer was faster than the wait
-    node.waits.clear()
-    node.reader.read(10**6)
-    reading = Reading(node.reader)
-    while node.waits != ["release"]:
-        assert reading.is_going_on
-    node.answer(65_536)
-    reading.result()
-    assert node.waits == ["release", "acquire"]
 
 
 def test_a_failure_comes_after_the_bytes_before_it() -> None:
@@ -192,22 +175,20 @@ def test_a_failed_read_ahead_does_not_fail_a_read_elsewhere() -> None:
         node.reader.read(100)
 
 
-def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:
-    node = Node(answers=False)
-    reading = Reading(node.reader)
-    node.reader.fail(node.request_queue.get(timeout=PATIENCE_S), LOST)
-    with pytest.raises(PlayError, match="connection was lost"):
-        reading.result()
-    assert node.waits in (["release", "acquire"], [])
-
-
-def test_dropping_ends_a_wait() -> None:
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [(lambda reader: reader.fail(0, LOST), PlayError), (lambda reader: reader.drop(), Dropped)],
+    ids=["a failure", "dropping"],
+)
+def test_a_wait_ends_and_the_slot_is_acquired_again(
+    end: Callable[[RequestingReader], None], error: type[Exception]
+) -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
     while node.waits != ["release"]:
         assert reading.is_going_on
-    node.reader.drop()
-    with pytest.raises(Dropped):
+    end(node.reader)
+    with pytest.raises(error):
         reading.result()
     assert node.waits == ["release", "acquire"]
 

@@ -29,6 +29,18 @@ def bench_of(*samples: int, first_frame: int = 0, filters: Filters | None = None
     return SessionBench(sources, filters, first_frame)
 
 
+def playing(
+    *samples: int, following: int | None = None, sent: int | None = None, filters: Filters | None = None
+) -> SessionBench:
+    """Source 1 plays. With `sent` so many frames were sent, and those that are granted after them rendered."""
+    bench = bench_of(*samples, filters=filters)
+    bench.play(1, following)
+    if sent is not None:
+        bench.run(sent)
+        bench.render()
+    return bench
+
+
 def whole(bench: SessionBench, *sources: int) -> bytes:
     """The PCM of these sources one after the other."""
     stores = [(bench.sources[source], bench.sources[source].store) for source in sources]
@@ -48,8 +60,7 @@ def test_nothing_is_rendered_before_a_plan() -> None:
 
 
 def test_no_more_than_granted_is_rendered() -> None:
-    bench = bench_of(10 * SECOND)
-    bench.play(1)
+    bench = playing(10 * SECOND)
     bench.render()
     assert bench.end_frame == SHORT_GRANT_FRAMES
     assert bench.render() == []
@@ -147,8 +158,7 @@ def test_sources_join_sample_for_sample_and_the_last_frame_is_filled_with_silenc
 
 
 def test_the_last_frame_waits_for_the_next_source_while_it_is_opened() -> None:
-    bench = bench_of(2 * FRAME_SAMPLES + 300)
-    bench.play(1, following=2)
+    bench = playing(2 * FRAME_SAMPLES + 300, following=2)
     bench.run()
     assert bench.end_frame == 2
     assert bench.marks == [begin(0, 1)]
@@ -165,8 +175,7 @@ def test_the_last_frame_waits_for_the_next_source_while_it_is_opened() -> None:
 
 
 def test_flush_fills_the_last_frame_with_silence() -> None:
-    bench = bench_of(2 * FRAME_SAMPLES + 300)
-    bench.play(1, following=2)
+    bench = playing(2 * FRAME_SAMPLES + 300, following=2)
     bench.run()
     bench.session.flush()
     assert bench.run() == padded(whole(bench, 1))
@@ -179,15 +188,13 @@ def test_flush_fills_the_last_frame_with_silence() -> None:
 
 
 def test_flush_does_not_drop_a_next_source_that_has_samples() -> None:
-    bench = bench_of(2 * FRAME_SAMPLES + 300, FRAME_SAMPLES)
-    bench.play(1, following=2)
+    bench = playing(2 * FRAME_SAMPLES + 300, FRAME_SAMPLES, following=2)
     bench.session.flush()
     assert bench.run() == padded(whole(bench, 1, 2))
 
 
 def test_a_plan_ends_a_flush() -> None:
-    bench = bench_of(300)
-    bench.play(1, following=2)
+    bench = playing(300, following=2)
     bench.session.flush()
     bench.plan(0, after=1, following=2, base_epoch=bench.epoch)
     assert bench.render() == []
@@ -216,8 +223,7 @@ def test_the_samples_of_an_interrupted_source_are_joined_too() -> None:
 
 
 def test_a_source_that_follows_itself_does_not_hang() -> None:
-    bench = bench_of(0)
-    bench.play(1, following=1)
+    bench = playing(0, following=1)
     bench.run()
     assert bench.end_frame == 0
 
@@ -226,10 +232,7 @@ def test_a_source_that_follows_itself_does_not_hang() -> None:
 
 
 def test_a_switch_begins_with_the_first_frame_that_was_not_sent() -> None:
-    bench = bench_of(SECOND, SECOND)
-    bench.play(1)
-    bench.run(7)
-    bench.render()
+    bench = playing(SECOND, SECOND, sent=7)
     assert bench.end_frame > 7
     bench.play(2)
     first, second = whole(bench, 1), whole(bench, 2)
@@ -239,8 +242,7 @@ def test_a_switch_begins_with_the_first_frame_that_was_not_sent() -> None:
 
 
 def test_a_switch_to_silence() -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
+    bench = playing(SECOND)
     bench.run(7)
     bench.plan(7, switch_to=0)
     (audio,) = bench.render()
@@ -252,25 +254,18 @@ def test_a_switch_to_silence() -> None:
 
 
 def test_a_plan_of_the_same_renders_the_same() -> None:
-    bench = bench_of(SECOND + 500, SECOND, filters=BASS)
-    bench.play(1, following=2)
+    bench = playing(SECOND + 500, SECOND, filters=BASS, following=2)
     undisturbed = bench.run()
     marks = list(bench.marks)
     for at_frame in (1, 3, 5, 49, 50, 51, 52):
-        other = bench_of(SECOND + 500, SECOND, filters=BASS)
-        other.play(1, following=2)
-        other.run(at_frame)
-        other.render()
+        other = playing(SECOND + 500, SECOND, filters=BASS, following=2, sent=at_frame)
         other.plan(at_frame, after=1, following=2)
         assert sounds_the_same(other.run(), undisturbed)
         assert other.marks == marks
 
 
 def test_filters_change_with_the_frame_of_the_plan() -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
-    bench.run(7)
-    bench.render()
+    bench = playing(SECOND, sent=7)
     bench.plan(7, after=1, filters=QUIET)
     rendered = bench.run()
     plain = whole(bench, 1)
@@ -280,16 +275,14 @@ def test_filters_change_with_the_frame_of_the_plan() -> None:
 
 
 def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
+    bench = playing(SECOND)
     bench.render()
     bench.plan(0, after=1, filters=QUIET)
     assert bench.run() == process(ChainState.steady(QUIET), whole(bench, 1))[0]
 
 
 def test_filters_changed_in_silence_hold_from_the_first_sample_of_the_next_source() -> None:
-    bench = bench_of(SECOND, SECOND)
-    bench.play(1)
+    bench = playing(SECOND, SECOND)
     bench.run()
     bench.plan(50, after=0, filters=QUIET)
     bench.run()
@@ -298,8 +291,7 @@ def test_filters_changed_in_silence_hold_from_the_first_sample_of_the_next_sourc
 
 
 def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
-    bench = bench_of(SECOND // 2 + 77, SECOND)
-    bench.play(1, following=2)
+    bench = playing(SECOND // 2 + 77, SECOND, following=2)
     bench.run(40)
     bench.plan(40, after=2, filters=BASS)
     rendered = bench.run()
@@ -314,10 +306,7 @@ def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
 def test_a_ramp_starts_from_the_filters_that_were_sent_and_not_from_a_replaced_plan(
     at_frame: int, filters: Filters
 ) -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
-    bench.run(5)
-    bench.render()
+    bench = playing(SECOND, sent=5)
     sent = bench.sent_epoch
     bench.plan(5, after=1, filters=QUIET)
     bench.session.render()  # rendered, but on its way when the next plan is made
@@ -335,10 +324,7 @@ def test_a_ramp_starts_from_the_filters_that_were_sent_and_not_from_a_replaced_p
 def test_a_plan_before_a_join_chooses_the_next_source_and_one_in_its_frame_keeps_it(
     at_frame: int, after: int, following: int | None, heard: tuple[int, ...]
 ) -> None:
-    bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND + 7, SECOND)
-    bench.play(1, following=2)
-    bench.run(at_frame)
-    bench.render()
+    bench = playing(5 * FRAME_SAMPLES + 100, SECOND + 7, SECOND, following=2, sent=at_frame)
     assert begin(5, 2, 100) in bench.marks
     bench.plan(at_frame, after=after, following=following)
     assert bench.run() == padded(whole(bench, *heard))
@@ -347,8 +333,7 @@ def test_a_plan_before_a_join_chooses_the_next_source_and_one_in_its_frame_keeps
 
 def test_a_plan_after_the_end_keeps_the_end() -> None:
     """The end was rendered but not sent yet, as in a paused player."""
-    bench = bench_of(3 * FRAME_SAMPLES - 1)
-    bench.play(1)
+    bench = playing(3 * FRAME_SAMPLES - 1)
     bench.run()
     for at_frame in (3, 4):
         bench.plan(at_frame, after=1, filters=QUIET if at_frame == 3 else QUIETER)
@@ -357,10 +342,7 @@ def test_a_plan_after_the_end_keeps_the_end() -> None:
 
 
 def test_a_cut_that_was_not_sent_comes_again_with_the_next_plan() -> None:
-    bench = bench_of(SECOND, SECOND, SECOND)
-    bench.play(1)
-    bench.run(5)
-    bench.render()
+    bench = playing(SECOND, SECOND, SECOND, sent=5)
     sent = bench.sent_epoch
     bench.plan(5, switch_to=2)
     bench.session.render()
@@ -370,8 +352,7 @@ def test_a_cut_that_was_not_sent_comes_again_with_the_next_plan() -> None:
 
 
 def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
+    bench = playing(SECOND)
     bench.run(5)
     bench.plan(5, switch_to=2)
     bench.session.render()
@@ -435,8 +416,7 @@ def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
 @pytest.mark.parametrize("at_frame", [0, 10, 10**9])
 @pytest.mark.parametrize("base_epoch", [1, 2, 99])
 def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoch: int) -> None:
-    bench = bench_of(10 * SECOND, SECOND)
-    bench.play(1)
+    bench = playing(10 * SECOND, SECOND)
     bench.run(200)
     bench.session.plan(Plan(1, 3, base_epoch, at_frame, None, 1, 2, QUIET))
     audios = bench.session.render()
@@ -474,8 +454,7 @@ def test_little_is_kept_of_the_frames_that_were_sent() -> None:
 
 def test_sources_that_have_ended_are_not_needed_any_more() -> None:
     tracks = 30
-    bench = bench_of(*[SECOND // 2] * tracks)
-    bench.play(1)
+    bench = playing(*[SECOND // 2] * tracks)
     bench.render()
     for number in range(1, tracks):
         bench.plan(bench.sent, after=number, following=number + 1)
@@ -485,10 +464,7 @@ def test_sources_that_have_ended_are_not_needed_any_more() -> None:
 
 
 def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
-    bench = bench_of(SECOND, 4 * SECOND)
-    bench.play(1)
-    bench.run(10)
-    bench.render()
+    bench = playing(SECOND, 4 * SECOND, sent=10)
     bench.play(2)
     assert bench.session.uses(1)
     bench.run(10 + RECALL_FRAMES + HISTORY_FRAMES + BLOCK_FRAMES)
