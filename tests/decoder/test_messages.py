@@ -167,7 +167,8 @@ def test_messages_may_be_cut_anywhere(messages: list[Message], lengths: list[int
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 def test_texts_may_hold_anything(text: str) -> None:
     failure = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, f"message {text}", f"hint {text}")
-    messages = [Failed(1, 2, failure, gave_audio=False), OpenSource(1, 2, text, None, False, False, text, 0, False)]
+    opening = OpenSource(1, 2, text, None, False, False, text, 0, False)
+    messages: list[Message] = [Failed(1, 2, failure, gave_audio=False), opening]
     assert split(map(pack, messages)) == messages
 
 
