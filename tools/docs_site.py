@@ -16,7 +16,6 @@ from mkdocs.structure.pages import Page
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
 from tonearm.description.page import docs_sections
-from tonearm.server.errors import STATUS_BY_ERROR
 from tonearm.server.routes_description import status_of_code
 from tonearm.version import VERSION
 
@@ -60,7 +59,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Fills the reference; all of it is open, so that it can be searched and linked to without a script."""
     if page.file.src_uri != REFERENCE:
         return html
-    openapi = openapi_document(VERSION, status_of_code(STATUS_BY_ERROR))
+    openapi = openapi_document(VERSION, status_of_code())
     sections = docs_sections(openapi, asyncapi_document(VERSION))
     return html + _STYLE + sections.replace("<details", "<details open")
 

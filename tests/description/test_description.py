@@ -15,7 +15,6 @@ from tonearm.description.page import docs_page
 from tonearm.protocol import events, filters, replies, requests
 from tonearm.protocol.wire_model import WireModel
 from tonearm.server.app import EdgeSettings
-from tonearm.server.errors import STATUS_BY_ERROR
 from tonearm.server.routes_description import status_of_code
 from tonearm.version import VERSION
 
@@ -25,7 +24,7 @@ INTERFACE: Final = (ROOT / "docs" / "interface.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def openapi() -> Any:
-    return openapi_document(VERSION, status_of_code(STATUS_BY_ERROR))
+    return openapi_document(VERSION, status_of_code())
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_every_model_of_the_wire_is_in_a_description(openapi: Any, asyncapi: Any
 
 
 def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
-    statuses = status_of_code(STATUS_BY_ERROR)
+    statuses = status_of_code()
     everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
     named = {code for operation in OPERATIONS for code in operation.codes} | everywhere
     named |= {"unauthorized", "foreign_origin", "internal", "player_not_found", "bad_request", "body_too_large"}

@@ -220,10 +220,6 @@ def test_small_replies_are_what_the_models_describe() -> None:
         ("GET", "/v0/players/p/filters", 200, rendering.filters_out(FILTERS)),
         ("GET", "/v0/loadtracks", 200, rendering.load_result_out(None)),
         ("GET", "/v0/loadtracks", 200, rendering.load_result_out(TRACK.info)),
-        ("GET", "/info", 200, rendering.node_info_out("1.2.3", 5)),
-        ("GET", "/version", 200, rendering.version_out("1.2.3")),
-        ("GET", "/v0/resolve", 200, rendering.resolved_out("http://x/")),
-        ("GET", "/nothing", 404, rendering.error_out(5, 404, "Not Found", "not_found", "Nothing.", "/nothing", "1d")),
     ):
         check_reply(method, target, status, "application/json", json.dumps(body).encode())
 

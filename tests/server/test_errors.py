@@ -9,7 +9,6 @@ from tests.support.edge import StillNode
 from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.core import errors
 from tonearm.core.errors import RequestError
-from tonearm.server.errors import STATUS_BY_ERROR
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
 NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}
@@ -51,12 +50,6 @@ async def test_each_refusal_of_the_node_has_its_status(
     answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     body = answer.json()
     assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
-
-
-def test_the_table_knows_every_refusal_of_the_core() -> None:
-    assert {kind for kind in RequestError.__subclasses__() if kind.__module__ == errors.__name__} <= set(
-        STATUS_BY_ERROR
-    )
 
 
 async def test_a_failure_of_the_node_itself_tells_no_details(

@@ -1,4 +1,4 @@
-"""The errors by which a request is refused. `server.errors` maps each class to a status of HTTP."""
+"""The errors by which a request is refused, each with its code and its status of HTTP."""
 
 from typing import Literal, TypeAlias
 
@@ -33,6 +33,7 @@ class RequestError(Exception):
     """Base of all errors that are answered with a 4xx. `message` says what was wrong and what to do."""
 
     code: ErrorCode = "bad_request"
+    status: int = 400
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -53,54 +54,64 @@ class SourceBlocked(RequestError):
     """Refused by `sources.allowed` or `sources.blocked`."""
 
     code = "source_blocked"
+    status = 403
 
 
 class SourceRefused(RequestError):
     """Refused by `sources.files` or `sources.private_networks`."""
 
     code = "source_refused"
+    status = 403
 
 
 class PlayerNotFound(RequestError):
     code = "player_not_found"
+    status = 404
 
 
 class TrackNotFound(RequestError):
     """No such track waits in the player's queue."""
 
     code = "track_not_found"
+    status = 404
 
 
 class OverlayNotFound(RequestError):
     """No such overlay sounds or loads in the player."""
 
     code = "overlay_not_found"
+    status = 404
 
 
 class NoArtwork(RequestError):
     """The current track's file has no picture that could be shown."""
 
     code = "no_artwork"
+    status = 404
 
 
 class NotSeekable(RequestError):
     """The current track is live, or its source cannot be read from the middle."""
 
     code = "not_seekable"
+    status = 409
 
 
 class NoPrevious(RequestError):
     """Nothing that sounded came before the current track."""
 
     code = "no_previous"
+    status = 409
 
 
 class PlayerExists(RequestError):
     code = "player_exists"
+    status = 409
 
 
 class LimitReached(RequestError):
     code = "limit_reached"
+    status = 429
 
 
 class ResolverDisabled(RequestError):

@@ -154,16 +154,6 @@ def overlay_out(overlay: OverlayStatus) -> JsonObject:
     return body
 
 
-def overlays_created_out(overlay_ids: Sequence[str]) -> JsonObject:
-    """`replies.OverlaysCreated`."""
-    return {"overlayIds": list(overlay_ids)}
-
-
-def overlay_created_out(overlay_id: str) -> JsonObject:
-    """`replies.OverlayCreated`."""
-    return {"overlayId": overlay_id}
-
-
 def filters_out(filters: Filters) -> JsonObject:
     """`replies.Filters`: volume, every band with its centre, and the effects."""
     is_untouched = filters.gains_db is _UNTOUCHED_GAINS_DB
@@ -321,44 +311,6 @@ def failure_out(failure: PlayFailure) -> JsonObject:
     if failure.http_status is not None:
         body["httpStatus"] = failure.http_status
     return body
-
-
-# The node
-
-
-def node_info_out(version: str, build_time_ms: int) -> JsonObject:
-    """`replies.NodeInfo`. `build_time_ms` since 1970."""
-    return {"version": version, "buildTime": build_time_ms}
-
-
-def node_index_out(version: str, documents: Sequence[str], paths: Sequence[str]) -> JsonObject:
-    """`replies.NodeIndex`."""
-    return {"version": version, "documents": list(documents), "paths": list(paths)}
-
-
-def version_out(version: str) -> JsonObject:
-    """`replies.NodeVersion`."""
-    return {"version": version}
-
-
-def resolved_out(url: str) -> JsonObject:
-    """`replies.Resolved`."""
-    return {"url": url}
-
-
-def error_out(
-    time_ms: int, status: int, phrase: str, code: str, message: str, path: str, request_id: str
-) -> JsonObject:
-    """`replies.Error`. `phrase` is the status in words, `time_ms` the time of day since 1970."""
-    return {
-        "timestamp": time_ms,
-        "status": status,
-        "error": phrase,
-        "code": code,
-        "message": message,
-        "path": path,
-        "requestId": request_id,
-    }
 
 
 # What clients see of events

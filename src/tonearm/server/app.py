@@ -21,7 +21,6 @@ from tonearm.server.public_events import PublicEvents
 from tonearm.server.public_page import PublicPage
 from tonearm.server.routes_description import DescriptionRoutes
 from tonearm.server.routes_figures import FigureRoutes
-from tonearm.server.routes_info import InfoRoutes
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_state import StateRoutes
@@ -94,7 +93,6 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
     streams = OpenStreams()
     ping_interval_s = settings.ping_interval_s
     groups = (
-        InfoRoutes(),
         TrackRoutes(node),
         PlayerRoutes(node),
         QueueRoutes(node),

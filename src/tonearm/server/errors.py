@@ -1,39 +1,20 @@
-"""The body of every error answer, and the one table from refusals to statuses."""
+"""The body of every error answer, and the refusals of the edge itself."""
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from http import HTTPStatus
-from types import MappingProxyType
-from typing import Final
 
 from aiohttp import web
 
-from tonearm.core.errors import (
-    BadRequest,
-    ErrorCode,
-    InvalidIdentifier,
-    LimitReached,
-    LoadFailed,
-    NoArtwork,
-    NoPrevious,
-    NotSeekable,
-    OverlayNotFound,
-    PlayerExists,
-    PlayerNotFound,
-    RequestError,
-    ResolveFailed,
-    ResolverDisabled,
-    SourceBlocked,
-    SourceRefused,
-    TrackNotFound,
-)
-from tonearm.protocol.rendering import error_out
+from tonearm.core.errors import ErrorCode, RequestError
+from tonearm.core.json_value import JsonObject
 from tonearm.server.replies import json_reply
 
 
 class Unauthorized(RequestError):
     code = "unauthorized"
+    status = 401
 
     def __init__(self) -> None:
         # One sentence for every cause: an answer must not show how near a guess was.
@@ -42,14 +23,17 @@ class Unauthorized(RequestError):
 
 class ForeignOrigin(RequestError):
     code = "foreign_origin"
+    status = 403
 
 
 class NotFound(RequestError):
     code = "not_found"
+    status = 404
 
 
 class MethodNotAllowed(RequestError):
     code = "method_not_allowed"
+    status = 405
 
     def __init__(self, method: str, allowed: Iterable[str]) -> None:
         self.allow = ", ".join(sorted(allowed))
@@ -58,6 +42,7 @@ class MethodNotAllowed(RequestError):
 
 class BodyTooLarge(RequestError):
     code = "body_too_large"
+    status = 413
 
 
 class UpgradeRequired(RequestError):
@@ -69,42 +54,7 @@ class UpgradeRequired(RequestError):
 
 class NotReady(RequestError):
     code = "not_ready"
-
-
-STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyType(
-    {
-        BadRequest: HTTPStatus.BAD_REQUEST,
-        InvalidIdentifier: HTTPStatus.BAD_REQUEST,
-        LoadFailed: HTTPStatus.BAD_REQUEST,
-        ResolveFailed: HTTPStatus.BAD_REQUEST,
-        ResolverDisabled: HTTPStatus.BAD_REQUEST,
-        UpgradeRequired: HTTPStatus.BAD_REQUEST,
-        Unauthorized: HTTPStatus.UNAUTHORIZED,
-        ForeignOrigin: HTTPStatus.FORBIDDEN,
-        SourceBlocked: HTTPStatus.FORBIDDEN,
-        SourceRefused: HTTPStatus.FORBIDDEN,
-        NotFound: HTTPStatus.NOT_FOUND,
-        PlayerNotFound: HTTPStatus.NOT_FOUND,
-        TrackNotFound: HTTPStatus.NOT_FOUND,
-        OverlayNotFound: HTTPStatus.NOT_FOUND,
-        NoArtwork: HTTPStatus.NOT_FOUND,
-        MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
-        PlayerExists: HTTPStatus.CONFLICT,
-        NotSeekable: HTTPStatus.CONFLICT,
-        NoPrevious: HTTPStatus.CONFLICT,
-        BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        LimitReached: HTTPStatus.TOO_MANY_REQUESTS,
-        NotReady: HTTPStatus.SERVICE_UNAVAILABLE,
-    }
-)
-
-
-def status_of(error: RequestError) -> HTTPStatus:
-    """The status of the error's class, or of the nearest base that the table knows; 400 when there is none."""
-    for kind in type(error).__mro__:
-        if kind in STATUS_BY_ERROR:
-            return STATUS_BY_ERROR[kind]
-    return HTTPStatus.BAD_REQUEST
+    status = 503
 
 
 def new_request_id() -> str:
@@ -114,7 +64,7 @@ def new_request_id() -> str:
 
 def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Response:
     """The answer to a request that was refused."""
-    reply = error_reply(status_of(error), error.code, error.message, path, request_id)
+    reply = error_reply(HTTPStatus(error.status), error.code, error.message, path, request_id)
     if isinstance(error, MethodNotAllowed):
         reply.headers["Allow"] = error.allow
     return reply
@@ -135,6 +85,14 @@ def stopping_reply(path: str, request_id: str) -> web.Response:
 
 
 def error_reply(status: HTTPStatus, code: ErrorCode, message: str, path: str, request_id: str) -> web.Response:
-    """An error's answer. `path` is the request's, without the query."""
-    body = error_out(time.time_ns() // 1_000_000, status.value, status.phrase, code, message, path, request_id)
+    """`protocol.replies.Error`. `path` is the request's, without the query."""
+    body: JsonObject = {
+        "timestamp": time.time_ns() // 1_000_000,
+        "status": status.value,
+        "error": status.phrase,
+        "code": code,
+        "message": message,
+        "path": path,
+        "requestId": request_id,
+    }
     return json_reply(body, status)

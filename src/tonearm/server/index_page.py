@@ -6,7 +6,6 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.protocol.rendering import node_index_out
 from tonearm.server.replies import json_reply
 from tonearm.server.routing import Call, Route
 from tonearm.version import VERSION
@@ -38,7 +37,13 @@ def index_route(routes: Iterable[Route]) -> Route:
                 content_type="text/html",
                 headers={"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"},
             )
-        return json_reply(node_index_out(VERSION, DOCUMENTS, [f"{method} {path}" for path, method in paths]))
+        return json_reply(
+            {
+                "version": VERSION,
+                "documents": list(DOCUMENTS),
+                "paths": [f"{method} {path}" for path, method in paths],
+            }
+        )
 
     return Route("GET", "/", index)
 

@@ -1,8 +1,7 @@
 """What the node says of its own interface: for programs (OpenAPI, AsyncAPI) and for people."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from http import HTTPStatus
+from collections.abc import Sequence
 
 from aiohttp import web
 
@@ -11,7 +10,6 @@ from tonearm.core.json_value import JsonObject
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
 from tonearm.description.page import CONTENT_SECURITY_POLICY, docs_page
-from tonearm.server.errors import STATUS_BY_ERROR
 from tonearm.server.replies import json_reply
 from tonearm.server.routing import Call, Route
 from tonearm.version import VERSION
@@ -51,10 +49,9 @@ class DescriptionRoutes:
 
 
 def _make() -> tuple[JsonObject, JsonObject]:
-    return openapi_document(VERSION, status_of_code(STATUS_BY_ERROR)), asyncapi_document(VERSION)
+    return openapi_document(VERSION, status_of_code()), asyncapi_document(VERSION)
 
 
-def status_of_code(errors: Iterable[type[RequestError]]) -> dict[str, int]:
+def status_of_code() -> dict[str, int]:
     """With which status each error code is answered, when the node does not stop."""
-    by_code: dict[str, int] = {error.code: STATUS_BY_ERROR[error].value for error in errors}
-    return {**by_code, "internal": HTTPStatus.INTERNAL_SERVER_ERROR.value}
+    return {"internal": 500, **{error.code: error.status for error in RequestError.__subclasses__()}}

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from tonearm.node.node import Node
-from tonearm.protocol.rendering import overlay_created_out, overlay_out, overlays_created_out
+from tonearm.protocol.rendering import overlay_out
 from tonearm.protocol.requests import NewOverlay, NewOverlays
 from tonearm.server.bodies import as_model, read_json
 from tonearm.server.replies import json_list_reply, json_reply, no_content
@@ -37,7 +37,7 @@ class OverlayRoutes:
         overlay_id = self._node.add_overlay(
             call.player_id, wanted_track(body), body.as_settings(), came_through_proxy=call.came_through_proxy
         )
-        return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
+        return json_reply({"overlayId": overlay_id}, HTTPStatus.CREATED)
 
     def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
         wanted = [
@@ -45,7 +45,7 @@ class OverlayRoutes:
             for index, overlay in enumerate(body.overlays)
         ]
         overlay_ids = self._node.add_overlays(call.player_id, wanted, came_through_proxy=call.came_through_proxy)
-        return json_reply(overlays_created_out(overlay_ids), HTTPStatus.CREATED)
+        return json_reply({"overlayIds": [*overlay_ids]}, HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
         overlays = self._node.player(call.player_id).status().overlays

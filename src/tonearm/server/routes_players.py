@@ -36,7 +36,7 @@ from tonearm.protocol.requests import (
     SkipTarget,
 )
 from tonearm.server.audio_parameters import whole_number
-from tonearm.server.bodies import as_model, read_body, read_json
+from tonearm.server.bodies import ModelT, as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import while_connected
 from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply
@@ -49,11 +49,44 @@ MAX_OFFSET: Final = 100_000_000  # more than any queue holds
 MAX_WAIT_MS: Final = 5_000  # for titles of waiting tracks
 
 
-class PlayerRoutes:
-    """A handler that awaits, for a body or for anything else, asks the node for the player afterwards."""
+class _PlayerHandlers:
+    """Makes handlers. One that awaits, for a body or for anything else, asks the node for the player afterwards."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+
+    def _order(self, order: Callable[[Player], None]) -> Handler:
+        """The player does something that needs no body."""
+
+        async def handler(call: Call) -> web.Response:
+            order(self._node.player(call.player_id))
+            return no_content()
+
+        return handler
+
+    def _change(self, model: type[ModelT], change: Callable[[Player, ModelT], None]) -> Handler:
+        """The player does what the body says."""
+
+        async def handler(call: Call) -> web.Response:
+            body = await read_body(call.request, model)
+            change(self._node.player(call.player_id), body)
+            return no_content()
+
+        return handler
+
+    def _change_queue(self, change: Callable[[Player, Call], None]) -> Handler:
+        """As `_order`, after earlier requests that change the player's queue."""
+
+        async def handler(call: Call) -> web.Response:
+            async with self._node.changing_queue(call.player_id):
+                change(self._node.player(call.player_id), call)
+            return no_content()
+
+        return handler
+
+
+class PlayerRoutes(_PlayerHandlers):
+    """The endpoints of players, but for their queues."""
 
     def routes(self) -> Sequence[Route]:
         player = "/v0/players/{player_id}"
@@ -64,18 +97,30 @@ class PlayerRoutes:
             Route("DELETE", player, self._delete),
             Route("POST", f"{player}/play", self._order(lambda player: player.play())),
             Route("POST", f"{player}/pause", self._order(lambda player: player.pause())),
-            Route("PATCH", f"{player}/position", self._seek),
+            Route("PATCH", f"{player}/position", self._change(PositionPatch, _seek)),
             Route("POST", f"{player}/skip", self._skip),
             Route("PUT", f"{player}/track", self._replace),
             Route("DELETE", f"{player}/track", self._order(lambda player: player.stop())),
-            Route("POST", f"{player}/previous", self._change_queue(lambda player: player.previous())),
+            Route("POST", f"{player}/previous", self._change_queue(lambda player, _: player.previous())),
             Route("GET", f"{player}/history", self._history),
             Route("GET", f"{player}/artwork", self._artwork),
-            Route("PATCH", f"{player}/loop", self._set_loop),
-            Route("PATCH", f"{player}/crossfade", self._change_crossfade),
+            Route("PATCH", f"{player}/loop", self._change(LoopPatch, lambda player, body: player.set_loop(body.mode))),
+            Route(
+                "PATCH",
+                f"{player}/crossfade",
+                self._change(CrossfadePatch, lambda player, body: player.change_crossfade(body.as_edit())),
+            ),
             Route("GET", f"{player}/filters", self._filters),
-            Route("PATCH", f"{player}/filters", self._change_filters),
-            Route("PATCH", f"{player}/metadata", self._change_metadata),
+            Route(
+                "PATCH",
+                f"{player}/filters",
+                self._change(FiltersPatch, lambda player, body: player.change_filters(body.as_change())),
+            ),
+            Route(
+                "PATCH",
+                f"{player}/metadata",
+                self._change(MetadataPatch, lambda player, body: player.change_metadata(body.merge, body.value)),
+            ),
         )
 
     async def _create(self, call: Call) -> web.Response:
@@ -102,44 +147,10 @@ class PlayerRoutes:
         await self._node.delete_player(call.player_id, call.client)
         return no_content()
 
-    def _order(self, order: Callable[[Player], None]) -> Handler:
-        """A handler that makes the player do something and needs no body."""
-
-        async def handler(call: Call) -> web.Response:
-            order(self._node.player(call.player_id))
-            return no_content()
-
-        return handler
-
-    def _change_queue(self, order: Callable[[Player], None]) -> Handler:
-        """As `_order`, after earlier requests that change the player's queue."""
-
-        async def handler(call: Call) -> web.Response:
-            async with self._node.changing_queue(call.player_id):
-                order(self._node.player(call.player_id))
-            return no_content()
-
-        return handler
-
-    async def _seek(self, call: Call) -> web.Response:
-        body = await read_body(call.request, PositionPatch)
-        if len(body.model_fields_set) != 1:
-            raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
-        player = self._node.player(call.player_id)
-        if "position" in body.model_fields_set:
-            player.seek(body.position)
-        else:
-            player.seek_by(body.offset)
-        return no_content()
-
     async def _skip(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id, SKIP_PATIENCE_S):
             target = await _skip_target(call.request)
-            player = self._node.player(call.player_id)
-            if target is None:
-                player.skip()
-            else:
-                player.skip(target)
+            self._node.player(call.player_id).skip(target)
         return no_content()
 
     async def _replace(self, call: Call) -> web.Response:
@@ -157,45 +168,23 @@ class PlayerRoutes:
         picture = await while_connected(call.request, self._node.artwork(call.player_id))
         return picture_reply(call.request, picture)
 
-    async def _set_loop(self, call: Call) -> web.Response:
-        body = await read_body(call.request, LoopPatch)
-        self._node.player(call.player_id).set_loop(body.mode)
-        return no_content()
-
-    async def _change_crossfade(self, call: Call) -> web.Response:
-        body = await read_body(call.request, CrossfadePatch)
-        self._node.player(call.player_id).change_crossfade(body.as_edit())
-        return no_content()
-
     async def _filters(self, call: Call) -> web.Response:
         return json_reply(filters_out(self._node.player(call.player_id).status().filters))
 
-    async def _change_filters(self, call: Call) -> web.Response:
-        body = await read_body(call.request, FiltersPatch)
-        self._node.player(call.player_id).change_filters(body.as_change())
-        return no_content()
 
-    async def _change_metadata(self, call: Call) -> web.Response:
-        body = await read_body(call.request, MetadataPatch)
-        self._node.player(call.player_id).change_metadata(body.merge, body.value)
-        return no_content()
-
-
-class QueueRoutes:
+class QueueRoutes(_PlayerHandlers):
     """The endpoints of queues. Requests that change a queue are done in the order in which they came."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     def routes(self) -> Sequence[Route]:
         queue = "/v0/players/{player_id}/queue"
+        one = f"{queue}/{TRACK_ARGUMENT}"
         return (
             Route("POST", queue, self._enqueue),
             Route("GET", queue, self._queue),
-            Route("DELETE", queue, self._clear),
-            Route("POST", f"{queue}/shuffle", self._shuffle),
-            Route("PATCH", f"{queue}/{TRACK_ARGUMENT}", self._move),
-            Route("DELETE", f"{queue}/{TRACK_ARGUMENT}", self._remove),
+            Route("DELETE", queue, self._change_queue(lambda player, _: player.clear_queue())),
+            Route("POST", f"{queue}/shuffle", self._change_queue(lambda player, _: player.shuffle())),
+            Route("PATCH", one, self._move),
+            Route("DELETE", one, self._change_queue(lambda player, call: player.remove(call.track_id))),
         )
 
     async def _enqueue(self, call: Call) -> web.Response:
@@ -241,26 +230,20 @@ class QueueRoutes:
         render = queued_track_details_out if has_details else queued_track_out
         return await json_list_reply(call.request, map(render, queue.tracks[first : first + count]), etag)
 
-    async def _clear(self, call: Call) -> web.Response:
-        async with self._node.changing_queue(call.player_id):
-            self._node.player(call.player_id).clear_queue()
-        return no_content()
-
-    async def _shuffle(self, call: Call) -> web.Response:
-        async with self._node.changing_queue(call.player_id):
-            self._node.player(call.player_id).shuffle()
-        return no_content()
-
     async def _move(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
             body = await read_body(call.request, IndexPatch)
             self._node.player(call.player_id).move(call.track_id, body.index)
         return no_content()
 
-    async def _remove(self, call: Call) -> web.Response:
-        async with self._node.changing_queue(call.player_id):
-            self._node.player(call.player_id).remove(call.track_id)
-        return no_content()
+
+def _seek(player: Player, body: PositionPatch) -> None:
+    if len(body.model_fields_set) != 1:
+        raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
+    if "position" in body.model_fields_set:
+        player.seek(body.position)
+    else:
+        player.seek_by(body.offset)
 
 
 def wanted_track(body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:

@@ -16,7 +16,7 @@ from tonearm.interop.track_codec import decode_track, encode_track
 from tonearm.node.lookup import FoundTracks
 from tonearm.node.node import Node
 from tonearm.protocol.json_text import json_text
-from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, resolved_out, track_out
+from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import read_body, read_json
@@ -53,7 +53,7 @@ class TrackRoutes:
         url = call.target.required_parameter("url")
         url = await while_connected(call.request, self._node.resolve(url, came_through_proxy=call.came_through_proxy))
         if prefers_json(call.request.headers.getall("Accept", [])):
-            return json_reply(resolved_out(url))
+            return json_reply({"url": url})
         return web.Response(text=url)
 
     async def _load(self, call: Call) -> web.Response:

@@ -23,14 +23,7 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.request_rate import RequestRates
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
-from tonearm.server.errors import (
-    MethodNotAllowed,
-    NotFound,
-    internal_error_reply,
-    refusal_reply,
-    status_of,
-    stopping_reply,
-)
+from tonearm.server.errors import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
 from tonearm.server.http_server import EdgeRequest, RefusalLog, add_reply_header, let_in, origin_of
 
 
@@ -232,10 +225,9 @@ class Edge(ABC):
             return internal_error_reply(target.path, request.id)
 
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
-        status = status_of(error)
-        if status in _LOGGED_STATUSES:
+        if error.status in _LOGGED_STATUSES:
             text = (
-                f"refused with {status.value} {error.code}: {request.method} {target.path} from {client_of(request)} "
+                f"refused with {error.status} {error.code}: {request.method} {target.path} from {client_of(request)} "
                 f"(request {request.id}): {error.message}"
             )
             self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
