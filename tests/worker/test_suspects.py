@@ -20,7 +20,7 @@ class Process:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.used_mib = 50
         self._memory = mmap.mmap(-1, SUSPECT_BYTES)
-        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, lambda: self.used_mib * MIB)
+        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, self._statm)
         monkeypatch.setattr(os, "_exit", self._exit)
         monkeypatch.setattr(suspects, "_PREAD", self._read_statm)
         self.status = KILLED
@@ -31,9 +31,12 @@ class Process:
     def _exit(self, status: int) -> None:
         self.status = status
 
-    def _read_statm(self, _descriptor: int, into: bytearray, _size: int, _offset: int) -> None:
+    def _statm(self) -> bytes:
         pages = self.used_mib * MIB // os.sysconf("SC_PAGE_SIZE")
-        into.value = f"99 9 9 9 0 {pages} 0\n".encode()  # type: ignore[attr-defined]
+        return f"{pages} 9 9 9 0 {pages} 0\n".encode()
+
+    def _read_statm(self, _descriptor: int, into: bytearray, _size: int, _offset: int) -> None:
+        into.value = self._statm()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -92,6 +95,33 @@ def test_the_memory_of_earlier_steps_does_not_count(process: Process) -> None:
     process.used_mib = 399
     process.notes.end()
     assert process.suspects() == set()
+
+
+def test_of_a_crash_where_there_was_hardly_any_memory_the_memory_is_judged(process: Process) -> None:
+    """A library that finds none may crash, before the process gets to end itself."""
+    process.used_mib = 350
+    process.notes.note(0, 7)
+    assert process.suspects() == {7}
+    process.used_mib = 395
+    process.notes.look()
+    assert process.suspects() == set()
+    process.used_mib = 350  # some of it was given back
+    process.notes.look()
+    assert process.suspects() == {7}
+
+
+def test_who_alone_used_it_up_is_the_suspect_of_a_crash_there(process: Process) -> None:
+    process.notes.note(0, 7)
+    process.used_mib = 395
+    process.notes.look()
+    assert process.suspects() == {7}
+
+
+def test_silence_where_there_is_hardly_any_memory_has_its_suspects(process: Process) -> None:
+    process.used_mib = 395
+    process.notes.note(0, 7)
+    process.status = -9
+    assert process.suspects() == {7}
 
 
 def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source(process: Process) -> None:

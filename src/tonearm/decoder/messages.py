@@ -46,7 +46,7 @@ SUSPECT_NOTE: Final = struct.Struct("<QQ")
 SUSPECT_SLOTS: Final = 5
 RENDER_SLOT: Final = 3
 SESSION_SLOT: Final = 4
-# After the slots, a process whose memory is used up leaves the text of /proc/self/statm (proc(5)), in pages.
+# After the slots, a process whose memory is used up, or nearly, leaves the text of /proc/self/statm (proc(5)): pages.
 END_MEMORY: Final = slice(SUSPECT_SLOTS * SUSPECT_NOTE.size, SUSPECT_SLOTS * SUSPECT_NOTE.size + 128)
 SUSPECT_BYTES: Final = END_MEMORY.stop
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up

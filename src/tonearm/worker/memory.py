@@ -15,7 +15,7 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Opened when the process starts, since its sandbox lets it open nothing later.
 STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 # With less than this left no session begins: without any memory Python, PyAV and libav crash or read on for ever.
-_LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
+LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
 _RESERVE_BYTES: Final = 32 * 1024 * 1024
 _LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, even with a very low limit
 _SETTLING_BYTES: Final = 1_500_000  # which a session takes after it was opened
@@ -32,14 +32,19 @@ def reopen_statm() -> None:
     os.close(opened)
 
 
-def address_space_bytes() -> int:
-    """The size of the address space, which RLIMIT_AS limits."""
-    return int(os.pread(STATM, 128, 0).split()[0]) * _PAGE_BYTES  # proc(5): "size"
+def read_statm() -> bytes:
+    """The text of /proc/self/statm: numbers of pages."""
+    return os.pread(STATM, 128, 0)
 
 
-def private_memory_bytes() -> int:
+def address_space_bytes(statm: bytes | None = None) -> int:
+    """The size of the address space, which RLIMIT_AS limits; by default that of now."""
+    return int((read_statm() if statm is None else statm).split()[0]) * _PAGE_BYTES  # proc(5): "size"
+
+
+def private_memory_bytes(statm: bytes | None = None) -> int:
     """The writable memory of this process: its heaps and stacks, without memory that is only reserved."""
-    return int(os.pread(STATM, 128, 0).split()[5]) * _PAGE_BYTES  # proc(5): "data"
+    return int((read_statm() if statm is None else statm).split()[5]) * _PAGE_BYTES  # proc(5): "data"
 
 
 class _Mallinfo(ctypes.Structure):
@@ -142,7 +147,7 @@ class MemoryBudget:
     def is_nearly_used_up(self) -> bool:
         if self._limit_bytes == resource.RLIM_INFINITY:
             return False
-        return self._limit_bytes - address_space_bytes() + self._free_bytes < _LEAST_LEFT_BYTES
+        return self._limit_bytes - address_space_bytes() + self._free_bytes < LEAST_LEFT_BYTES
 
     def _share(self, more_bytes: int = 0) -> float:
         if self._limit_bytes == resource.RLIM_INFINITY:

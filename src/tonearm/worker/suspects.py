@@ -1,6 +1,7 @@
 """Notes which source is worked on, for the node to read when the process has died, and ends it for lack of memory."""
 
 import ctypes
+import math
 import mmap
 import os
 import resource
@@ -8,7 +9,13 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from tonearm.decoder.messages import END_MEMORY, EXIT_MEMORY_LIMIT, SESSION_SLOT, SUSPECT_NOTE
-from tonearm.worker.memory import STATM, address_space_bytes, private_memory_bytes
+from tonearm.worker.memory import (
+    LEAST_LEFT_BYTES,
+    STATM,
+    address_space_bytes,
+    private_memory_bytes,
+    read_statm,
+)
 
 # A step that takes this share of the memory limit is the cause when memory is used up. The largest ordinary step,
 # opening a long file, takes some 30 MiB.
@@ -28,26 +35,30 @@ class SuspectNotes:
     memory is used up.
 
     A crash happens in the code of a source that is worked on, but memory can be used up by many players together. Then
-    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for.
+    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for. Where
+    PyAV finds no memory for its read buffer it crashes, before anybody gets to call `end`: so while there is hardly
+    any, a note says so.
     """
 
     def __init__(
         self,
         notes: mmap.mmap,
         limit_bytes: int,
-        used_bytes: Callable[[], int] = private_memory_bytes,
+        statm: Callable[[], bytes] = read_statm,
     ) -> None:
         self._notes = notes
         self._limit_bytes = limit_bytes
         self._guilty_growth_bytes = 0 if limit_bytes == resource.RLIM_INFINITY else int(SUSPECT_SHARE * limit_bytes)
-        self._used_bytes = used_bytes
+        self._scarce_from_bytes = math.inf if limit_bytes == resource.RLIM_INFINITY else limit_bytes - LEAST_LEFT_BYTES
+        self._is_scarce = False
+        self._statm = statm
         # For the end, when nothing can be made any more.
         self._reserve = [bytes(_RESERVE_BYTES)]
         self._end_memory = (ctypes.c_char * _STATM_BYTES).from_buffer(notes, END_MEMORY.start)
 
     def note(self, slot: int, suspect: int) -> None:
         """A step of `suspect` begins in this slot; with 0 the last one has ended. From any thread."""
-        guilty_from_bytes = self._used_bytes() + self._guilty_growth_bytes if suspect else 0
+        guilty_from_bytes = private_memory_bytes(self.look()) + self._guilty_growth_bytes if suspect else 0
         SUSPECT_NOTE.pack_into(self._notes, slot * SUSPECT_NOTE.size, suspect, guilty_from_bytes)
 
     def note_session(self, session: int, source: int) -> None:
@@ -56,6 +67,15 @@ class SuspectNotes:
         Only that thread writes there, and memory is not looked at: it is called for each block.
         """
         SUSPECT_NOTE.pack_into(self._notes, SESSION_SLOT * SUSPECT_NOTE.size, session << 32 | source, 0)
+
+    def look(self) -> bytes:
+        """Notes what memory there is, while hardly any is left; returns it, as /proc/self/statm has it. To be called
+        often where memory is taken, from any thread."""
+        statm = self._statm()
+        was_scarce, self._is_scarce = self._is_scarce, address_space_bytes(statm) > self._scarce_from_bytes
+        if self._is_scarce or was_scarce:
+            self._notes[END_MEMORY] = (statm if self._is_scarce else b"").ljust(_STATM_BYTES, b"\0")
+        return statm
 
     def is_memory_used_up(self) -> bool:
         """Whether a MemoryError comes of what the process holds. Otherwise the step in which it came asked for more

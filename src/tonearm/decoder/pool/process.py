@@ -315,13 +315,13 @@ class DecoderProcess:
         self._suspects.close()
         self._exited.set()
         if not self._is_stopping:
-            reason, counts = self._explain(code)
+            reason, counts = self._explain(code, notes)
             suspects = suspects_of_exit(notes, code) if counts else ()
             if self._broken_rule is not None and self._broken_rule.session and not suspects:
                 suspects = ((self._broken_rule.session, 0),)  # a process that was taken over may have left no notes
             self._on_exit(self, ProcessExit(reason, suspects))
 
-    def _explain(self, code: int) -> tuple[str, bool]:
+    def _explain(self, code: int, notes: bytes) -> tuple[str, bool]:
         """Why the process exited, and whether that counts against the sources that it worked on."""
         if self._broken_rule is not None:
             return f"said what it may not say, and was killed ({self._broken_rule})", True
@@ -332,7 +332,8 @@ class DecoderProcess:
         if code == EXIT_NO_SANDBOX:
             return f"has no sandbox and must not work without ({self.sandbox})", False
         if code < 0:
-            return f"was ended by {_signal_name(-code)}", -code in _CRASH_SIGNALS
+            cause = " for want of memory" if _lacked_memory(notes, code) else ""
+            return f"was ended by {_signal_name(-code)}{cause}", -code in _CRASH_SIGNALS
         return f"exited with {code}", code > 0
 
 
@@ -350,7 +351,7 @@ def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
     session, _ = noted.pop(SESSION_SLOT)
     sources = [source for source, _ in noted if source]
     end_bytes = _memory_at_end(notes)
-    if code == EXIT_MEMORY_LIMIT and end_bytes is not None:
+    if end_bytes is not None and _lacked_memory(notes, code):
         # Many players together can use the memory up, and the memory of concurrent steps cannot be told apart.
         growing = [source for source, guilty_from_bytes in noted if source and end_bytes >= guilty_from_bytes]
         suspects = growing if growing == sources and len(growing) == 1 else []
@@ -362,8 +363,13 @@ def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
     return tuple((suspect >> 32, suspect & 0xFFFFFFFF) for suspect in suspects)
 
 
+def _lacked_memory(notes: bytes, code: int) -> bool:
+    """Whether a process ended because its memory was used up: it says so, or it crashed where there was hardly any."""
+    return code == EXIT_MEMORY_LIMIT or (-code in _CRASH_SIGNALS and _memory_at_end(notes) is not None)
+
+
 def _memory_at_end(notes: bytes) -> int | None:
-    """The writable memory, in bytes, of a process whose memory was used up; None for other exits."""
+    """The writable memory, in bytes, of a process that had hardly any left to take at its end; None for others."""
     with suppress(ValueError, IndexError):
         return int(notes[END_MEMORY].split()[5]) * _PAGE_BYTES  # proc(5): "data"
     return None
