@@ -3,10 +3,8 @@
 import os
 from pathlib import Path
 
-import pytest
-
-from tests.support.fetching import opener
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tests.support.fetching import failure_of, opener
+from tonearm.core.failure import FailureCode
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.playlist import MAX_ENTRIES
@@ -17,13 +15,6 @@ async def playlist(path: Path, files: bool | tuple[str, ...] = True) -> Playlist
         opened = await source_opener.open(parse_source_uri(str(path)))
         assert isinstance(opened, Playlist)
         return opened
-
-
-async def failure(path: Path, files: bool | tuple[str, ...] = True) -> PlayFailure:
-    async with opener(files=files) as source_opener:
-        with pytest.raises(PlayError) as caught:
-            await source_opener.open(parse_source_uri(str(path)))
-        return caught.value.failure
 
 
 def fill(folder: Path, *names: str) -> Path:
@@ -72,9 +63,9 @@ async def test_a_folder_is_judged_as_its_files_are(tmp_path: Path) -> None:
     permitted = (str(music),)
     assert len((await playlist(music, permitted)).entries) == 1
     for path in (music / "way out", music / "system"):
-        assert (await failure(path, permitted)).code is FailureCode.SOURCE_REFUSED
+        assert (await failure_of(str(path), files=permitted)).code is FailureCode.SOURCE_REFUSED
 
 
 async def test_a_folder_without_audio_is_told(tmp_path: Path) -> None:
-    told = await failure(fill(tmp_path / "papers", "a.txt"))
+    told = await failure_of(str(fill(tmp_path / "papers", "a.txt")))
     assert (told.code, "no audio files in the folder" in told.message) == (FailureCode.FILE_UNREADABLE, True)

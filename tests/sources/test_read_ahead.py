@@ -29,10 +29,10 @@ def test_ten_seconds_within_bounds(size_bytes: int, length_ms: int, expected: in
     assert read_ahead_bytes_at(size_bytes, length_ms) == expected
 
 
-async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead() -> None:
+async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead(server: MediaServer) -> None:
     body = bytes(8 * 1024 * 1024)
     settings = FetchSettings(read_ahead_bytes=LEAST_READ_AHEAD_BYTES)
-    async with MediaServer() as server, opener(settings=settings) as source_opener:
+    async with opener(settings=settings) as source_opener:
         source = await source_opener.open(parse_source_uri(server.serve("/song.wav", media(body))))
         assert isinstance(source, OpenedSource)
         reader = source.reader

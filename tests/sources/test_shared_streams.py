@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
-import pytest_asyncio
 
 from tests.support.audio_files import opus, tone
 from tests.support.fetching import QUICK, opener
@@ -24,12 +23,6 @@ from tonearm.sources.shared_streams import SharingOpener
 
 SOUND: Final = random.Random(3).randbytes(500_000)
 PIECE: Final = 10_000
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[MediaServer]:
-    async with MediaServer() as server:
-        yield server
 
 
 @asynccontextmanager

@@ -5,7 +5,9 @@ import dataclasses
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
-from tonearm.core.failure import PlayError
+import pytest
+
+from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import Pattern, SourcePolicy
@@ -60,6 +62,18 @@ async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> A
             yield source
         finally:
             await source.close()
+
+
+async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
+    """Why it cannot be opened."""
+    async with opener(settings=settings, **options) as source_opener:
+        return await opening_fails(source_opener, uri)
+
+
+async def opening_fails(source_opener: SourceOpener, uri: str) -> PlayFailure:
+    with pytest.raises(PlayError) as caught:
+        await source_opener.open(parse_source_uri(uri))
+    return caught.value.failure
 
 
 async def read_all(source: OpenedSource, offset: int = 0, max_bytes: int = 64 * 1024) -> bytes:

@@ -1,7 +1,7 @@
 """HLS over real HTTP: what a decoder gets of a stream, live or whole, and what is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,6 @@ from tonearm.worker.media.media import open_media
 
 SOUND = tone(440, 3.0)
 PIECES = [bytes([number]) * 5000 for number in range(1, 13)]
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[MediaServer]:
-    async with MediaServer() as server:
-        yield server
 
 
 async def parts_of(source: OpenedSource, offset: int = 0) -> list[bytes]:

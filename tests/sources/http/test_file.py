@@ -3,19 +3,20 @@
 import asyncio
 import dataclasses
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opened, opener, read_all, read_until_failure
-from tests.support.media_server import MediaServer, in_turn, media, raw, reset, stall, status
+from tests.support.media_server import Answer, MediaServer, in_turn, media, raw, reset, stall, status
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import parse_source_uri
 
 BODY = random.Random(1).randbytes(1_000_000)
 
 
-async def test_whole_file_with_one_request() -> None:
-    async with MediaServer() as server, opened(server.serve("/a/My%20song.mp3", media(BODY))) as source:
+async def test_whole_file_with_one_request(server: MediaServer) -> None:
+    async with opened(server.serve("/a/My%20song.mp3", media(BODY))) as source:
         assert (source.size_bytes, source.is_seekable, source.is_live) == (len(BODY), True, False)
         assert (source.name, source.content_type) == ("My song.mp3", "audio/mpeg")
         assert await read_all(source) == BODY
@@ -25,30 +26,30 @@ async def test_whole_file_with_one_request() -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_server_without_ranges_is_read_in_order(chunked: bool) -> None:
+async def test_server_without_ranges_is_read_in_order(server: MediaServer, chunked: bool) -> None:
     answer = media(BODY, ranges=False, chunked=chunked)
-    async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
+    async with opened(server.serve("/a", answer)) as source:
         assert (source.size_bytes, source.is_seekable) == (None if chunked else len(BODY), False)
         assert await read_all(source) == BODY
         assert len(server.requests) == 1
 
 
-async def test_size_unknown_until_end_of_connection() -> None:
+async def test_size_unknown_until_end_of_connection(server: MediaServer) -> None:
     answer = raw(b"HTTP/1.0 200 OK\r\n\r\n" + BODY)
-    async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
+    async with opened(server.serve("/a", answer)) as source:
         assert source.size_bytes is None
         assert await read_all(source) == BODY
 
 
-async def test_read_never_gives_more_than_asked_for() -> None:
-    async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+async def test_read_never_gives_more_than_asked_for(server: MediaServer) -> None:
+    async with opened(server.serve("/a", media(BODY))) as source:
         assert len(await source.reader.read_at(0, 10)) <= 10
         assert await source.reader.read_at(len(BODY), 10) == b""
         assert await source.reader.read_at(len(BODY) + 5, 10) == b""
 
 
-async def test_small_jumps_need_no_request() -> None:
-    async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+async def test_small_jumps_need_no_request(server: MediaServer) -> None:
+    async with opened(server.serve("/a", media(BODY))) as source:
         await source.reader.read_at(0, 60_000)
         assert await source.reader.read_at(10, 5) == BODY[10:15]
         assert await source.reader.read_at(200_000, 5) == BODY[200_000:200_005]
@@ -56,8 +57,8 @@ async def test_small_jumps_need_no_request() -> None:
         assert server.ranges == ["bytes=0-"]
 
 
-async def test_look_at_the_end_and_back_needs_one_more_request() -> None:
-    async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+async def test_look_at_the_end_and_back_needs_one_more_request(server: MediaServer) -> None:
+    async with opened(server.serve("/a", media(BODY))) as source:
         assert await source.reader.read_at(0, 100) == BODY[:100]
         assert await read_all(source, len(BODY) - 128) == BODY[-128:]
         assert await read_all(source, 100) == BODY[100:]
@@ -65,9 +66,9 @@ async def test_look_at_the_end_and_back_needs_one_more_request() -> None:
         assert server.requests[1].headers["if-range"] == '"one"'
 
 
-async def test_jumps_to_and_fro() -> None:
+async def test_jumps_to_and_fro(server: MediaServer) -> None:
     places = random.Random(2)
-    async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+    async with opened(server.serve("/a", media(BODY))) as source:
         for _ in range(60):
             offset = places.randrange(len(BODY))
             got = await source.reader.read_at(offset, 50_000)
@@ -75,17 +76,17 @@ async def test_jumps_to_and_fro() -> None:
             assert got == BODY[offset : offset + len(got)]
 
 
-async def test_jump_without_ranges_is_refused_in_clear_words() -> None:
+async def test_jump_without_ranges_is_refused_in_clear_words(server: MediaServer) -> None:
     big = BODY * 4
-    async with MediaServer() as server, opened(server.serve("/a", media(big, ranges=False))) as source:
+    async with opened(server.serve("/a", media(big, ranges=False))) as source:
         await source.reader.read_at(0, 10)
         with pytest.raises(PlayError, match="range requests"):
             await source.reader.read_at(3_500_000, 10)
         assert await source.reader.read_at(10, 10) == big[10:20]
 
 
-async def test_rewind_without_ranges_while_probing_asks_anew() -> None:
-    async with MediaServer() as server, opened(server.serve("/a", media(BODY, ranges=False))) as source:
+async def test_rewind_without_ranges_while_probing_asks_anew(server: MediaServer) -> None:
+    async with opened(server.serve("/a", media(BODY, ranges=False))) as source:
         assert (await read_all(source))[-5:] == BODY[-5:]
         assert await source.reader.read_at(0, 10) == BODY[:10]
         assert len(server.requests) == 2
@@ -93,12 +94,11 @@ async def test_rewind_without_ranges_while_probing_asks_anew() -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("ranges", [False, True])
-async def test_empty_file(ranges: bool, chunked: bool) -> None:
-    async with MediaServer() as server:
-        uri = server.serve("/a", media(b"", ranges=ranges, chunked=chunked))
-        with pytest.raises(PlayError) as caught:
-            await _first_bytes(uri)
-        assert caught.value.failure.code == FailureCode.EMPTY
+async def test_empty_file(server: MediaServer, ranges: bool, chunked: bool) -> None:
+    uri = server.serve("/a", media(b"", ranges=ranges, chunked=chunked))
+    with pytest.raises(PlayError) as caught:
+        await _first_bytes(uri)
+    assert caught.value.failure.code == FailureCode.EMPTY
 
 
 async def _first_bytes(uri: str) -> bytes:
@@ -106,9 +106,9 @@ async def _first_bytes(uri: str) -> bytes:
         return await source.reader.read_at(0, 10)
 
 
-async def test_memory_does_not_grow_with_the_file() -> None:
+async def test_memory_does_not_grow_with_the_file(server: MediaServer) -> None:
     big = bytes(48 * 1024 * 1024)
-    async with MediaServer() as server, opened(server.serve("/a", media(big))) as source:
+    async with opened(server.serve("/a", media(big))) as source:
         await source.reader.read_at(0, 10)
         reply = server.replies[0]
         sent = -1
@@ -119,102 +119,71 @@ async def test_memory_does_not_grow_with_the_file() -> None:
         assert sent < 16 * 1024 * 1024
 
 
+CUT = media(BODY, cut_after=300_000)
+
+
 class TestBrokenTransfers:
-    async def test_goes_on_where_it_stopped(self) -> None:
-        answer = in_turn(media(BODY, cut_after=300_000), media(BODY, cut_after=200_000), media(BODY))
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
+    @pytest.mark.parametrize(
+        ("answer", "starts"),
+        [
+            (in_turn(CUT, media(BODY, cut_after=200_000), media(BODY)), (0, 300_000, 500_000)),
+            (media(BODY, at_most=100_000), range(0, 1_000_000, 100_000)),
+            (in_turn(CUT, status(503), reset(), media(BODY)), (0, 300_000, 300_000, 300_000)),
+            (in_turn(media(BODY, stall_after=300_000), media(BODY)), (0, 300_000)),
+            (in_turn(CUT, stall(), media(BODY)), (0, 300_000, 300_000)),
+        ],
+        ids=["cut twice", "small ranges", "away for a moment", "a stall", "a server that hangs"],
+    )
+    async def test_goes_on_where_it_stopped(self, server: MediaServer, answer: Answer, starts: Sequence[int]) -> None:
+        async with opened(server.serve("/a", answer), IMPATIENT) as source:
             assert await read_all(source) == BODY
-            assert server.ranges == ["bytes=0-", "bytes=300000-", "bytes=500000-"]
-            assert server.requests[2].headers["if-range"] == '"one"'
+            assert server.ranges == [f"bytes={start}-" for start in starts]
+            assert {request.headers["if-range"] for request in server.requests[1:]} == {'"one"'}
 
-    async def test_server_that_answers_in_small_ranges(self) -> None:
-        async with MediaServer() as server, opened(server.serve("/a", media(BODY, at_most=100_000))) as source:
-            assert await read_all(source) == BODY
-            assert len(server.requests) == 10
+    @pytest.mark.parametrize(
+        ("answer", "got", "told", "requests"),
+        [
+            (in_turn(media(BODY, cut_after=5000), media(BODY, cut_after=1)), 5005, "connection_lost", 6),
+            (in_turn(CUT, media(BODY[::-1], etag='"two"')), 300_000, "connection_lost changed", 2),
+            (media(BODY, ranges=False, cut_after=90_000), 90_000, "connection_lost", 1),
+            (media(BODY, ranges=False, chunked=True, cut_after=90_000), 90_000, "connection_lost", 1),
+            (media(BODY, ranges=False, length=len(BODY) + 10), len(BODY), "connection_lost", 1),
+            (media(BODY, ranges=False, stall_after=1000), 1000, "timeout", 1),
+        ],
+        ids=["cut ever again", "another file", "no ranges", "chunked", "too long a length", "a stall without ranges"],
+    )
+    async def test_what_arrived_is_given_out_before_the_failure(
+        self, server: MediaServer, answer: Answer, got: int, told: str, requests: int
+    ) -> None:
+        code, _, word = told.partition(" ")
+        async with opened(server.serve("/a", answer), IMPATIENT) as source:
+            data, error = await read_until_failure(source)
+            assert data == BODY[:got]
+            assert (error.failure.code, error.failure.stage) == (code, Stage.READ)
+            assert word in error.failure.message
+            assert len(server.requests) == requests
 
-    async def test_survives_a_server_that_is_away_for_a_moment(self) -> None:
-        answer = in_turn(media(BODY, cut_after=300_000), status(503), reset(), media(BODY))
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            assert await read_all(source) == BODY
-
-    async def test_stall_in_the_body_goes_on_by_a_new_request(self) -> None:
-        answer = in_turn(media(BODY, stall_after=300_000), media(BODY))
-        async with MediaServer() as server, opened(server.serve("/a", answer), IMPATIENT) as source:
-            assert await read_all(source) == BODY
-            assert server.ranges == ["bytes=0-", "bytes=300000-"]
-
-    async def test_server_that_hangs_is_asked_again(self) -> None:
-        answer = in_turn(media(BODY, cut_after=300_000), stall(), media(BODY))
-        async with MediaServer() as server, opened(server.serve("/a", answer), IMPATIENT) as source:
-            assert await read_all(source) == BODY
-
-    async def test_gives_up_after_five_tries_a_minute(self) -> None:
-        answer = in_turn(media(BODY, cut_after=5000), media(BODY, cut_after=1))
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-            assert got == BODY[:5005]
-            assert len(server.requests) == 6
-
-    async def test_changed_file_is_not_spliced(self) -> None:
-        answer = in_turn(media(BODY, cut_after=300_000), media(BODY[::-1], etag='"two"'))
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY[:300_000]
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-            assert "changed" in error.failure.message
-
-    async def test_without_ranges_what_arrived_is_given_out_before_the_failure(self) -> None:
-        answer = media(BODY, ranges=False, cut_after=90_000)
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY[:90_000]
-            assert (error.failure.code, error.failure.stage) == (FailureCode.CONNECTION_LOST, Stage.READ)
-            assert len(server.requests) == 1
-
-    async def test_without_ranges_also_what_the_client_still_held_is_given_out(self) -> None:
+    async def test_without_ranges_also_what_the_client_still_held_is_given_out(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, read_ahead_bytes=64 * 1024)
         answer = media(BODY, ranges=False, cut_after=150_000)
-        async with MediaServer() as server, opened(server.serve("/a", answer), settings) as source:
+        async with opened(server.serve("/a", answer), settings) as source:
             await server.all_gone()
             await asyncio.sleep(0.05)  # for the client to notice, too
             got, _ = await read_until_failure(source)
             assert got == BODY[:150_000]
 
-    async def test_chunked_body_cut_in_the_middle(self) -> None:
-        answer = media(BODY, ranges=False, chunked=True, cut_after=90_000)
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY[:90_000]
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-
-    async def test_content_length_that_promises_too_much(self) -> None:
-        answer = media(BODY, ranges=False, length=len(BODY) + 10)
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-
-    async def test_stall_without_ranges(self) -> None:
-        answer = media(BODY, ranges=False, stall_after=1000)
-        async with MediaServer() as server, opened(server.serve("/a", answer), IMPATIENT) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY[:1000]
-            assert (error.failure.code, error.failure.stage) == (FailureCode.TIMEOUT, Stage.READ)
-
-    async def test_expired_redirect_target_is_asked_for_anew(self) -> None:
-        async with MediaServer() as server:
-            server.serve("/old", in_turn(media(BODY, cut_after=300_000), status(403)))
-            server.serve("/new", media(BODY))
-            link = server.serve("/link", in_turn(status(302, "Location: /old\r\n"), status(302, "Location: /new\r\n")))
-            async with opened(link) as source:
-                assert await read_all(source) == BODY
-            assert [request.path for request in server.requests] == ["/link", "/old", "/old", "/link", "/new"]
+    async def test_expired_redirect_target_is_asked_for_anew(self, server: MediaServer) -> None:
+        server.serve("/old", in_turn(media(BODY, cut_after=300_000), status(403)))
+        server.serve("/new", media(BODY))
+        link = server.serve("/link", in_turn(status(302, "Location: /old\r\n"), status(302, "Location: /new\r\n")))
+        async with opened(link) as source:
+            assert await read_all(source) == BODY
+        assert [request.path for request in server.requests] == ["/link", "/old", "/old", "/link", "/new"]
 
 
 class TestClosing:
-    async def test_closing_ends_a_waiting_read_and_the_connection(self) -> None:
-        async with MediaServer() as server, opened(server.serve("/a", media(BODY, stall_after=10))) as source:
+    async def test_closing_ends_a_waiting_read_and_the_connection(self, server: MediaServer) -> None:
+        async with opened(server.serve("/a", media(BODY, stall_after=10))) as source:
             assert await source.reader.read_at(0, 100) == BODY[:10]
             waiting = asyncio.create_task(source.reader.read_at(10, 100))
             await asyncio.sleep(0)
@@ -223,8 +192,8 @@ class TestClosing:
                 await waiting
             await server.all_gone()
 
-    async def test_closing_while_a_jump_connects(self) -> None:
-        async with MediaServer() as server, opened(server.serve("/a", in_turn(media(BODY), stall()))) as source:
+    async def test_closing_while_a_jump_connects(self, server: MediaServer) -> None:
+        async with opened(server.serve("/a", in_turn(media(BODY), stall()))) as source:
             waiting = asyncio.create_task(source.reader.read_at(900_000, 100))
             await server.requested(2)
             await source.close()
@@ -232,8 +201,8 @@ class TestClosing:
                 await waiting
             await server.all_gone()
 
-    async def test_cancelled_opening_leaves_nothing(self) -> None:
-        async with MediaServer() as server, opener() as source_opener:
+    async def test_cancelled_opening_leaves_nothing(self, server: MediaServer) -> None:
+        async with opener() as source_opener:
             opening = asyncio.create_task(source_opener.open(parse_source_uri(server.serve("/a", stall()))))
             await server.requested(1)
             opening.cancel()
@@ -241,25 +210,24 @@ class TestClosing:
                 await opening
             await server.all_gone()
 
-    async def test_closed_source_asks_for_nothing_more(self) -> None:
-        async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+    async def test_closed_source_asks_for_nothing_more(self, server: MediaServer) -> None:
+        async with opened(server.serve("/a", media(BODY))) as source:
             await source.reader.read_at(0, 10)
             await source.close()
             with pytest.raises(PlayError):
                 await source.reader.read_at(900_000, 10)
             assert len(server.requests) == 1
 
-    async def test_closing_before_anything_was_read(self) -> None:
-        async with MediaServer() as server:
-            async with opened(server.serve("/a", media(BODY))):
-                pass
-            await server.all_gone()
+    async def test_closing_before_anything_was_read(self, server: MediaServer) -> None:
+        async with opened(server.serve("/a", media(BODY))):
+            pass
+        await server.all_gone()
 
 
-async def test_reader_that_pauses_needs_no_connection() -> None:
+async def test_reader_that_pauses_needs_no_connection(server: MediaServer) -> None:
     settings = dataclasses.replace(QUICK, read_ahead_bytes=64 * 1024)
     answer = in_turn(media(BODY, cut_after=64 * 1024), media(BODY))
-    async with MediaServer() as server, opened(server.serve("/a", answer), settings) as source:
+    async with opened(server.serve("/a", answer), settings) as source:
         await server.all_gone()
         assert server.ranges == ["bytes=0-"]
         assert await read_all(source) == BODY

@@ -58,27 +58,28 @@ class TestListening:
         ],
         ids=["HTTP/1.0", "SHOUTcast", "chunked", "Icecast", "no name, no titles"],
     )
-    async def test_sound_comes_without_what_is_mixed_in(self, answer: Answer) -> None:
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+    async def test_sound_comes_without_what_is_mixed_in(self, server: MediaServer, answer: Answer) -> None:
+        async with tuned_in(server, answer) as source:
             assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
             assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
             assert await read_bytes(source, 180_000) == endless(180_000)
             assert server.connections == 1
 
-    async def test_an_answer_that_is_not_quite_http_on_a_connection_that_was_used_before(self) -> None:
+    async def test_an_answer_that_is_not_quite_http_on_a_connection_that_was_used_before(
+        self, server: MediaServer
+    ) -> None:
         async def elsewhere(_: Request, reply: Reply) -> None:
             await reply.send(b"HTTP/1.1 302 Found\r\nLocation: /here\r\nContent-Length: 0\r\n\r\n")
 
-        async with MediaServer() as server:
-            server.serve("/here", raw(b"ICY 200 OK\r\nicy-br:128\r\n\r\n" + endless(20_000)))
-            async with tuned_in(server, elsewhere) as source:
-                assert await read_bytes(source, 10_000) == endless(10_000)
-                assert (source.is_live, server.connections) == (True, 1)
+        server.serve("/here", raw(b"ICY 200 OK\r\nicy-br:128\r\n\r\n" + endless(20_000)))
+        async with tuned_in(server, elsewhere) as source:
+            assert await read_bytes(source, 10_000) == endless(10_000)
+            assert (source.is_live, server.connections) == (True, 1)
 
-    async def test_titles_stand_at_their_sound(self) -> None:
+    async def test_titles_stand_at_their_sound(self, server: MediaServer) -> None:
         told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}
         answer = radio(SOUND, interval=1000, titles=told.get)
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+        async with tuned_in(server, answer) as source:
             await read_bytes(source, 10_000)
             assert source.reader.take_titles(1000) == []
             assert source.reader.take_titles(1001) == [TitleAtByte(1000, "One")]
@@ -89,24 +90,24 @@ class TestListening:
         ("header", "name"),
         [(b"Radio Z\xc3\xbcrich", "Radio Zürich"), (b"Radio Z\xfcrich", "Radio Zürich"), (b"  ", None)],
     )
-    async def test_name_of_the_station(self, header: bytes, name: str | None) -> None:
+    async def test_name_of_the_station(self, server: MediaServer, header: bytes, name: str | None) -> None:
         answer = raw(b"HTTP/1.0 200 OK\r\nicy-name: " + header + b"\r\n\r\n" + SOUND)
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+        async with tuned_in(server, answer) as source:
             assert source.station_name == name
 
-    async def test_broken_interval_harms_nothing(self) -> None:
+    async def test_broken_interval_harms_nothing(self, server: MediaServer) -> None:
         lines = b"HTTP/1.0 200 OK\r\nicy-br: 128\r\nicy-metaint: 0\r\n\r\n"
-        async with MediaServer() as server, tuned_in(server, raw(lines + SOUND)) as source:
+        async with tuned_in(server, raw(lines + SOUND)) as source:
             assert await read_bytes(source, len(SOUND)) == SOUND
 
-    async def test_flood_of_titles_is_not_kept(self) -> None:
+    async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
         answer = radio(bytes(100), interval=1, titles=lambda number: f"{number} " + "x" * 500)
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+        async with tuned_in(server, answer) as source:
             await read_bytes(source, 5000)
             assert len(source.reader.take_titles(10_000)) <= 100
 
-    async def test_reader_that_takes_nothing_bounds_what_is_held(self) -> None:
-        async with MediaServer() as server, tuned_in(server, radio(SOUND)) as source:
+    async def test_reader_that_takes_nothing_bounds_what_is_held(self, server: MediaServer) -> None:
+        async with tuned_in(server, radio(SOUND)) as source:
             await server.requested(1)
             sent: list[int] = []
 
@@ -119,9 +120,9 @@ class TestListening:
             assert sent[-1] < 20_000_000
             assert await read_bytes(source, 300_000) == endless(300_000)
 
-    async def test_much_sound_leaves_nothing_behind(self) -> None:
+    async def test_much_sound_leaves_nothing_behind(self, server: MediaServer) -> None:
         answer = radio(SOUND, interval=16_000, titles=lambda number: f"Title {number}")
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+        async with tuned_in(server, answer) as source:
             offset = 0
 
             async def read_on(up_to: int) -> None:
@@ -139,9 +140,11 @@ class TestListening:
 class TestTakingUp:
     @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
     @pytest.mark.parametrize("chunked", [False, True])
-    async def test_broken_stream_goes_on(self, ends_by: Callable[[Reply], None], chunked: bool) -> None:
+    async def test_broken_stream_goes_on(
+        self, server: MediaServer, ends_by: Callable[[Reply], None], chunked: bool
+    ) -> None:
         first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
-        async with MediaServer() as server, tuned_in(server, in_turn(first, radio(SOUND))) as source:
+        async with tuned_in(server, in_turn(first, radio(SOUND))) as source:
             # A reset may take away what was not read yet; what came has to come whole.
             if ends_by is Reply.cut:
                 assert await read_bytes(source, 80_000) == SOUND[:30_000] + SOUND
@@ -150,32 +153,32 @@ class TestTakingUp:
             assert [request.headers.get("icy-metadata") for request in server.requests] == ["1", "1"]
             assert server.ranges == ["bytes=0-", None]
 
-    async def test_offsets_and_titles_count_on(self) -> None:
+    async def test_offsets_and_titles_count_on(self, server: MediaServer) -> None:
         first = radio(SOUND, interval=1000, titles={0: "One"}.get, stop_after=2500)
         second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
-        async with MediaServer() as server, tuned_in(server, in_turn(first, second)) as source:
+        async with tuned_in(server, in_turn(first, second)) as source:
             await read_bytes(source, 10_000)
             assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
 
-    async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self) -> None:
+    async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self, server: MediaServer) -> None:
         answer = in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404))
-        async with MediaServer() as server, tuned_in(server, answer) as source:
+        async with tuned_in(server, answer) as source:
             got, error = await read_until_failure(source)
             assert got == SOUND[:10_000]
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 
-    async def test_stream_that_ends_at_once_every_time_is_not_hammered(self) -> None:
-        async with MediaServer() as server, tuned_in(server, radio(SOUND, stop_after=20_000)) as source:
+    async def test_stream_that_ends_at_once_every_time_is_not_hammered(self, server: MediaServer) -> None:
+        async with tuned_in(server, radio(SOUND, stop_after=20_000)) as source:
             got, error = await read_until_failure(source)
             assert got == SOUND[:20_000] * 6
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 
-    async def test_station_that_sends_headers_and_no_sound_is_lost_in_the_end(self) -> None:
+    async def test_station_that_sends_headers_and_no_sound_is_lost_in_the_end(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
         silent = radio(SOUND, stop_after=0, ends_by=fall_silent)
-        async with MediaServer() as server, tuned_in(server, silent, settings) as source:
+        async with tuned_in(server, silent, settings) as source:
             got, error = await read_until_failure(source)
             assert got == b""
             assert error.failure.code is FailureCode.CONNECTION_LOST
@@ -188,56 +191,40 @@ class TestTakingUp:
         assert list(delays_s) == sorted(delays_s)
         assert sum(delays_s) < 30
 
-    async def test_silent_stream_is_taken_up_again(self) -> None:
+    async def test_silent_stream_is_taken_up_again(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, stall_timeout_s=0.2)
         first = radio(SOUND, stop_after=10_000, ends_by=fall_silent)
-        async with MediaServer() as server, tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
+        async with tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
             assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
 
-    async def test_it_says_when_it_is_connecting(self) -> None:
+    async def test_it_says_when_it_is_connecting(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
         async with (
-            MediaServer() as server,
             tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source,
         ):
             assert not source.reader.is_reconnecting
             await read_bytes(source, 10_000)
             await eventually(lambda: source.reader.is_reconnecting, "the source connects again")
 
-    async def test_a_link_is_followed_again(self) -> None:
-        async with MediaServer() as server:
-            server.serve("/one", radio(SOUND, stop_after=10_000))
-            server.serve("/two", radio(SOUND))
-            link = server.serve("/link", in_turn(redirect("/one"), redirect("/two")))
-            async with opened(link) as source:
-                assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
-            assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
+    async def test_a_link_is_followed_again(self, server: MediaServer) -> None:
+        server.serve("/one", radio(SOUND, stop_after=10_000))
+        server.serve("/two", radio(SOUND))
+        link = server.serve("/link", in_turn(redirect("/one"), redirect("/two")))
+        async with opened(link) as source:
+            assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
+        assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
 
-    async def test_closing_while_it_waits_to_connect(self) -> None:
+    async def test_closing_while_it_waits_to_connect(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
-        async with MediaServer() as server:
-            async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
-                await read_bytes(source, 10_000)
-            await server.all_gone()
-            assert len(server.requests) == 1
+        async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
+            await read_bytes(source, 10_000)
+        await server.all_gone()
+        assert len(server.requests) == 1
 
 
-class TestOtherBodies:
-    async def test_a_body_that_is_no_radio_has_an_end(self) -> None:
-        async with MediaServer() as server, opened(server.serve("/a", media(SOUND, ranges=False))) as source:
-            assert not isinstance(source, RadioReader)
-            assert await read_bytes(source, len(SOUND)) == SOUND
-            assert await source.reader.read_at(len(SOUND), 10) == b""
-
-    async def test_a_body_without_length_that_ends_properly_has_ended(self) -> None:
-        answer = media(SOUND, ranges=False, chunked=True)
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            assert await read_bytes(source, len(SOUND)) == SOUND
-            assert await source.reader.read_at(len(SOUND), 10) == b""
-
-    async def test_a_body_that_is_cut_has_failed(self) -> None:
-        answer = media(SOUND, ranges=False, chunked=True, cut_after=10_000)
-        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == SOUND[:10_000]
-            assert error.failure.code is FailureCode.CONNECTION_LOST
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_that_is_no_radio_has_an_end(server: MediaServer, chunked: bool) -> None:
+    async with opened(server.serve("/a", media(SOUND, ranges=False, chunked=chunked))) as source:
+        assert not isinstance(source.reader, RadioReader)
+        assert await read_bytes(source, len(SOUND)) == SOUND
+        assert await source.reader.read_at(len(SOUND), 10) == b""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.processes import exists, is_alive
 from tonearm.sources.resolver.children import ChildBroken, ChildPool, child_environment
 
 # Answers each line with what Python makes of the request's "do".
@@ -35,11 +36,6 @@ async def pool(program: str = PROGRAM, **options: Any) -> AsyncIterator[ChildPoo
         await made.close()
 
 
-def is_there(pid: int) -> bool:
-    """A zombie counts: nobody has taken note of its end."""
-    return Path(f"/proc/{pid}").exists()
-
-
 async def pid_of(children: ChildPool) -> int:
     answer = await children.ask({"do": PID}, 30.0)
     assert isinstance(answer["pid"], int)
@@ -51,7 +47,7 @@ async def test_one_process_serves_many_and_leads_its_own_group() -> None:
         pid = await pid_of(children)
         assert await pid_of(children) == pid
         assert os.getpgid(pid) == pid
-    assert not is_there(pid)
+    assert not exists(pid)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +60,7 @@ async def test_a_process_that_gives_no_answer_is_replaced(answer: str) -> None:
         with pytest.raises(ChildBroken):
             await children.ask({"do": answer}, 30.0)
         assert await pid_of(children) != pid
-        await eventually(lambda: not is_there(pid), "the broken process is gone")
+        await eventually(lambda: not exists(pid), "the broken process is gone")
 
 
 async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
@@ -77,17 +73,9 @@ async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
         assert isinstance(grandchild, int)
         with pytest.raises(TimeoutError):
             await children.ask({"do": "time.sleep(600)"}, 0.1)
-        await eventually(lambda: not is_there(pid), "the late process is gone")
+        await eventually(lambda: not exists(pid), "the late process is gone")
         await eventually(lambda: not is_alive(grandchild), "what it started is gone")
         assert await pid_of(children) != pid
-
-
-def is_alive(pid: int) -> bool:
-    """A process whose parent died is reaped by whoever is first in this container, or by nobody."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def test_who_gives_up_waiting_ends_the_work() -> None:
@@ -98,7 +86,7 @@ async def test_who_gives_up_waiting_ends_the_work() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await eventually(lambda: not is_there(pid), "the process is gone")
+        await eventually(lambda: not exists(pid), "the process is gone")
 
 
 def begun(folder: Path) -> int:
@@ -121,7 +109,7 @@ async def test_so_many_at_once_and_the_others_wait(tmp_path: Path) -> None:
 async def test_an_idle_process_is_sent_home() -> None:
     async with pool(idle_s=0.0) as children:
         pid = await pid_of(children)
-        await eventually(lambda: not is_there(pid), "the idle process is gone")
+        await eventually(lambda: not exists(pid), "the idle process is gone")
 
 
 async def test_the_last_one_stays_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -131,7 +119,7 @@ async def test_the_last_one_stays_where_that_is_asked_for(tmp_path: Path) -> Non
         go.touch()
         pids = {(await one)["pid"] for one in asking}
         assert len(pids) == 2
-        await eventually(lambda: len([pid for pid in pids if is_there(int(str(pid)))]) == 1, "one is gone")
+        await eventually(lambda: len([pid for pid in pids if exists(int(str(pid)))]) == 1, "one is gone")
         assert await pid_of(children) in pids
 
 
@@ -160,14 +148,14 @@ async def test_a_start_that_nobody_waits_for_is_ended_with_the_pool(tmp_path: Pa
         with pytest.raises(asyncio.CancelledError):
             await asking
         (name,) = (name for name in os.listdir(tmp_path) if name.startswith("begun-"))
-    assert not is_there(int(name.removeprefix("begun-")))
+    assert not exists(int(name.removeprefix("begun-")))
 
 
 async def test_one_that_died_while_idle_is_not_asked() -> None:
     async with pool() as children:
         pid = await pid_of(children)
         os.kill(pid, 9)
-        await eventually(lambda: not is_there(pid), "it is dead")
+        await eventually(lambda: not exists(pid), "it is dead")
         await asyncio.sleep(0.01)  # the loop reads the end of its pipe
         assert await pid_of(children) != pid
 
@@ -184,7 +172,7 @@ async def test_closing_ends_the_work() -> None:
         asking = asyncio.create_task(children.ask({"do": "time.sleep(600)"}, 600.0))
         await asyncio.sleep(0)
         await children.close()
-        assert not is_there(pid)
+        assert not exists(pid)
         with pytest.raises(ChildBroken):
             await asking
         with pytest.raises(ChildBroken):

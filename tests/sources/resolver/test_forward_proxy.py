@@ -51,8 +51,8 @@ async def proxy(limit_bytes: int = 1_000_000, **options: Any) -> AsyncIterator[U
         await used.proxy.close()
 
 
-async def test_a_request_arrives_without_what_is_the_proxys() -> None:
-    async with MediaServer() as server, proxy() as used:
+async def test_a_request_arrives_without_what_is_the_proxys(server: MediaServer) -> None:
+    async with proxy() as used:
         url = server.serve("/a?b=c", media(b"hello", length=5))  # the length that it has: it closes then
         headers = used.authorization + "Host: wrong.example\r\nX-Mine: yes\r\nConnection: keep-alive\r\n"
         answer = await used.send(f"GET {url}#fragment", headers)
@@ -64,22 +64,22 @@ async def test_a_request_arrives_without_what_is_the_proxys() -> None:
         assert "proxy-authorization" not in sent.headers
 
 
-async def test_a_body_goes_through_but_nothing_after_it() -> None:
+async def test_a_body_goes_through_but_nothing_after_it(server: MediaServer) -> None:
     got = asyncio.Event()
 
     async def answer(request: Request, reply: Reply) -> None:
         got.set()
         await asyncio.Event().wait()
 
-    async with MediaServer() as server, proxy() as used:
+    async with proxy() as used:
         url = server.serve("/a", answer)
         headers = used.authorization + "Content-Length: 4\r\n"
         assert await used.send(f"POST {url}", headers, b"body and a second request") == b""
         await server.all_gone()
 
 
-async def test_a_tunnel_carries_bytes_both_ways() -> None:
-    async with MediaServer() as server, proxy() as used:
+async def test_a_tunnel_carries_bytes_both_ways(server: MediaServer) -> None:
+    async with proxy() as used:
         server.serve("/a", media(b"through", length=7))
         answer = await used.send(f"CONNECT 127.0.0.1:{server.port}", body=b"GET /a HTTP/1.1\r\nRange: x\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 200")
@@ -106,8 +106,8 @@ async def test_a_pass_is_good_for_one_page_only() -> None:
         assert canary.connections == 0
 
 
-async def test_what_is_connected_is_cut_with_the_pass() -> None:
-    async with MediaServer() as server, proxy() as used:
+async def test_what_is_connected_is_cut_with_the_pass(server: MediaServer) -> None:
+    async with proxy() as used:
         url = server.serve("/never", stall())
         async with used.proxy.issued(1000) as used.issued:
             asking = asyncio.create_task(used.send(f"GET {url}"))
@@ -131,8 +131,8 @@ async def test_refused_addresses(line: str) -> None:
         assert problem.code is FailureCode.SOURCE_REFUSED
 
 
-async def test_patterns_see_the_uri_and_of_a_tunnel_the_host() -> None:
-    async with MediaServer() as server, Canary() as canary, proxy(blocked="secret|^localhost$") as used:
+async def test_patterns_see_the_uri_and_of_a_tunnel_the_host(server: MediaServer) -> None:
+    async with Canary() as canary, proxy(blocked="secret|^localhost$") as used:
         server.serve("/open", media(b"x", length=1))
         assert (await used.send(f"GET {server.url('/open')}")).startswith(b"HTTP/1.1 200")
         assert (await used.send(f"GET {server.url('/%73ecret')}")).startswith(b"HTTP/1.1 403")
@@ -162,8 +162,8 @@ async def test_it_does_not_lead_to_itself_and_the_node_does_not_go_there() -> No
             used.guard.check_address("127.0.0.1", used.proxy.port)
 
 
-async def test_traffic_has_an_end() -> None:
-    async with MediaServer() as server, proxy(limit_bytes=100_000) as used:
+async def test_traffic_has_an_end(server: MediaServer) -> None:
+    async with proxy(limit_bytes=100_000) as used:
         url = server.serve("/endless", media(b"x" * 10_000_000))
         assert len(await used.send(f"GET {url}")) <= 100_000
         problem = used.issued.problem
@@ -184,8 +184,8 @@ async def test_a_host_that_is_not_there() -> None:
         )
 
 
-async def test_connections_have_an_end() -> None:
-    async with MediaServer() as server, proxy() as used:
+async def test_connections_have_an_end(server: MediaServer) -> None:
+    async with proxy() as used:
         url = server.serve("/never", stall())
         asking = [asyncio.create_task(used.send(f"GET {url}")) for _ in range(CONNECTIONS_AT_MOST)]
         await server.requested(CONNECTIONS_AT_MOST)

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.fetching import QUICK, opener, read_all
+from tests.support.fetching import QUICK, opener, opening_fails, read_all
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
 from tests.support.resolving import fake_sites, html, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
@@ -34,14 +34,8 @@ async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, OpenedS
         await source.close()
 
 
-async def failure(source_opener: SourceOpener, uri: str) -> PlayFailure:
-    with pytest.raises(PlayError) as caught:
-        await source_opener.open(parse_source_uri(uri))
-    return caught.value.failure
-
-
-async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is() -> None:
-    async with MediaServer() as server, opener(resolver=fake_sites()) as opening:
+async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites()) as opening:
         song = server.serve("/song.mp3", media(BODY))
         page = server.serve("/page.html", html("", '<audio src="song.mp3"></audio>'))
         server.serve("/api/told", told(song, uploader="Someone"))
@@ -54,8 +48,8 @@ async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is() ->
             assert source.page is None
 
 
-async def test_any_html_is_a_page_when_generic_is_named() -> None:
-    async with MediaServer() as server, opener(resolver=GENERIC) as opening:
+async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> None:
+    async with opener(resolver=GENERIC) as opening:
         song = server.serve("/song.mp3", media(BODY))
         page = server.serve("/page", html("<title>T</title>", '<audio src="song.mp3"></audio>'))
         body, source = await body_of(opening, page)
@@ -64,12 +58,12 @@ async def test_any_html_is_a_page_when_generic_is_named() -> None:
         assert (body, source.page is not None) == (BODY, False)
         assert await opening.direct_uri(parse_source_uri(page)) == song
         assert await opening.direct_uri(parse_source_uri(song)) == song
-        gone = await failure(opening, server.url("/gone"))
+        gone = await opening_fails(opening, server.url("/gone"))
         assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
 
 
-async def test_each_opening_looks_for_the_link_anew() -> None:
-    async with MediaServer() as server, opener(resolver=fake_sites()) as opening:
+async def test_each_opening_looks_for_the_link_anew(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites()) as opening:
         first = server.serve("/first.mp3", in_turn(media(BODY), status(403)))
         second = server.serve("/second.mp3", media(BODY[:1000]))
         server.serve("/api/told", in_turn(told(first), told(second)))
@@ -78,8 +72,8 @@ async def test_each_opening_looks_for_the_link_anew() -> None:
         assert (await body_of(opening, page))[0] == BODY[:1000]
 
 
-async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host() -> None:
-    async with MediaServer() as server, MediaServer() as other, opener(resolver=fake_sites()) as opening:
+async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host(server: MediaServer) -> None:
+    async with MediaServer() as other, opener(resolver=fake_sites()) as opening:
         song = server.serve("/song.mp3", in_turn(media(BODY, cut_after=70_000), media(BODY)))
         moved = server.serve("/moved.mp3", redirect(other.serve("/song.mp3", media(BODY))))
         headers = {"Referer": "http://page.example/", "User-Agent": "page/1", "Cookie": "a=b", "Range": "bytes=7-"}
@@ -95,30 +89,30 @@ async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host() ->
         assert not {"referer", "cookie"} & fetch.headers.keys()
 
 
-async def test_the_link_is_judged_like_any_uri() -> None:
-    async with MediaServer() as server, Canary() as canary:
+async def test_the_link_is_judged_like_any_uri(server: MediaServer) -> None:
+    async with Canary() as canary:
         own = [("127.0.0.1", canary.port)]
         blocked = [compile_pattern("secret")]
         async with opener(resolver=fake_sites(), own_addresses=own, blocked=blocked) as opening:
             page = server.url("/fake/told")
             server.serve("/api/told", told(f"http://localhost:{canary.port}/a.mp3"))
-            assert (await failure(opening, page)).code is FailureCode.SOURCE_REFUSED
+            assert (await opening_fails(opening, page)).code is FailureCode.SOURCE_REFUSED
             with pytest.raises(SourceRefused):
                 await opening.direct_uri(parse_source_uri(page))
             server.serve("/api/told", told(server.url("/secret.mp3")))
-            refused = await failure(opening, page)
+            refused = await opening_fails(opening, page)
             assert (refused.code, refused.stage) == (FailureCode.SOURCE_BLOCKED, Stage.RESOLVE)
             moved = server.serve("/moved.mp3", redirect(f"http://127.0.0.1:{canary.port}/"))
             server.serve("/api/told", told(moved))
-            assert (await failure(opening, page)).code is FailureCode.SOURCE_REFUSED
+            assert (await opening_fails(opening, page)).code is FailureCode.SOURCE_REFUSED
         assert canary.connections == 0
 
 
-async def test_a_page_of_a_refused_address_is_not_looked_at() -> None:
-    async with MediaServer() as server, opener(resolver=fake_sites(), private_networks=False) as opening:
+async def test_a_page_of_a_refused_address_is_not_looked_at(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites(), private_networks=False) as opening:
         with pytest.raises(SourceRefused):
             opening.admit(parse_source_uri(server.url("/fake/told")))
-        assert (await failure(opening, server.url("/fake/told"))).code is FailureCode.SOURCE_REFUSED
+        assert (await opening_fails(opening, server.url("/fake/told"))).code is FailureCode.SOURCE_REFUSED
         assert server.connections == 0
 
 
@@ -136,25 +130,24 @@ async def test_direct_uris_and_refusals_of_what_was_given() -> None:
         assert not opening.resolves_pages
 
 
-async def test_searches_and_lists_that_came_through_a_proxy_reach_less() -> None:
-    async with MediaServer() as server:
-        results = [{"_type": "url", "url": "http://a.example/1"}, {"_type": "url", "url": server.url("/fake/told")}]
-        found = media(json.dumps(results).encode(), content_type="application/json", ranges=False)
-        server.serve("/api/search", found)
-        opening = source_opener(SourcePolicy(), "auto", QUICK, fake_sites())
-        try:
-            await opening.start()
-            search = parse_source_uri(f"fakesearch:{server.port} x", takes_search=True)
-            direct = await opening.search(opening.admit(search), 10)
-            assert [entry.uri.given for entry in direct.entries] == [result["url"] for result in results]
-            asked = len(server.requests)
-            proxied = opening.admit(replace(search, came_through_proxy=True))
-            page = replace(parse_source_uri("http://a.example/"), came_through_proxy=True)
-            assert opening.admit(page).came_through_proxy
-            for work in (opening.search(proxied, 10), opening.open_list(proxied), opening.open(proxied)):
-                with pytest.raises(PlayError) as caught:
-                    await work
-                assert caught.value.failure.code is FailureCode.SOURCE_REFUSED
-            assert len(server.requests) == asked
-        finally:
-            await opening.close()
+async def test_searches_and_lists_that_came_through_a_proxy_reach_less(server: MediaServer) -> None:
+    results = [{"_type": "url", "url": "http://a.example/1"}, {"_type": "url", "url": server.url("/fake/told")}]
+    found = media(json.dumps(results).encode(), content_type="application/json", ranges=False)
+    server.serve("/api/search", found)
+    opening = source_opener(SourcePolicy(), "auto", QUICK, fake_sites())
+    try:
+        await opening.start()
+        search = parse_source_uri(f"fakesearch:{server.port} x", takes_search=True)
+        direct = await opening.search(opening.admit(search), 10)
+        assert [entry.uri.given for entry in direct.entries] == [result["url"] for result in results]
+        asked = len(server.requests)
+        proxied = opening.admit(replace(search, came_through_proxy=True))
+        page = replace(parse_source_uri("http://a.example/"), came_through_proxy=True)
+        assert opening.admit(page).came_through_proxy
+        for work in (opening.search(proxied, 10), opening.open_list(proxied), opening.open(proxied)):
+            with pytest.raises(PlayError) as caught:
+                await work
+            assert caught.value.failure.code is FailureCode.SOURCE_REFUSED
+        assert len(server.requests) == asked
+    finally:
+        await opening.close()

@@ -66,8 +66,8 @@ async def resolving(settings: ResolverSettings, **options: Any) -> AsyncIterator
 
 
 class TestRealPages:
-    async def test_pages_in_many_forms(self) -> None:
-        async with MediaServer() as server, resolving(GENERIC) as it:
+    async def test_pages_in_many_forms(self, server: MediaServer) -> None:
+        async with resolving(GENERIC) as it:
             song = server.serve("/song.mp3", media(b"x" * 100))
             server.serve("/audio", html("<title>A &amp; B</title>", '<audio src="song.mp3"></audio>'))
             found = await it.resolve(server.url("/audio"))
@@ -100,8 +100,8 @@ class TestRealPages:
             lost = await it.failure(server.url("/lost"))
             assert lost.message.startswith("The page was not resolved: Unable to download webpage: HTTP Error 404")
 
-    async def test_no_page_leads_to_a_refused_address(self, tmp_path: Path) -> None:
-        async with MediaServer() as server, Canary() as canary, resolving(GENERIC) as it:
+    async def test_no_page_leads_to_a_refused_address(self, server: MediaServer, tmp_path: Path) -> None:
+        async with Canary() as canary, resolving(GENERIC) as it:
             it.guard.refused.add(canary.port)
             secret = f"http://127.0.0.1:{canary.port}/secret"
             server.serve("/redirect", redirect(secret))
@@ -116,8 +116,8 @@ class TestRealPages:
                 await it.resolve(server.url("/playlist"))
             assert canary.connections == 0
 
-    async def test_patterns_are_asked_on_the_way(self) -> None:
-        async with MediaServer() as server, resolving(GENERIC, blocked="forbidden") as it:
+    async def test_patterns_are_asked_on_the_way(self, server: MediaServer) -> None:
+        async with resolving(GENERIC, blocked="forbidden") as it:
             server.serve("/page", redirect("/forbidden"))
             server.serve("/forbidden", html("", '<audio src="a.mp3"></audio>'))
             server.serve("/embeds", html("", '<audio src="/forbidden.mp3"></audio>'))
@@ -161,8 +161,8 @@ class TestSites:
 
 
 class TestWhatAnExtractorCannotDo:
-    async def test_reach_out_past_the_guard(self, tmp_path: Path) -> None:
-        async with MediaServer() as server, Canary() as canary, resolving(fake_sites()) as it:
+    async def test_reach_out_past_the_guard(self, server: MediaServer, tmp_path: Path) -> None:
+        async with Canary() as canary, resolving(fake_sites()) as it:
             it.guard.refused.add(canary.port)
             for what, code in (
                 ("elsewhere", FailureCode.SOURCE_REFUSED),
@@ -177,16 +177,16 @@ class TestWhatAnExtractorCannotDo:
                 assert told.code is code, (what, told)
             assert canary.connections == 0
 
-    async def test_start_programs_or_fill_the_disk(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites()) as it:
+    async def test_start_programs_or_fill_the_disk(self, server: MediaServer) -> None:
+        async with resolving(fake_sites()) as it:
             for what in ("program", "shell", "fork", "write", "memory"):
                 told = await it.failure(server.url(f"/fake/{what}"))
                 assert told.code is FailureCode.RESOLVE_FAILED
                 assert "denied" in told.message or "must not" in told.message or "failed" in told.message, told
                 assert "Traceback" not in told.message
 
-    async def test_take_the_node_down_with_it(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites(timeout_s=20.0)) as it:
+    async def test_take_the_node_down_with_it(self, server: MediaServer) -> None:
+        async with resolving(fake_sites(timeout_s=20.0)) as it:
             for what, words in (
                 ("crash", "ended without an answer"),
                 ("long", "resolved"),
@@ -205,8 +205,8 @@ class TestWhatAnExtractorCannotDo:
     def told_of(song: str) -> Any:
         return told(song)
 
-    async def test_go_on_after_its_time(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites(timeout_s=3.0)) as it:
+    async def test_go_on_after_its_time(self, server: MediaServer) -> None:
+        async with resolving(fake_sites(timeout_s=3.0)) as it:
             told = await it.failure(server.url("/fake/sleep"))
             assert (told.code, told.message) == (
                 FailureCode.RESOLVE_FAILED,
@@ -214,15 +214,15 @@ class TestWhatAnExtractorCannotDo:
             )
             assert "resolver.timeout_ms" in told.hint
 
-    async def test_load_without_end(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites(traffic_limit_bytes=100_000)) as it:
+    async def test_load_without_end(self, server: MediaServer) -> None:
+        async with resolving(fake_sites(traffic_limit_bytes=100_000)) as it:
             server.serve("/api/told", media(b" " * 10_000_000, content_type="application/json", ranges=False))
             assert "load more than it may" in (await it.failure(server.url("/fake/told"))).message
 
 
 class TestAnswers:
-    async def test_everything_a_site_tells(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites()) as it:
+    async def test_everything_a_site_tells(self, server: MediaServer) -> None:
+        async with resolving(fake_sites()) as it:
             song = server.url("/song.mp3")
             more = {
                 "uploader": "Someone",
@@ -237,8 +237,8 @@ class TestAnswers:
                 assert found.headers.headers["Referer"] == "http://a.example/"
                 assert not {"Host", "Authorization"} & found.headers.headers.keys()
 
-    async def test_sound_alone_and_in_one_file_comes_first(self) -> None:
-        async with MediaServer() as server, resolving(fake_sites()) as it:
+    async def test_sound_alone_and_in_one_file_comes_first(self, server: MediaServer) -> None:
+        async with resolving(fake_sites()) as it:
 
             def form(name: str, **more: Any) -> dict[str, Any]:
                 return {"format_id": name, "url": f"http://a.example/{name}", "ext": "mp4", **more}
@@ -259,10 +259,10 @@ class TestAnswers:
             server.serve("/api/told", told("", formats=[pieces]))
             assert "format" in (await it.failure(server.url("/fake/told"))).message.lower()
 
-    async def test_a_host_that_cannot_be_reached_is_named(self) -> None:
+    async def test_a_host_that_cannot_be_reached_is_named(self, server: MediaServer) -> None:
         async with MediaServer() as gone:
             port = gone.port
-        async with MediaServer() as server, resolving(fake_sites()) as it:
+        async with resolving(fake_sites()) as it:
             for what in ("elsewhere", "tunnel"):
                 told = await it.failure(server.url(f"/fake/{what}?{port}"))
                 assert told.code is FailureCode.RESOLVE_FAILED
@@ -275,9 +275,9 @@ class TestAnswers:
                 assert "certificate" in told.message.lower()
             assert secure.requests == []
 
-    async def test_four_at_once_and_cancelled_ones_make_room(self) -> None:
+    async def test_four_at_once_and_cancelled_ones_make_room(self, server: MediaServer) -> None:
         go = asyncio.Event()
-        async with MediaServer() as server, resolving(fake_sites()) as it:
+        async with resolving(fake_sites()) as it:
             answer = told(server.url("/song.mp3"))
 
             async def slowly(request: Request, reply: Reply) -> None:
@@ -295,13 +295,12 @@ class TestAnswers:
             assert [isinstance(result, ResolvedPage) for result in results] == [False, *[True] * 5]
 
 
-async def test_nothing_is_left_after_closing() -> None:
-    async with MediaServer() as server:
-        server.serve("/api/told", stall())
-        made = Resolving(fake_sites())
-        task = asyncio.create_task(made.resolve(server.url("/fake/told")))
-        await server.requested(1)
-        await made.pages.close()
-        with pytest.raises(PlayError):
-            await task
-        await server.all_gone()
+async def test_nothing_is_left_after_closing(server: MediaServer) -> None:
+    server.serve("/api/told", stall())
+    made = Resolving(fake_sites())
+    task = asyncio.create_task(made.resolve(server.url("/fake/told")))
+    await server.requested(1)
+    await made.pages.close()
+    with pytest.raises(PlayError):
+        await task
+    await server.all_gone()
