@@ -81,7 +81,6 @@ class _Coding(NamedTuple):
 
 
 def pack(message: Message) -> bytes:
-    """The bytes of `message` for the socket."""
     return b"".join(parts_of(message))
 
 

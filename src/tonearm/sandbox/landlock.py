@@ -29,8 +29,6 @@ class _Ruleset(ctypes.Structure):
 
 
 class _PathBeneath(ctypes.Structure):
-    """`struct landlock_path_beneath_attr`."""
-
     _pack_ = 1
     _fields_ = (("access", ctypes.c_uint64), ("descriptor", ctypes.c_int32))
 

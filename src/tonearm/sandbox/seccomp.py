@@ -117,7 +117,6 @@ def filter_program(architecture: Architecture, rules: CallRules, *, traps: bool 
 
 
 def assembled(program: Sequence[Instruction]) -> bytes:
-    """The program as an array of `struct sock_filter`."""
     return b"".join(_INSTRUCTION.pack(*instruction) for instruction in program)
 
 
@@ -160,8 +159,6 @@ def _returning(action: int) -> Instruction:
 
 
 class _Program(ctypes.Structure):
-    """`struct sock_fprog`."""
-
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 

@@ -57,7 +57,6 @@ class SandboxSupervision:
         return "" if self._last is None else self._last.level
 
     def take_note(self, report: SandboxReport) -> None:
-        """Takes the report of a process that is ready."""
         is_news = report != self._last
         self._last = report
         if self._is_announced and is_news:

@@ -16,8 +16,6 @@ MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
 
 class KnownFile(NamedTuple):
-    """A file, and what it is."""
-
     version: FileVersion
     facts: SourceFacts
 

@@ -96,7 +96,6 @@ class Carrier:
 
     @property
     def waiting_for(self) -> Wait:
-        """What is waited for while the stream gives no audio."""
         return self._feed.waiting_for
 
     async def leave(self) -> None:

@@ -85,7 +85,6 @@ class LoneSource(ABC, Generic[_Outcome]):
             self._opening = None
 
     async def close(self) -> None:
-        """Closes the source and the session."""
         self._pool.forget(self)
         self.drop()
         if self._session is not None:

@@ -50,8 +50,6 @@ class SourcePart:
 
 
 class Opener(Protocol):
-    """Opens URIs."""
-
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
         ...
@@ -146,12 +144,10 @@ class SourceOpenings:
             opening.request_read(request)
 
     def completed(self, source: SourceId, facts: SourceFacts) -> SourceFacts:
-        """The facts that the decoder found, completed by those of the opener."""
         opening = self._openings.get(source)
         return facts if opening is None else opening.completed(facts)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
-        """Which file a source is read from; None for what is no local file."""
         opening = self._openings.get(source)
         return None if opening is None else opening.file_version
 

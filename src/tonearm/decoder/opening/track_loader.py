@@ -66,7 +66,6 @@ class TrackLoader:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being loaded."""
         return bool(self._loads)
 
     def _begin(self, uri: SourceUri, opener: Opener, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":

@@ -40,7 +40,6 @@ class Overload:
             self._began_s = now_s
 
     def forget(self, owner: SessionOwner) -> None:
-        """`owner` waits no longer."""
         self._since_s.pop(owner, None)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
@@ -53,7 +52,6 @@ class Overload:
         return self._now_s() - self._began_s if self._is_logged and self._began_s is not None else 0.0
 
     def has_before(self, claim: Claim) -> bool:
-        """Whether an owner with a more urgent claim waits."""
         return any(owner.claim < claim for owner in self._since_s)
 
     def log_state(self) -> None:

@@ -219,7 +219,6 @@ class DecoderPool:
         return next(self._claims)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
-        """For how long `owner` has waited for room; None when it does not wait for room."""
         return self._overload.waited_s(owner)
 
     def _room(self, process: DecoderProcess) -> int:
@@ -419,7 +418,6 @@ class DecoderPool:
             self._place(self._waiting)
 
     def _place(self, owners: Iterable[SessionOwner]) -> None:
-        """Has waiting owners open their sessions."""
         placed = tuple(owners)
         self._waiting = [owner for owner in self._waiting if owner not in placed]
         if not self._waiting:

@@ -64,8 +64,6 @@ class Timeouts:
 
 
 class SessionOwner(Protocol):
-    """Receives the messages of a session."""
-
     @property
     def frames_ahead(self) -> int:
         """How many frames are buffered: for so long the owner needs no process."""

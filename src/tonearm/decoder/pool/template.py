@@ -41,7 +41,6 @@ class DecoderTemplate:
 
     @property
     def pid(self) -> int | None:
-        """The number of the template's process, None while there is none."""
         return None if self._process is None else self._process.pid
 
     @property

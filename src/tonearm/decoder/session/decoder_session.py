@@ -103,9 +103,7 @@ class SourceObserver(Protocol):
         not opened again."""
         ...
 
-    def wait_changed(self) -> None:
-        """`waiting_for` has changed."""
-        ...
+    def wait_changed(self) -> None: ...
 
     def went_wrong(self) -> None:
         """A message of the decoder led to an error in the node's code, which was logged."""
@@ -157,7 +155,6 @@ class DecoderSession:
 
     @property
     def waiting_for(self) -> Wait:
-        """What the current source waits for while it gives no audio."""
         if self.waited_for_room_s is not None:
             return NODE_BUSY
         return self._openings.waiting_for(self._state.current or 0)
@@ -168,7 +165,6 @@ class DecoderSession:
         return self._state.current in self._with_packets and self._state.passes_through
 
     def is_decoded(self, source: SourceId) -> bool:
-        """Whether a source was decoded to its end."""
         return self._state.is_decoded(source)
 
     # Sources and plans
@@ -181,7 +177,6 @@ class DecoderSession:
         self._start_opening(source, part, delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
-        """Which file a source is read from; None for what is no local file."""
         return self._openings.file_version(source)
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
@@ -265,20 +260,16 @@ class DecoderSession:
 
     @property
     def has_enough(self) -> bool:
-        """Whether sending may begin, or go on after an underrun."""
         return self._state.has_enough
 
     @property
     def is_steady(self) -> bool:
-        """Whether the buffered frames are those of the newest plan."""
         return self._state.is_steady
 
     def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
-        """Takes an event of the next frame. To be called until it returns None, before `buffer.pop`."""
         return self._state.take_event()
 
     def take_complete_end(self) -> SourceEnded | SourceFaded | None:
-        """Takes the end of a source whose frames are all sent, when no other source joins there."""
         return self._state.take_complete_end()
 
     def grant(self, *, is_long_step: bool = True) -> None:
@@ -293,15 +284,12 @@ class DecoderSession:
         self._carry_out(self._state.hurry())
 
     def overlay_ended(self, source: SourceId) -> None:
-        """The last frame with this overlay was sent."""
         self._state.overlay_ended(source)
 
     def underrun(self) -> None:
-        """There was no frame to send."""
         self._carry_out(self._state.underrun())
 
     def flush(self) -> None:
-        """Has the last frame of the current source filled with silence, instead of waiting for the next source."""
         self._carry_out(self._state.flush())
 
     # The decoder

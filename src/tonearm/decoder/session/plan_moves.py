@@ -175,8 +175,6 @@ class Program(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The number of a plan, and its mix."""
-
     number: int
     mix: Mix
 

@@ -98,7 +98,6 @@ class PlanState:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the buffered frames are those of the newest plan."""
         return isinstance(self.state, Steady)
 
     @property
@@ -114,12 +113,10 @@ class PlanState:
 
     @property
     def is_heard(self) -> bool:
-        """Whether any outputs are wanted."""
         return bool(self._grants.outputs)
 
     @property
     def has_overlays(self) -> bool:
-        """Whether overlays are to sound."""
         return bool(self._wanted.mix.overlays)
 
     def is_known(self, source: SourceId) -> bool:
@@ -130,7 +127,6 @@ class PlanState:
         return self._session is not None and source in self._sources and self._sources[source].failure is None
 
     def is_decoded(self, source: SourceId | None) -> bool:
-        """Whether a source was decoded to its end."""
         progress = None if source is None else self._sources.get(source)
         return progress is not None and progress.is_decoded
 
@@ -290,7 +286,6 @@ class PlanState:
         return self._plan_from(self._earliest_frame())
 
     def decoded(self, source: SourceId) -> None:
-        """The source was decoded to its end."""
         if source in self._sources:
             self._sources[source].is_decoded = True
             self.buffer.end_plain_run()
@@ -309,7 +304,6 @@ class PlanState:
             self.buffer.starts.pop(source, None)
 
     def titled(self, source: SourceId, sample: int, title: str) -> None:
-        """From `sample` on the source has this title."""
         if source in self._sources:
             self.buffer.add_title(source, sample, title)
 

@@ -91,7 +91,6 @@ class _Stage(NamedTuple):
         return planes, after
 
     def after(self, states: Sequence[States], frame: int) -> "_Stage":
-        """This stage after a frame, with what `filtered` gave for its filters."""
         if not self.active:
             return self
         pairs = zip(self.active, states, strict=True)
@@ -114,7 +113,6 @@ class ChainState:
     limiter: LimiterState = QUIET
 
     def with_output(self, level: Level, limiter: LimiterState) -> "ChainState":
-        """This state with other states of normalization and limiter."""
         return ChainState(self._stage, self._outgoing, level, limiter)
 
     @classmethod
@@ -129,7 +127,6 @@ class ChainState:
 
     @property
     def filters_before(self) -> Filters:
-        """The settings of the sound just before: those before the ramp that is due."""
         return (self._outgoing or self._stage).filters
 
     @property

@@ -144,7 +144,6 @@ def _lufs(mean_square: float) -> float:
 
 @cache
 def _class_energies() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """The mean square in the middle of each class."""
     lufs = _SILENT_LUFS + (np.arange(_CLASSES) + 0.5) / _CLASSES_PER_LU
     return np.asarray(np.power(10.0, (lufs - _OFFSET_LUFS) / 10.0))
 

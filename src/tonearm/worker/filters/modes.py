@@ -155,7 +155,6 @@ def reserve_memory_for_products() -> None:
 
 
 def _lay_out(planes: Planes | NDArray[np.int16], runs: Planes) -> None:
-    """Puts a sound into the columns of `runs`."""
     row = interleaved(planes)
     if row is not None:
         both = row.view(_BOTH[row.itemsize]).reshape(-1, _GROUP_RUNS, RUN_SAMPLES)

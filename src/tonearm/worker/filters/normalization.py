@@ -117,7 +117,6 @@ class Level:
 
     @property
     def now_db(self) -> float:
-        """`factor` in decibels."""
         return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
 
     def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
@@ -130,7 +129,6 @@ class Level:
         return Level(source, gain_db, target_lufs, self.factor, ramped=0)
 
     def later(self, samples: int) -> "Level":
-        """This level, so many samples later."""
         return replace(self, ramped=self.ramped + samples) if self.is_ramping else self
 
 

@@ -80,7 +80,6 @@ class PacketDecoder:
         return frames
 
     def restart(self) -> None:
-        """Go on from the container's new position, after a seek."""
         if self.codec is not None:
             self.codec.flush_buffers()
         self._packets = self._container.demux(self._stream)
@@ -202,7 +201,6 @@ class SourcePositions:
         return first_samples + round((position - first_samples) / frame_samples) * frame_samples
 
     def timestamp_at(self, position: int) -> int:
-        """The stream's timestamp at a position."""
         return self.first_timestamp + int(position / self.sample_rate_hz / self.time_base)
 
 

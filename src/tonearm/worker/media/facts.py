@@ -192,19 +192,16 @@ class StreamTitles:
         self._changes: list[TitleChange] = []
 
     def expect(self, offset: int, title: str) -> None:
-        """The audio from this byte offset on has this title."""
         with self._lock:
             self._expected.append((offset, title))
 
     def packet_begins(self, packet: "Packet[AudioStream]", sample: int) -> None:
-        """The audio of `packet` begins at `sample`."""
         title = self._title_before(packet.pos) if packet.pos is not None else None
         title = _title_in_comments(packet) or title
         if title:
             self._changes.append(TitleChange(sample, title))
 
     def take_changes(self) -> list[TitleChange]:
-        """The changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
 

@@ -38,18 +38,15 @@ class SourcePacket(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it is heard."""
         return self.audible_to - self.audible_from == self.samples
 
     def earlier(self, samples: int) -> "SourcePacket":
-        """This packet, so many samples earlier in the source."""
         start, _, audible_from, audible_to, _ = self
         return self._replace(
             start=start - samples, audible_from=audible_from - samples, audible_to=audible_to - samples
         )
 
     def cut_at(self, sample: int) -> "SourcePacket":
-        """This packet, not heard from `sample` on."""
         return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
 
 

@@ -36,8 +36,6 @@ _LAYOUT_OF_CHANNELS: Final = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1
 
 @dataclass(frozen=True, slots=True)
 class SourceFormat:
-    """The format that a filter graph is built for."""
-
     sample_rate_hz: int
     sample_format: str
     layout: str

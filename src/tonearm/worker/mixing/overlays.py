@@ -50,7 +50,6 @@ class Duck:
 
     @property
     def is_level(self) -> bool:
-        """Whether it leaves the music as it is."""
         return not self.from_db and not self.to_db
 
     def db_at(self, time: int) -> float:
@@ -58,7 +57,6 @@ class Duck:
         return self.from_db + (self.to_db - self.from_db) * share
 
     def towards(self, to_db: float, time: int, samples: int) -> "Duck":
-        """This duck going to another level from `time` on."""
         if to_db == self.to_db:
             return self
         return Duck(time, max(samples, GLIDE_SAMPLES), self.db_at(time), to_db)
@@ -120,11 +118,9 @@ class OverlayVoice:
         return self if self.rise is None or self.rise.end > time else replace(self, rise=None)
 
     def waiting(self, time: int) -> "OverlayVoice":
-        """This voice, but it stands still from `time` on."""
         return replace(self, sample=self.sample_at(time), since=time, moves=False)
 
     def tail(self, time: int) -> tuple[Fade, ...]:
-        """The tail of the overlay when it is cut off at `time`."""
         if not self.moves:
             return ()
         ramp = falling(time, self.gain_at(time))
@@ -164,7 +160,6 @@ class Overlays:
 
     @property
     def change_nothing(self) -> bool:
-        """Whether the music passes as it is."""
         return not self.sound and self.duck.is_level and self.gate is None
 
     # Plans
@@ -205,7 +200,6 @@ class Overlays:
         return _simplified(replace(self, is_held=False, gate=rising(time) if fades else None))
 
     def without_those_over(self, time: int) -> "Overlays":
-        """Forgets what was over at `time`."""
         return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
 
     # Rendering

@@ -46,7 +46,6 @@ class Ramp:
         return float(self.gains(time, 1)[0])
 
     def later(self, samples: int) -> "Ramp":
-        """This ramp, but so many samples later."""
         until = None if self.until is None else self.until + samples
         return replace(self, start=self.start + samples, until=until)
 
@@ -78,7 +77,6 @@ class Fade:
 
     @property
     def start(self) -> int:
-        """The time at which it begins to sound."""
         return self.ramp.start + self.after
 
     def sample_at(self, time: int) -> int:
@@ -138,7 +136,6 @@ class Voices:
         return Voices((*self.fades, fade), (*over, rise))
 
     def gain_at(self, time: int) -> float:
-        """The gain of the current source."""
         gain = 1.0
         for rise in self.rises:
             gain *= rise.gain_at(time)

@@ -97,7 +97,6 @@ class Mp3Thread:
         self._jobs.put(job)
 
     def forget(self, session: int) -> None:
-        """The session is over."""
         if self._has_started:
             self._jobs.put(session)
 

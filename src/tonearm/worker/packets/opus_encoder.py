@@ -47,7 +47,6 @@ class OpusEncoder:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets all sound."""
         code = self._library.opus_encoder_init(self._memory, SAMPLE_RATE_HZ, CHANNELS, _APPLICATION_AUDIO)
         if code != _OK:
             raise OpusMissing(f"libopus refuses to make an encoder: error {code}")

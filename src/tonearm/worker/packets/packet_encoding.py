@@ -22,7 +22,6 @@ class EncoderPoint:
     is_fresh: bool = False
 
     def after(self, pcm: bytes) -> "EncoderPoint":
-        """The point some whole frames later."""
         return replace(self, pcm_since=self.pcm_since + pcm)
 
 

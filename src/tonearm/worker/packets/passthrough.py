@@ -176,7 +176,6 @@ class _Finder:
         return first.data, *store.run_from(first.audible_to, frames - 1)
 
     def fits(self, frame: int, lag: int) -> bool:
-        """Whether the packet of a source can be that of a frame."""
         found = self._in(frame)
         return found is not None and bool(found[0].run_from(found[1] - OPUS_LOOKAHEAD_SAMPLES - lag, 1))
 

@@ -174,7 +174,6 @@ class RequestingReader:
         self._is_dropped = False
 
     def read(self, n: int) -> bytes:
-        """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
         if self._is_dropped:
             raise Dropped
         if self._end_offset is not None and self._offset >= self._end_offset:
@@ -227,7 +226,6 @@ class RequestingReader:
             self._changed.notify()
 
     def close(self) -> None:
-        """Frees the bytes. Nothing may be read afterwards."""
         with self._changed:
             self._chunk = b""
             self._arrived = self._requested_offset = None

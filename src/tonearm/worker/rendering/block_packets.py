@@ -93,7 +93,6 @@ class BlockPackets:
         return Run(frames, start.passthrough.lag) if self._joined else None
 
     def needs_no_pcm(self, run: Run | None) -> bool:
-        """Whether all outputs get packets of the source for a run."""
         return run is not None and bool(run.packets) and self._joined == self.outputs
 
     def stop_reading_pcm(self, segments: Sequence[Segment]) -> None:

@@ -78,7 +78,6 @@ class Gathered:
             self.samples += samples
 
     def forget_behind(self, samples: int) -> None:
-        """Drops all but the first `samples` samples."""
         if self.samples <= samples:
             return
         taken, offset = [], 0
@@ -142,7 +141,6 @@ class JoinedMusic:
         self._must_flush = True
 
     def comes_next(self, source: int) -> bool:
-        """Whether a source is to join at the end of another one."""
         return source in self._sources.next_of.values()
 
     def _forget_unreachable(self, after: int, rendered: Collection[int]) -> None:
@@ -303,7 +301,6 @@ class JoinedMusic:
 
     @property
     def has_crossfades(self) -> bool:
-        """Whether a crossfade is ordered."""
         return bool(self._crossfades)
 
     def crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:

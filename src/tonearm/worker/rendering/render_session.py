@@ -99,12 +99,10 @@ class RenderSession:
 
     @property
     def position_rate(self) -> float:
-        """How many samples of the current source pass in one sample heard."""
         return self._sources.position_rate
 
     @property
     def is_heard(self) -> bool:
-        """Whether its frames have listeners."""
         return bool(self._packets.outputs) and not self._is_for_nobody
 
     @property
@@ -114,7 +112,6 @@ class RenderSession:
 
     @property
     def has_rendered(self) -> bool:
-        """Whether frames were rendered in this session."""
         return self._timeline.end.frame > self._first_frame
 
     @property
@@ -124,12 +121,10 @@ class RenderSession:
 
     @property
     def has_frames_to_render(self) -> bool:
-        """True when frames are granted that were not rendered yet."""
         return self._timeline.end.frame < self._granted
 
     @property
     def frames_ahead(self) -> int:
-        """How many frames were rendered and are not sent yet."""
         return self._timeline.end.frame - self._sent
 
     def is_current(self, source: int) -> bool:
@@ -149,7 +144,6 @@ class RenderSession:
         return self._music.fading_samples(end).get(source, start)
 
     def uses(self, source: int) -> bool:
-        """Whether a source may still be rendered, or rendered again."""
         if source == self._sources.file_of(self._music.position.source) or self._music.comes_next(source):
             return True
         return any(source == self._sources.file_of(used) for used in self._rendered_sources())
@@ -215,7 +209,6 @@ class RenderSession:
         self._warm_filters_up()
 
     def heard(self) -> None:
-        """The session has listeners now."""
         self._is_for_nobody = False
 
     def grant(self, order: Grant) -> None:
@@ -253,7 +246,6 @@ class RenderSession:
             self._mp3_jobs.append(job)
 
     def flush(self) -> None:
-        """The next source is no longer waited for: a last partial frame is filled up with silence."""
         self._music.flush()
 
     # Rendering
@@ -409,7 +401,6 @@ class RenderSession:
         )
 
     def _render_for(self, outputs: Outputs) -> None:
-        """From now on these outputs have listeners."""
         self._packets.render_for(outputs)
         self._mp3.keep(outputs)
 

@@ -23,17 +23,11 @@ _FIRST_STRETCHED: Final = 1 << 32
 
 
 class SessionSource(Protocol):
-    """A source as a session reads it."""
+    @property
+    def store(self) -> PcmStore: ...
 
     @property
-    def store(self) -> PcmStore:
-        """Its decoded PCM."""
-        ...
-
-    @property
-    def loudness(self) -> SourceLoudness:
-        """Its loudness, as far as it is known."""
-        ...
+    def loudness(self) -> SourceLoudness: ...
 
     @property
     def has_failed(self) -> bool:
@@ -65,7 +59,6 @@ class SessionSources:
 
     @property
     def are_stretched(self) -> bool:
-        """Whether a timescale is on."""
         return self._timescale is not None
 
     def use_timescale(self, filters: Filters) -> None:
@@ -78,7 +71,6 @@ class SessionSources:
         return (None if stretched is None else stretched.setting) == self._timescale
 
     def file_of(self, source: int) -> int:
-        """The source as the node numbers it."""
         stretched = self._stretched.get(source)
         return source if stretched is None else stretched.source
 
@@ -187,7 +179,6 @@ class SessionSources:
         return self._opened[source].store.start
 
     def has_samples(self, source: int) -> bool:
-        """Whether samples of it are decoded and kept."""
         opened = self._opened.get(source)
         return opened is not None and opened.store.end > opened.store.oldest
 
@@ -213,7 +204,6 @@ class SessionSources:
     # Loudness
 
     def loudness_of(self, source: int) -> SourceLoudness:
-        """The loudness of a source with this number of the node."""
         known = self._opened.get(source)
         return SourceLoudness() if known is None else known.loudness
 

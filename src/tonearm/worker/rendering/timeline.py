@@ -147,7 +147,6 @@ class Block(NamedTuple):
         )
 
     def last_frames(self, frames: int) -> "Part":
-        """What lies in its last frames."""
         first = (self.frames - frames) * FRAME_SAMPLES
         segments = []
         for segment in self.segments:
@@ -212,7 +211,6 @@ class Timeline:
         return Timeline(self._blocks[0].start if self._blocks else self.end)
 
     def forget_before(self, frame: int) -> None:
-        """Drops the blocks that lie wholly before `frame`."""
         while self._blocks and self._blocks[0].end_frame <= frame:
             del self._blocks[0]
 

@@ -167,7 +167,6 @@ class Cursor:
         return not is_last
 
     def append_packets(self, packets: list[SourcePacket]) -> bool:
-        """As `append`, for packets."""
         end_sample = self._order.end_sample
         with self._lock:
             if self.target is not None:
@@ -180,7 +179,6 @@ class Cursor:
         return not is_last
 
     def titled(self, sample: int, title: str) -> None:
-        """From `sample` on the stream has this title."""
         with self._lock:
             self._report(Titled(self.session, self._number, sample, title))
 

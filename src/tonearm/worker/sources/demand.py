@@ -16,8 +16,6 @@ UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by
 
 
 class Memory(Protocol):
-    """The memory of the process."""
-
     @property
     def used(self) -> float:
         """The share in use of the memory that sessions may take."""
@@ -25,8 +23,6 @@ class Memory(Protocol):
 
 
 class AmpleMemory:
-    """The memory of a process without a limit."""
-
     used: Final = 0.0
 
 
@@ -80,5 +76,4 @@ class Demand:
 
 
 def step_samples(*, reads_only: bool) -> int:
-    """Samples for one slot."""
     return PACKETS_STEP_SAMPLES if reads_only else STEP_SAMPLES

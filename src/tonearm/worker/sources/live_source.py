@@ -251,7 +251,6 @@ class LiveMember:
 
     @property
     def reads_pcm(self) -> bool:
-        """Whether packets are decoded for it."""
         return isinstance(self.cursor.store, PacketStore) and self.cursor.store.is_read
 
     def deadline_s(self, now_s: float) -> float:
@@ -277,12 +276,10 @@ class LiveMember:
         return goes_on
 
     def append(self, pcm: bytes) -> None:
-        """The next samples of the stream."""
         if self._takes_more() and not self.cursor.append(pcm):
             self.cursor.end("complete")
 
     def append_packets(self, packets: list[SourcePacket]) -> None:
-        """As `append`."""
         if not self._takes_more():
             return
         moved = [packet.earlier(-self._shift) for packet in packets] if self._shift else packets

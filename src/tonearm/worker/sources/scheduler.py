@@ -37,8 +37,6 @@ class Job(Protocol):
 
 
 class Slot(NamedTuple):
-    """A slot and the job that was given it."""
-
     job: Job
     number: int
 
@@ -235,7 +233,6 @@ class DecodeThreads:
         self._slots.put(None)
 
     def run(self, slot: Slot) -> None:
-        """Has a thread run the job of this slot."""
         self._slots.put(slot)
 
     def _run_jobs(self) -> None:

@@ -12,21 +12,15 @@ _DROPPED_DEADLINE_S: Final = 0.0  # a dropped job goes first: it only frees its 
 
 
 class Work(Protocol):
-    """What a `SlotJob` does."""
-
     @property
-    def suspect(self) -> int:
-        """The source that it works on, as a scheduler writes it down."""
-        ...
+    def suspect(self) -> int: ...
 
     def step(self) -> bool:
         """Does the next step. False when it was the last one. Only this touches what needs a slot."""
         ...
 
     @property
-    def needs_more(self) -> bool:
-        """Whether another step is due."""
-        ...
+    def needs_more(self) -> bool: ...
 
     def deadline_s(self, now_s: float) -> float:
         """When its decoded samples are used up."""

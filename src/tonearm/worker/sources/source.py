@@ -90,7 +90,6 @@ class DecodingSource:
 
     @property
     def opened_as(self) -> int:
-        """The number with which it was opened, that of its read requests."""
         return self._order.source
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket
@@ -286,7 +285,6 @@ class DecodingSource:
 
     @property
     def _reads_only(self) -> bool:
-        """Whether packets are kept, and their PCM is not read."""
         store = self.cursor.store
         return self._content.has_packets and isinstance(store, PacketStore) and not store.is_read
 

@@ -22,8 +22,6 @@ _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 
 
 class PartsReader(MediaReader, Protocol):
-    """A reader of a source that may have several parts."""
-
     def begin_next_part(self) -> bool:
         """False when there is none."""
         ...
@@ -32,7 +30,8 @@ class PartsReader(MediaReader, Protocol):
 class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
-    `has_packets`: it is read with `take_packets`, otherwise with `decode_block`. All methods may raise PlayError.
+    `has_packets`: it is read with `take_packets`, otherwise with `decode_block`; both give nothing only at the end. All
+    methods may raise PlayError.
     """
 
     def __init__(self, order: OpenSource, reader: PartsReader, titles: StreamTitles | None) -> None:
@@ -83,7 +82,6 @@ class SourceContent:
         return True
 
     def begin_again(self) -> None:
-        """Goes on from its start."""
         self._reader.seek(0)
         self._reopen()
 
@@ -97,12 +95,10 @@ class SourceContent:
         return []
 
     def decode_block(self) -> bytes:
-        """The next PCM; none only at the end."""
         assert self._media is not None
         return self._media.decode_block()
 
     def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
-        """The next packets; none only at the end."""
         assert self._packets is not None
         return self._packets.take(at_least_samples)
 
