@@ -96,7 +96,7 @@ class SessionBench:
         self.epoch = 1
         self.sent_epoch = 1
         self.overlays: tuple[Overlay, ...] = ()
-        self.holds = False
+        self.pauses = False
         self.due_before = 0
 
     @property
@@ -139,7 +139,7 @@ class SessionBench:
             *fades,
             outputs=outputs,
             overlays=self.overlays,
-            holds=self.holds,
+            pauses=self.pauses,
         )
         self.session.plan(plan)
         self.only_passes = False

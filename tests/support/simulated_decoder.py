@@ -14,6 +14,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import (
     SHORT_GRANT_FRAMES,
     Audio,
+    Burst,
     Crossfade,
     Decoded,
     Failed,
@@ -23,7 +24,6 @@ from tonearm.decoder.messages import (
     MarkKind,
     OpenSession,
     Plan,
-    Recall,
 )
 
 BLOCK_FRAMES = 20
@@ -125,7 +125,7 @@ class SimulatedDecoder:
         self._session = self._epoch = self._begins_at = self._sent = self._granted = 0
         self._timelines: dict[int, Timeline] = {}
 
-    def receive(self, message: OpenSession | Plan | Grant | Flush | Recall) -> None:
+    def receive(self, message: OpenSession | Plan | Grant | Flush | Burst) -> None:
         match message:
             case OpenSession():
                 self._session, self._epoch = message.session, message.epoch

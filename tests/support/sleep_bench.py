@@ -23,6 +23,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     Audio,
+    Burst,
     Decoded,
     DropSource,
     Failed,
@@ -34,7 +35,6 @@ from tonearm.decoder.messages import (
     OpenSession,
     OpenSource,
     Plan,
-    Recall,
     SeekSource,
 )
 from tonearm.decoder.opening.known_files import KnownFiles
@@ -133,7 +133,7 @@ class SimulatedSession(PoolSession):
             elif isinstance(order, SeekSource):
                 self._seek(order)
             elif not isinstance(order, Heard):
-                assert isinstance(order, OpenSession | Plan | Grant | Flush | Recall)
+                assert isinstance(order, OpenSession | Plan | Grant | Flush | Burst)
                 self._decoder.receive(order)
         for due_s, order in tuple(self._opening):
             if due_s <= self._pool.time.now_s():

@@ -32,7 +32,7 @@ SHORT_GRANT_FRAMES: Final = 20
 # The same while packets are only passed through: such frames take no work, so that little is lost when a change voids
 # them.
 PASSED_GRANT_FRAMES: Final = 120
-RECALL_FRAMES: Final = 120  # of the frames that were sent, so many are kept for a `Recall`: a stream's usual burst
+BURST_FRAMES: Final = 120  # of the frames that were sent, so many are kept for a `Burst`: a stream's usual burst
 # Sources from this number on are overlays. The node does not plan them before their `FirstAudio`.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
 SHARED_SOURCE: Final = 1  # the number of the only source in the session of a shared live stream
@@ -241,7 +241,7 @@ class Plan(_Message, frozen=True):
     under the source of the cut, if that source has samples already; a mark FADING says so. (`at_sample` of this
     crossfade has no meaning.) A cut `from_silence` follows a pause or an underrun: no sound before it could fade out.
     `outputs` is set in a plan for a new output: its frames are rendered for these outputs. `overlays` has all overlays
-    that are to sound; others stop. With `holds` the music stands still, and frames are made as long as overlays sound.
+    that are to sound; others stop. With `pauses` the music stands still, and frames are made as long as overlays sound.
     """
 
     session: Number
@@ -256,7 +256,7 @@ class Plan(_Message, frozen=True):
     cut_fade: Crossfade | None = None
     outputs: Outputs | None = None
     overlays: Annotated[tuple[Overlay, ...], Meta(max_length=MOST_OVERLAYS)] = ()
-    holds: bool = False
+    pauses: bool = False
     from_silence: bool = False
 
 
@@ -282,7 +282,7 @@ class Flush(_Message, frozen=True):
     session: Number
 
 
-class Recall(_Message, frozen=True):
+class Burst(_Message, frozen=True):
     """Node: send an `Encoded` with the last `frames` frames before `before_frame`, or as many as are kept, in a form
     that had no listeners then. An MP3 stream begins with these frames."""
 
@@ -311,7 +311,7 @@ FromNode: TypeAlias = (
     | Plan
     | Grant
     | Flush
-    | Recall
+    | Burst
     | Ping
 )
 
@@ -474,7 +474,7 @@ class Audio(_Message, frozen=True):
 
 class Encoded(_Message, frozen=True):
     """Decoder: the frames from `first_frame` to before `end_frame`, which were sent, as whole MP3 frames, none or more,
-    or as Opus packets that answer a `Recall`.
+    or as Opus packets that answer a `Burst`.
 
     The state of an MP3 encoder cannot be copied, so no frame can be encoded twice. Therefore frames become MP3 only
     after they were sent, when no plan can void them.

@@ -81,7 +81,7 @@ class Engine:
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
         self._is_closed = True
-        self._stalls.follow(None, patience_in_mid_track(), is_suspended=False)
+        self._stalls.follow(None, patience_in_mid_track(), is_paused=False)
         self._live_pause.follow(None)
         self._sleep.stop()
         self._clock.leave(self)
@@ -155,7 +155,7 @@ class Engine:
         """As `listeners_changed`; the new listener may want the frames that were sent last."""
         self.listeners_changed()
         if not self._sleep.is_waking:  # otherwise `frames_arrived` does so
-            self._sending.recall()
+            self._sending.order_bursts()
         self._update_ticking()
 
     def listeners_changed(self) -> None:
@@ -186,17 +186,17 @@ class Engine:
             session.wake()
         # While a player is waking, frames pass without audio, so no overlay may begin.
         overlays = self.overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
-        holds = bool(overlays) and playback.paused
+        pauses = bool(overlays) and playback.paused
         fade = _crossfade(self._joins.next_fade(), playback.crossfade)
-        mix = Mix(playback.filters, fade, overlays, holds, may_crossfade=playback.crossfade.duration_ms > 0)
+        mix = Mix(playback.filters, fade, overlays, pauses, may_crossfade=playback.crossfade.duration_ms > 0)
         if playback.paused:
             session.fall_silent()
         session.is_paused = playback.paused
         program = Program(playback.current_source, playback.next_source, mix)
         session.play(program, cut_fade, from_silence=not self._sending.sounds)
         self.wait_changed()
-        is_held_live = playback.paused and playback.current.info.is_stream and not self.overlays
-        self._live_pause.follow(playback.current_source if is_held_live else None)
+        is_paused_live = playback.paused and playback.current.info.is_stream and not self.overlays
+        self._live_pause.follow(playback.current_source if is_paused_live else None)
         self._update_ticking()
 
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
@@ -344,7 +344,7 @@ class Engine:
         self._update_ticking()
 
     def reopen_session(self) -> None:
-        self._session.wake(recalls=bool(self._broadcast.recalls))
+        self._session.wake(has_burst=bool(self._broadcast.bursts))
         self._update_ticking()
 
     def _pass_frame(self) -> None:
@@ -446,7 +446,7 @@ class Engine:
         self._handle(sending.frames_arrived())
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken()
-            sending.recall_woken()
+            sending.order_bursts_after_sleep()
             self._perform(Outcome())  # plans the overlays, which waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()
@@ -469,8 +469,8 @@ class Engine:
         timeout_s = self._services.start_timeout_s
         patience = patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(timeout_s)
         wait = self._session.waiting_for
-        is_suspended = playback.paused or not (wait.counts or wait.is_told)
-        self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended, is_patient=not wait.counts)
+        is_paused = playback.paused or not (wait.counts or wait.is_told)
+        self._stalls.follow(playback.stalled, patience, is_paused=is_paused, gives_up=wait.counts)
 
     def went_wrong(self) -> None:
         """After an error in the node's code: fails the track, so that the player goes on and clients see why."""

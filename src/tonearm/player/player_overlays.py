@@ -69,7 +69,7 @@ class PlayerOverlays:
             end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
             self._session.open(source, SourcePart(track.uri, samples_of_ms(track.start_ms), end_sample), 0.0)
             watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
-            watch.follow(source, self._patience, is_suspended=False)
+            watch.follow(source, self._patience, is_paused=False)
 
     def remove(self, overlay_id: str) -> None:
         """Raises `OverlayNotFound`."""
@@ -79,7 +79,7 @@ class PlayerOverlays:
     def remove_all(self) -> tuple[Event, ...]:
         """Ends all overlays with the player, and returns the events. The session closes their sources."""
         for watch in self._watches.values():
-            watch.follow(None, self._patience, is_suspended=False)
+            watch.follow(None, self._patience, is_paused=False)
         return self._rules.remove_all()
 
     # What becomes of their sources
@@ -94,7 +94,7 @@ class PlayerOverlays:
     def got_audio(self, source: SourceId) -> None:
         """The first samples are decoded."""
         if self._rules.got_audio(source):
-            self._watches[source].follow(None, self._patience, is_suspended=False)
+            self._watches[source].follow(None, self._patience, is_paused=False)
             self._order()
             self._changed()
 
@@ -135,11 +135,11 @@ class PlayerOverlays:
         for source, watch in self._watches.items():
             if source in standing or not self._is_ordered(source):
                 continue
-            watch.follow(None, self._patience, is_suspended=False)
+            watch.follow(None, self._patience, is_paused=False)
         for source in standing:
             if source in self._watches:
-                self._watches[source].follow(source, patience_in_mid_track(), is_suspended=False)
-        self._session.hurry()
+                self._watches[source].follow(source, patience_in_mid_track(), is_paused=False)
+        self._session.grant_due()
 
     def _is_ordered(self, source: SourceId) -> bool:
         return any(order.source == source for order in self._orders)
@@ -155,7 +155,7 @@ class PlayerOverlays:
         self._emit(events)
         if source in self._rules or source not in self._watches:
             return
-        self._watches.pop(source).follow(None, self._patience, is_suspended=False)
+        self._watches.pop(source).follow(None, self._patience, is_paused=False)
         self._positions.forget(source)
         self._order()
         self._session.drop(source)

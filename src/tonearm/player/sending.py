@@ -310,24 +310,24 @@ class Sending:
 
     # MP3, and what was sent before
 
-    def recall(self) -> None:
+    def order_bursts(self) -> None:
         """Has the last frames encoded for new listeners, who begin with them."""
-        for output in self._broadcast.recalls:
-            if not self._frames_sent or not self._session.recall(output):
-                self._broadcast.recalled(output, ())
+        for output in self._broadcast.bursts:
+            if not self._frames_sent or not self._session.order_burst(output):
+                self._broadcast.burst_encoded(output, ())
 
-    def recall_woken(self) -> None:
-        """As `recall`, after a sleep: the session has rendered the last frames again, and a grant encodes MP3."""
-        outputs = self._broadcast.recalls
+    def order_bursts_after_sleep(self) -> None:
+        """As `order_bursts`, after a sleep: the session has rendered the last frames again, and a grant encodes MP3."""
+        outputs = self._broadcast.bursts
         if has_format(outputs, "mp3"):
             self._session.grant()
         for output in outputs:
-            if output.format == "opus" and not self._session.recall(output):
-                self._broadcast.recalled(output, ())
+            if output.format == "opus" and not self._session.order_burst(output):
+                self._broadcast.burst_encoded(output, ())
 
     def encoded_arrived(self, encoded: Encoded) -> None:
         if encoded.output.format == "opus":
-            self._broadcast.recalled(encoded.output, encoded.mp3_frames)
+            self._broadcast.burst_encoded(encoded.output, encoded.mp3_frames)
             return
         self._mp3_end_frame = encoded.end_frame
         self._mp3_waits = 0

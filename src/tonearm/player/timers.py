@@ -40,8 +40,8 @@ class StallWatch:
     """Times how long a source has given no audio. `stuck` is called once in a stall, and `gave_up` when the stall goes
     on.
 
-    While it is suspended, for a pause or for a place in a queue, no time counts; afterwards the current wait begins
-    anew. With `is_patient` the source is reported as stuck, but never given up.
+    While it is paused, with the player or in a queue, no time counts; afterwards the current wait begins anew. Without
+    `gives_up` the source is reported as stuck, but never given up.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class StallWatch:
         self._gave_up = gave_up
         self._source: SourceId | None = None
         self._is_reported = False
-        self._is_patient = False
+        self._gives_up = True
         self._timer: Cancellable | None = None
         self._patience = patience_in_mid_track()
 
@@ -66,17 +66,15 @@ class StallWatch:
         """After how long the followed source is given up."""
         return self._patience.stuck_after_s + self._patience.give_up_after_s
 
-    def follow(
-        self, source: SourceId | None, patience: Patience, *, is_suspended: bool, is_patient: bool = False
-    ) -> None:
+    def follow(self, source: SourceId | None, patience: Patience, *, is_paused: bool, gives_up: bool = True) -> None:
         """To be called with every change. `source` is the source that gives no audio, None when there is none."""
         if source != self._source:
             self._source = source
             self._patience = patience
             self._is_reported = False
             self._stop()
-        self._is_patient = is_patient
-        if source is None or is_suspended or (is_patient and self._is_reported):
+        self._gives_up = gives_up
+        if source is None or is_paused or (self._is_reported and not gives_up):
             self._stop()
         elif self._timer is None:
             self._wait(source)
@@ -91,7 +89,7 @@ class StallWatch:
             self._gave_up(source)
             return
         self._is_reported = True
-        if not self._is_patient:
+        if self._gives_up:
             self._wait(source)
         self._stuck(source)
 

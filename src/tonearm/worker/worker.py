@@ -25,6 +25,7 @@ from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitt
 from tonearm.decoder.messages import (
     RENDER_SLOT,
     SHARED_SOURCE,
+    Burst,
     CloseSession,
     Data,
     DataFailed,
@@ -47,7 +48,6 @@ from tonearm.decoder.messages import (
     Pong,
     ReadRequest,
     Ready,
-    Recall,
     SeekRefused,
     SeekSource,
     SessionFailed,
@@ -324,7 +324,7 @@ class Worker:
         match item:
             case _PcmDecoded():
                 return item.session
-            case Grant() | Plan() | Flush() | Recall() | Heard():
+            case Grant() | Plan() | Flush() | Burst() | Heard():
                 return self._instruct(item)
             case Failed() | Decoded():
                 self._take_last_report(item)
@@ -463,7 +463,7 @@ class Worker:
             if report.source not in served.dropped:
                 self._send(report)
 
-    def _instruct(self, order: Grant | Plan | Flush | Recall | Heard) -> int:
+    def _instruct(self, order: Grant | Plan | Flush | Burst | Heard) -> int:
         served = self._served.get(order.session)
         if served is None:
             return 0
@@ -475,8 +475,8 @@ class Worker:
                 session.plan(order)
             case Flush():
                 session.flush()
-            case Recall():
-                session.recall(order)
+            case Burst():
+                session.burst(order)
             case Heard():
                 session.heard()
         for job in session.take_mp3_jobs():

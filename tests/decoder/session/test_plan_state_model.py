@@ -18,6 +18,7 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoder.messages import (
     Audio,
+    Burst,
     Crossfade,
     Decoded,
     DropSource,
@@ -26,7 +27,6 @@ from tonearm.decoder.messages import (
     Grant,
     OpenSession,
     Plan,
-    Recall,
 )
 from tonearm.decoder.session.frame_buffer import SentFrame
 from tonearm.decoder.session.plan_moves import (
@@ -45,7 +45,7 @@ from tonearm.decoder.session.plan_moves import (
 from tonearm.decoder.session.plan_state import PlanState
 from tonearm.protocol.framing import payload_of
 
-ToDecoder: TypeAlias = OpenSession | Plan | Grant | Flush | Recall | OpenSourceAt | DropSource
+ToDecoder: TypeAlias = OpenSession | Plan | Grant | Flush | Burst | OpenSourceAt | DropSource
 ToNode: TypeAlias = Audio | Decoded | Failed
 
 SAMPLES = st.sampled_from([0, 1, 300, 959, 960, 961, 1919, 9600, 12_345, 40_000])

@@ -1,4 +1,4 @@
-"""Overlays over a session's music: sample for sample, over cuts, fades, holds and what is missing."""
+"""Overlays over a session's music: sample for sample, over cuts, fades, pauses and what is missing."""
 
 import numpy as np
 import pytest
@@ -39,9 +39,9 @@ def overlay(number: int = 0, *, volume: float = 1.0, duck_db: float = 0.0, fade:
     return Overlay(FIRST + number, volume, duck_db, fade, **rest)  # type: ignore[arg-type]
 
 
-def begin(bench: SessionBench, *overlays: Overlay, holds: bool = False) -> None:
+def begin(bench: SessionBench, *overlays: Overlay, pauses: bool = False) -> None:
     """From the next frame that would be sent on, exactly these sound."""
-    bench.overlays, bench.holds = overlays, holds
+    bench.overlays, bench.pauses = overlays, pauses
     begins = not bench.sent and bench.epoch > 1  # a cut that did not arrive yet belongs to every plan after it
     bench.plan(bench.sent, switch_to=1 if begins else None, after=1, following=2)
 
@@ -127,7 +127,7 @@ def test_music_that_begins_after_an_overlay_without_music_is_not_lowered_any_mor
 def test_music_that_goes_on_after_an_overlay_over_a_pause_is_not_lowered_any_more() -> None:
     bench = bench_with(CLIP)
     bench.run(10)
-    begin(bench, overlay(duck_db=-20.0, fade=9_600), holds=True)
+    begin(bench, overlay(duck_db=-20.0, fade=9_600), pauses=True)
     bench.run()
     assert len(bench.frames) == 31
     begin(bench)
@@ -236,7 +236,7 @@ def test_a_crossfade_goes_on_under_it() -> None:
 def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at() -> None:
     bench = bench_with(CLIP)
     bench.run(10)
-    begin(bench, overlay(), holds=True)
+    begin(bench, overlay(), pauses=True)
     bench.run()
     assert len(bench.frames) == 31  # nothing more than the overlay
     begin(bench)
@@ -254,7 +254,7 @@ def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at() -> No
 def test_where_the_music_stands_is_reported_and_does_not_move() -> None:
     bench = bench_with(CLIP)
     bench.run(10)
-    begin(bench, overlay(), holds=True)
+    begin(bench, overlay(), pauses=True)
     bench.run()
     alone = [audio for audio in bench.audios if audio.position_rate == 0]
     assert sum(audio.frames for audio in alone) == 21
@@ -268,7 +268,7 @@ def test_a_hold_freezes_a_crossfade() -> None:
         bench.plan(0, switch_to=1, following=2, crossfade=fade)
     plain.run()
     held.run(50)
-    begin(held, overlay(), holds=True)
+    begin(held, overlay(), pauses=True)
     held.run(60)
     begin(held)
     held.run()
@@ -285,7 +285,7 @@ def test_echoes_stand_still_with_held_music() -> None:
     plain, held = (bench_with(bytes(len(CLIP)), filters=filters) for _ in range(2))
     plain.run()
     held.run(40)
-    begin(held, overlay(), holds=True)
+    begin(held, overlay(), pauses=True)
     held.run(50)
     begin(held)
     held.run()

@@ -12,7 +12,7 @@ from tonearm.core.effects import Effects, Limiter, Normalization
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
 from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, PCM_ONLY, Output, mp3_output
-from tonearm.decoder.messages import Grant, Recall
+from tonearm.decoder.messages import Burst, Grant
 from tonearm.worker.packets.mp3 import TAIL_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
@@ -190,7 +190,7 @@ def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_is_sent_next() -> N
 
 @pytest.mark.parametrize("filters", [Filters(), Filters(0.5, (3.0,) * BAND_COUNT)], ids=["flat", "filtered"])
 @pytest.mark.parametrize("was_heard", [True, False])
-def test_two_seconds_that_were_sent_can_be_recalled_for_a_new_form(filters: Filters, was_heard: bool) -> None:
+def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form(filters: Filters, was_heard: bool) -> None:
     source = Music(1, 6 * SECOND, ends=True)
     bench, heard = SessionBench({1: source}, filters), SessionBench({1: source}, filters)
     bench.outputs = PCM_ONLY if was_heard else NO_OUTPUTS
@@ -199,8 +199,8 @@ def test_two_seconds_that_were_sent_can_be_recalled_for_a_new_form(filters: Filt
         each.grant()
         each.run(150)
     bench.listen(PCM, MP3)
-    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
-    bench.session.recall(Recall(1, MP3, bench.sent, 100))
+    bench.session.burst(Burst(1, OPUS, bench.sent, 100))
+    bench.session.burst(Burst(1, MP3, bench.sent, 100))
     *_, opus, mp3 = bench.session.take_mp3_jobs()
     for job in (opus, mp3):
         assert (job.first_frame, job.end_frame, job.is_first) == (bench.sent - 100, bench.sent, True)
@@ -212,12 +212,12 @@ def test_two_seconds_that_were_sent_can_be_recalled_for_a_new_form(filters: Filt
     assert not any(job.is_first for job in following)
 
 
-def test_of_a_young_session_as_much_is_recalled_as_there_is() -> None:
+def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
     bench = bench_of(4 * SECOND)
     bench.play(1)
     bench.run(30)
     bench.listen(PCM, OPUS)
-    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
+    bench.session.burst(Burst(1, OPUS, bench.sent, 100))
     (job,) = bench.session.take_mp3_jobs()
     assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
 

@@ -4,7 +4,7 @@ from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, risen, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoder.messages import GRANT_FRAMES, RECALL_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
+from tonearm.decoder.messages import BURST_FRAMES, GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
@@ -421,7 +421,7 @@ def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoc
     bench.session.plan(Plan(1, 3, base_epoch, at_frame, None, 1, 2, QUIET))
     audios = bench.session.render()
     bench.session.grant(Grant(1, 3, 200, 220))
-    assert all(audio.first_frame >= 200 - RECALL_FRAMES - HISTORY_FRAMES - 5 for audio in audios)
+    assert all(audio.first_frame >= 200 - BURST_FRAMES - HISTORY_FRAMES - 5 for audio in audios)
     bench.session.plan(Plan(1, 4, 3, 205, 2, 2, None, QUIET))
     assert bench.session.render()[0].source == 2
 
@@ -449,7 +449,7 @@ def test_little_is_kept_of_the_frames_that_were_sent() -> None:
         source.append(SECOND // 2)
         bench.run(bench.sent + 25)
         behind = bench.sent * FRAME_SAMPLES - source.store.oldest
-        assert behind <= (RECALL_FRAMES + HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
+        assert behind <= (BURST_FRAMES + HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
 
 
 def test_sources_that_have_ended_are_not_needed_any_more() -> None:
@@ -460,14 +460,14 @@ def test_sources_that_have_ended_are_not_needed_any_more() -> None:
         bench.plan(bench.sent, after=number, following=number + 1)
         bench.run(25 * number + 20)
     used = [number for number in bench.sources if bench.session.uses(number)]
-    assert used == list(range(tracks - (RECALL_FRAMES + HISTORY_FRAMES) // 25 - 1, tracks + 1))
+    assert used == list(range(tracks - (BURST_FRAMES + HISTORY_FRAMES) // 25 - 1, tracks + 1))
 
 
 def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
     bench = playing(SECOND, 4 * SECOND, sent=10)
     bench.play(2)
     assert bench.session.uses(1)
-    bench.run(10 + RECALL_FRAMES + HISTORY_FRAMES + BLOCK_FRAMES)
+    bench.run(10 + BURST_FRAMES + HISTORY_FRAMES + BLOCK_FRAMES)
     assert not bench.session.uses(1)
     assert bench.session.uses(2)
 

@@ -235,17 +235,17 @@ class DecoderSession:
         self._state.rest()
         self._report_faded()
 
-    def wake(self, *, recalls: bool = False) -> None:
-        """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with frames that were sent before."""
+    def wake(self, *, has_burst: bool = False) -> None:
+        """Ends a rest; otherwise does nothing. `has_burst`: a stream begins with frames that were sent before."""
         if self._state.is_resting:
             self._state.wake()
             self._claim_number, self._has_sounded = self._pool.next_claim(), False
-            self._open_session(recalls=recalls)
+            self._open_session(has_burst=has_burst)
 
-    def recall(self, output: Output) -> bool:
+    def order_burst(self, output: Output) -> bool:
         """Asks for the frames that were sent last, in a form that had no listeners. Returns False where the session
         does not have these frames."""
-        orders = self._state.recall(output)
+        orders = self._state.order_burst(output)
         self._carry_out(orders)
         return bool(orders)
 
@@ -279,9 +279,9 @@ class DecoderSession:
         if grant is not None and self._link is not None:
             self._link.send(grant)
 
-    def hurry(self) -> None:
+    def grant_due(self) -> None:
         """To be called after each frame that is not plain while there are overlays: grants when few frames are left."""
-        self._carry_out(self._state.hurry())
+        self._carry_out(self._state.grant_due())
 
     def overlay_ended(self, source: SourceId) -> None:
         self._state.overlay_ended(source)
@@ -414,12 +414,14 @@ class DecoderSession:
             elif self._link is not None:
                 self._link.send(order)
 
-    def _open_session(self, *, recalls: bool = False) -> None:
+    def _open_session(self, *, has_burst: bool = False) -> None:
         """Opens a session now or, by `process_lost`, when there is a process."""
         self._link = self._pool.open(self)
         if self._link is not None:
             is_heard = not self._is_for_nobody
-            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to, recalls=recalls, is_heard=is_heard))
+            self._carry_out(
+                self._state.session_opened(self._link.id, self._mp3_to, has_burst=has_burst, is_heard=is_heard)
+            )
 
     def _close_link(self) -> None:
         if self._link is not None:

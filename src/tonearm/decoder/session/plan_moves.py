@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
-from tonearm.decoder.messages import Crossfade, Flush, Grant, OpenSession, Overlay, Plan, Recall
+from tonearm.decoder.messages import Burst, Crossfade, Flush, Grant, OpenSession, Overlay, Plan
 
 
 class SessionStart(NamedTuple):
@@ -148,19 +148,19 @@ class RefusedMove(Exception):
 
 
 class Mix(NamedTuple):
-    """How sources are mixed. `crossfade` is how the next source begins, None for a join without a gap. With `holds` the
+    """How sources are mixed. `crossfade` is how the next source begins, None for a join without a gap. `pauses`: the
     music stands still while `overlays` sound. `may_crossfade`: crossfades are switched on, though none may be planned
     yet."""
 
     filters: Filters
     crossfade: Crossfade | None = None
     overlays: tuple[Overlay, ...] = ()
-    holds: bool = False
+    pauses: bool = False
     may_crossfade: bool = False
 
     def differs_at_once(self, played: "Mix") -> bool:
         """Whether it differs from `played` in more than the crossfade."""
-        return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
+        return (self.filters, self.overlays, self.pauses) != (played.filters, played.overlays, played.pauses)
 
     def without_overlay(self, source: SourceId) -> "Mix":
         return self._replace(overlays=tuple(overlay for overlay in self.overlays if overlay.source != source))
@@ -192,7 +192,7 @@ class RenewSession(NamedTuple):
     """Order: close the session, report it with `lose`, and open another one."""
 
 
-Order: TypeAlias = OpenSession | Plan | Grant | Flush | Recall | OpenSourceAt | RenewSession
+Order: TypeAlias = OpenSession | Plan | Grant | Flush | Burst | OpenSourceAt | RenewSession
 
 
 class SourceBegan(NamedTuple):

@@ -55,6 +55,6 @@ def plan_order(
             for overlay in mix.overlays
             if overlay.source not in session.overlays_over
         ),
-        holds=mix.holds,
+        pauses=mix.pauses,
         from_silence=from_silence and isinstance(state, Switching),
     )

@@ -19,15 +19,15 @@ from tonearm.core.filters import Filters
 from tonearm.core.outputs import Output, Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.decoder.messages import (
-    RECALL_FRAMES,
+    BURST_FRAMES,
     Audio,
+    Burst,
     Crossfade,
     Flush,
     Grant,
     Mark,
     MarkKind,
     OpenSession,
-    Recall,
 )
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.decoder.session.grants import DUE_FRAMES, ENOUGH_FRAMES, Grants
@@ -225,7 +225,7 @@ class PlanState:
         every `LONG_GRANT_STEP_FRAMES` with `is_long_step`."""
         return None if self._grants.is_good(is_long_step=is_long_step) else self.grant()
 
-    def hurry(self) -> tuple[Order, ...]:
+    def grant_due(self) -> tuple[Order, ...]:
         """To be called after each frame that is not plain while there are overlays. When few frames are left, it grants
         the next ones as due, so that the decoder does not wait for samples."""
         return self._granted() if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
@@ -243,13 +243,13 @@ class PlanState:
         self._has_flushed = True
         return (Flush(session.id),)
 
-    def recall(self, output: Output) -> tuple[Order, ...]:
+    def order_burst(self, output: Output) -> tuple[Order, ...]:
         """Orders the frames that were sent last, in a form that had no listeners. No order where the session does not
         have these frames."""
         session = self._session
         if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
             return ()
-        return (Recall(session.id, output, self.buffer.next_frame, RECALL_FRAMES),)
+        return (Burst(session.id, output, self.buffer.next_frame, BURST_FRAMES),)
 
     # Messages of the decoder
 
@@ -267,7 +267,7 @@ class PlanState:
             postponed = state.postponed + 1
             self._enter(Move.POSTPONE, Changing(state.session, postponed))
             self.late_plans_total += 1
-            later = 0 if self._wanted.mix.holds else POSTPONE_FRAMES * postponed
+            later = 0 if self._wanted.mix.pauses else POSTPONE_FRAMES * postponed
             return self._plan_from(min(self.buffer.next_frame + later, self.buffer.end_frame))
         session = self._session
         fades = any(mark.kind is MarkKind.FADING for mark in audio.marks)
@@ -316,18 +316,18 @@ class PlanState:
     # The session
 
     def session_opened(
-        self, session: int, mp3_to: int | None = None, *, recalls: bool = False, is_heard: bool = True
+        self, session: int, mp3_to: int | None = None, *, has_burst: bool = False, is_heard: bool = True
     ) -> tuple[Order, ...]:
         """Begins a session: opens the sources in it, the current source where the buffered frames end.
 
         `mp3_to`: frames before this one were encoded to MP3 by the session before; None without MP3 listeners.
-        `recalls`: a stream wants to begin with frames that were sent before. `is_heard`: the player has a listener.
+        `has_burst`: a stream wants to begin with frames that were sent before. `is_heard`: the player has a listener.
         """
         buffer, filters = self.buffer, self._wanted.mix.filters
-        if self._wanted.mix.holds and not buffer.begins_with_overlays_alone:
-            buffer.void_from(buffer.next_frame)  # the music in these frames is held
+        if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
+            buffer.void_from(buffer.next_frame)  # the music in these frames is paused
         self._grants.begin(buffer.end_frame)
-        again = RECALL_FRAMES if recalls else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
+        again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
         self._has_flushed = False
@@ -415,7 +415,7 @@ class PlanState:
         if isinstance(self.state, Changing):
             self.state = replace(self.state, postponed=0)
         before, self._wanted = self._wanted, wanted
-        if wanted.mix.holds != before.mix.holds and session is not None and buffer.next_frame < session.first_frame:
+        if wanted.mix.pauses != before.mix.pauses and session is not None and buffer.next_frame < session.first_frame:
             buffer.void_from(buffer.next_frame)  # the session cannot render these frames in another way
             return (RenewSession(),)
         if wanted.next != before.next:
@@ -466,7 +466,7 @@ class PlanState:
     def _earliest_frame(self) -> int:
         """The first frame that a change can still reach in time."""
         buffer = self.buffer
-        if self._wanted.mix.holds:
+        if self._wanted.mix.pauses:
             return buffer.next_frame  # it has music, so it is not sent meanwhile
         if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)

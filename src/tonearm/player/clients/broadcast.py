@@ -154,7 +154,7 @@ class Broadcast:
         too many, and what its connection raises.
 
         `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and when no
-        recent messages are kept for its burst it waits for `recalled` or `settle`.
+        recent messages are kept for its burst it waits for `burst_encoded` or `settle`.
         """
         check_one_more(self.outputs, sink.output)
         listener = _Listener(sink, is_counted=is_counted)
@@ -168,11 +168,11 @@ class Broadcast:
         return lambda: self._remove(listener)
 
     @property
-    def recalls(self) -> Outputs:
+    def bursts(self) -> Outputs:
         """The forms in which listeners wait for their burst."""
         return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
 
-    def recalled(self, output: Output, packets: Sequence[bytes]) -> None:
+    def burst_encoded(self, output: Output, packets: Sequence[bytes]) -> None:
         """Gives the listeners of `output` that wait for their burst what was sent last; `packets` may be empty."""
         self._begin_held(output, [as_message(packet) for packet in packets])
 
@@ -215,7 +215,7 @@ class Broadcast:
         time.end_frame = end_frame
         time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
         messages = [as_message(mp3_frame) for mp3_frame in mp3_frames]
-        if messages and output in self.recalls:
+        if messages and output in self.bursts:
             self._begin_held(output, messages)
             return
         for message in messages:
@@ -327,7 +327,7 @@ class Broadcast:
         listener.is_new = sounds
         if not sounds:
             self._begin(listener, [_silence(output)] * (wanted - len(recent)) + list(recent))
-        elif output.format == "pcm" or (recent and output not in self.recalls):
+        elif output.format == "pcm" or (recent and output not in self.bursts):
             self._begin(listener, recent)
         else:
             listener.held, listener.keeps_up = [], False

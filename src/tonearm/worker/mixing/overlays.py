@@ -132,7 +132,7 @@ class Overlays:
     """All overlays at one time, and what they do to the music.
 
     `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
-    out. `gate` is how the music fades when it is held, and when it goes on. `begins`: one begins right here.
+    out. `gate` is how the music fades when it is paused, and when it goes on. `begins`: one begins right here.
     `same_before`: blocks that end before this time leave them as they are.
     """
 
@@ -140,7 +140,7 @@ class Overlays:
     over: tuple[tuple[int, int], ...] = ()
     tails: tuple[Fade, ...] = ()
     duck: Duck = Duck()
-    is_held: bool = False
+    is_paused: bool = False
     gate: Ramp | None = None
     begins: bool = False
     same_before: int = field(init=False, repr=False, compare=False)
@@ -165,12 +165,12 @@ class Overlays:
     # Plans
 
     def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "Overlays":
-        """These overlays from `time` on as a plan says, which may hold the music, or let it go on. `music_sounds`: it
-        fades where it is held or goes on."""
+        """These overlays from `time` on as a plan says, which may pause the music, or let it go on. `music_sounds`: it
+        fades where it is paused or goes on."""
         if not order.overlays and self is NO_OVERLAYS:
             return NO_OVERLAYS
         overlays = self.planned(order.overlays, time)
-        return overlays.held(time, fades=music_sounds) if order.holds else overlays.let_go(time, fades=music_sounds)
+        return overlays.paused(time, fades=music_sounds) if order.pauses else overlays.resumed(time, fades=music_sounds)
 
     def planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
         """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
@@ -187,17 +187,17 @@ class Overlays:
             duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
         return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
 
-    def held(self, time: int, *, fades: bool) -> "Overlays":
+    def paused(self, time: int, *, fades: bool) -> "Overlays":
         """From `time` on the music stands still; it `fades` out when it sounds."""
-        if self.is_held:
+        if self.is_paused:
             return self
-        return replace(self, is_held=True, gate=falling(time) if fades else None)
+        return replace(self, is_paused=True, gate=falling(time) if fades else None)
 
-    def let_go(self, time: int, *, fades: bool) -> "Overlays":
+    def resumed(self, time: int, *, fades: bool) -> "Overlays":
         """From `time` on the music goes on; it `fades` in when it begins in the middle."""
-        if not self.is_held:
+        if not self.is_paused:
             return self
-        return _simplified(replace(self, is_held=False, gate=rising(time) if fades else None))
+        return _simplified(replace(self, is_paused=False, gate=rising(time) if fades else None))
 
     def without_those_over(self, time: int) -> "Overlays":
         return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
@@ -250,8 +250,8 @@ class Overlays:
         duck = self.duck.without_way_back()
         return self if duck is self.duck else _simplified(replace(self, duck=duck))
 
-    def after(self, time: int, frames: int, *, is_frozen: bool, has_music: bool) -> "Overlays":
-        """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
+    def after(self, time: int, frames: int, *, was_paused: bool, has_music: bool) -> "Overlays":
+        """These overlays, as they were fitted to a block from `time` on, some of its frames later. `was_paused`: the
         music stood still in them. `has_music`: some of it was in them."""
         samples = frames * FRAME_SAMPLES
         end = time + samples
@@ -273,7 +273,7 @@ class Overlays:
             duck = duck.towards(_deepest_db(voices), end, fade_samples)
         duck = duck.at(end) if has_music else duck.without_way_back()
         gate = self.gate
-        if gate is not None and is_frozen:
+        if gate is not None and was_paused:
             gate = None if gate.falls else gate.later(samples)
         elif gate is not None and gate.end <= end:
             gate = None

@@ -149,12 +149,12 @@ class BlockPackets:
             is_silent=not block.segments,
         )
 
-    def recalled(self, timeline: Timeline, frames: int) -> bytes:
+    def sent_before(self, timeline: Timeline, frames: int) -> bytes:
         """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""
         return self._last_frames(timeline, frames) or b""
 
     def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
-        """As `recalled`; None before the first frame."""
+        """As `sent_before`; None before the first frame."""
         end = timeline.end
         if not end.frame:
             return None

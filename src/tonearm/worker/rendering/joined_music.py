@@ -255,8 +255,8 @@ class JoinedMusic:
             gathered.add_silence(self._silence_for_others(start, gathered, samples))
         return gathered
 
-    def frame_before_hold(self, start: Checkpoint) -> Gathered:
-        """The frame that the music would go on with, were it not held at `start`. The position stays there."""
+    def frame_before_pause(self, start: Checkpoint) -> Gathered:
+        """The frame that the music would go on with, were it not paused at `start`. The position stays there."""
         gathered = self.gather(start, FRAME_SAMPLES)
         self.position = start.position
         gathered.fill_frame()

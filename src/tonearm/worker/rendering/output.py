@@ -101,20 +101,20 @@ class BlockOutput:
         return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
 
     def overlays_alone(
-        self, start: Checkpoint, frames: int, limits: Limits, *, held: Callable[[], Gathered]
+        self, start: Checkpoint, frames: int, limits: Limits, before_pause: Callable[[], Gathered]
     ) -> tuple[bytes, Sequence[ChainState]]:
-        """Frames in which the music stands. Where that fades out, `held` gives the frame with which it would have gone
-        on, and will."""
+        """Frames in which the music stands. Where that fades out, `before_pause` gives the frame with which it would
+        have gone on, and will."""
         overlays, filters = start.overlays, start.filters
         samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits.looks_ahead else 0)
         planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
         if overlays.gate is not None and overlays.gate.falls:
-            planes[:, :FRAME_SAMPLES] = self._music_before_hold(start, held())
+            planes[:, :FRAME_SAMPLES] = self._music_before_pause(start, before_pause())
         unchanged = Levels(None, (filters.level,) * frames)
         sound = _Sound(planes, (filters,) * frames, unchanged)
         return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
-    def _music_before_hold(self, start: Checkpoint, gathered: Gathered) -> Planes:
+    def _music_before_pause(self, start: Checkpoint, gathered: Gathered) -> Planes:
         """One frame of music. It is not limited: what it is mixed with will be."""
         if not gathered.samples:
             return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)

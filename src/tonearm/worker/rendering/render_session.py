@@ -4,22 +4,23 @@ render them again."""
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
 from tonearm.core.outputs import PCM, Outputs
 from tonearm.decoder.messages import (
+    BURST_FRAMES,
     FIRST_OVERLAY_SOURCE,
-    RECALL_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
+    Burst,
     Grant,
     Mark,
     Measured,
     OpenSession,
     OverlayPosition,
     Plan,
-    Recall,
 )
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
@@ -187,7 +188,7 @@ class RenderSession:
             self._is_rebuffering = True
             self._continuation = self._continuation.with_cut(before.frame, order.switch_to)
             cuts_off = not self._continuation.is_due
-        is_silent = order.from_silence or overlays.is_held
+        is_silent = order.from_silence or overlays.is_paused
         voices = self._music.plan(order, before, self._rendered_sources(), is_silent=is_silent, begins_anew=cuts_off)
         if order.from_silence:
             filters = before.filters.anew(order.filters)
@@ -232,16 +233,16 @@ class RenderSession:
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent. The PCM before them is what new filters are warmed up on,
             # and a new stream begins with.
-            timeline.forget_before(self._sent - RECALL_FRAMES - HISTORY_FRAMES)
+            timeline.forget_before(self._sent - BURST_FRAMES - HISTORY_FRAMES)
             if self._packets.are_encoded:
                 timeline.forget_pcm_before(self._sent)
         self._sources.release(self._timelines.values(), self._music.position.source)
 
-    def recall(self, order: Recall) -> None:
+    def burst(self, order: Burst) -> None:
         """Has frames encoded that were sent before, for a new stream."""
         timeline = self._timeline.cut_at(order.before_frame)
-        pcm = self._packets.recalled(timeline, order.frames)
-        job = self._mp3.recalled(order.output, timeline.end.frame, pcm)
+        pcm = self._packets.sent_before(timeline, order.frames)
+        job = self._mp3.burst(order.output, timeline.end.frame, pcm)
         if job is not None:
             self._mp3_jobs.append(job)
 
@@ -273,14 +274,14 @@ class RenderSession:
         return self._render_music(start, frames)
 
     def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
-        """Overlays go on where the music is held, is over, or is not there in time."""
+        """Overlays go on where the music is paused, is over, or is not there in time."""
         due_frames = self._due_before - start.frame
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
         if not frames:
             return None
         if overlays is not start.overlays:
             start = start._replace(overlays=overlays)
-        if not overlays.is_held:
+        if not overlays.is_paused:
             if not (self._is_rebuffering and overlays.sound) or self._music.has_enough():
                 audio = self._render_music(start, frames)
                 if audio is not None:
@@ -352,15 +353,15 @@ class RenderSession:
         filters: Sequence[ChainState] = (start.filters,) * frames
         if self._packets.outputs:
             limits = self._output.limits(start, frames)
-            held = self._music.frame_before_hold
-            pcm, filters = self._output.overlays_alone(start, frames, limits, held=lambda: held(start))
+            before_pause = partial(self._music.frame_before_pause, start)
+            pcm, filters = self._output.overlays_alone(start, frames, limits, before_pause)
         position = start.position
         first = Segment(0, 0, 0, 0)
         if position.has_begun:
             first = Segment(0, position.source, position.sample, 0)
         run = self._packets.run_of_overlays(start, frames)
         history = self._packets.history_for(self._timeline, start, run)
-        block = Block(start, frames, (), filters, start.voices, filters_idle=not pcm, is_frozen=True)
+        block = Block(start, frames, (), filters, start.voices, filters_idle=not pcm, is_paused=True)
         return self._emit(block, pcm, first, 0.0, [], run, history)
 
     def _emit(

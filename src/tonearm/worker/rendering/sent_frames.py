@@ -22,7 +22,7 @@ class SentFrames:
         """Only these forms are listened to: one that comes back begins with what is sent then."""
         self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
 
-    def recalled(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
+    def burst(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
         """A job for frames before `before_frame`, to be done before any other one for this output. None for MP3 whose
         listeners have got something else already."""
         if output.format == "mp3" and self._handed_in.get(output) != before_frame:

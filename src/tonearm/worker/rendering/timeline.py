@@ -89,7 +89,7 @@ class Block(NamedTuple):
 
     `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
     stand before and after the block, `passthrough` how that of packets stands after it. `filters_idle`: without
-    listeners nothing was filtered. `is_frozen`: the music stood still, and only overlays are in the block.
+    listeners nothing was filtered. `is_paused`: the music stood still, and only overlays are in the block.
     """
 
     start: Checkpoint
@@ -101,7 +101,7 @@ class Block(NamedTuple):
     encoders_before: EncoderPoints = NO_POINTS
     encoders: EncoderPoints = NO_POINTS
     filters_idle: bool = False
-    is_frozen: bool = False
+    is_paused: bool = False
     passthrough: Passthrough = NOTHING_PASSED
 
     @property
@@ -114,7 +114,7 @@ class Block(NamedTuple):
         if not frames:
             return self.start
         time = frame * FRAME_SAMPLES
-        if self.is_frozen:
+        if self.is_paused:
             voices = self.voices.later(frames * FRAME_SAMPLES)
         else:
             voices = self.voices.begun_before(time).at(time)
@@ -126,7 +126,7 @@ class Block(NamedTuple):
             encoders=self._encoders_at(frames),
             filters_idle=self.filters_idle,
             overlays=self.start.overlays.after(
-                self.start.time, frames, is_frozen=self.is_frozen, has_music=bool(self.segments)
+                self.start.time, frames, was_paused=self.is_paused, has_music=bool(self.segments)
             ),
             passthrough=self._passthrough_at(frames),
         )
@@ -136,7 +136,7 @@ class Block(NamedTuple):
         frames = frame - self.start.frame
         end = frames * FRAME_SAMPLES
         segments = first_segments(self.segments, end)
-        voices = self.voices if self.is_frozen else self.voices.begun_before(frame * FRAME_SAMPLES)
+        voices = self.voices if self.is_paused else self.voices.begun_before(frame * FRAME_SAMPLES)
         return self._replace(
             frames=frames,
             segments=segments,
@@ -245,7 +245,7 @@ class Timeline:
         for block in reversed(self._blocks):
             if frames <= 0:
                 break
-            if not block.is_frozen:
+            if not block.is_paused:
                 parts.append(block.last_frames(min(frames, block.frames)))
                 frames -= block.frames
         return parts[::-1]
