@@ -125,7 +125,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "av": _worker("media", "sources.packet_decoding", "packets", "warm_up"),
+    "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "client", "dashboard"),
     "click": ("cli",),
     "discord": ("discord",),

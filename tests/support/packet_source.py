@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from tests.support.media_files import open_bytes
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
-from tonearm.worker.sources.packet_decoding import PacketDecoding
-from tonearm.worker.sources.packet_store import PacketStore
+from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
 
 
 class CountingDecoding(PacketDecoding):

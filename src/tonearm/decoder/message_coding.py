@@ -220,24 +220,15 @@ def _check_all(value: Any) -> None:
 def _coding(kind: int, message: type) -> _Coding:
     bulk, most_bulk_bytes = _BULKS.get(message, ("", 0))
     decode: Callable[[memoryview], Any] = msgspec.msgpack.Decoder(message).decode
+    check: Callable[[Any], None] | None = _check_all
+    if message in _DECLARED:
+        check = _check_audio if message is Audio else _check_grant if message is Grant else None
     most_body_bytes = _PACKETS_BYTES if message in (Audio, Encoded) else _BODY_BYTES
-    return _Coding(kind, message, decode, _CHECKS.get(message, _check_all), most_body_bytes, bulk, most_bulk_bytes)
+    return _Coding(kind, message, decode, check, most_body_bytes, bulk, most_bulk_bytes)
 
 
-# The check of each message beyond its declaration. A message that is not listed has values of `core`: `_check_all`.
-_CHECKS: Final[Mapping[type, Callable[[Any], None] | None]] = MappingProxyType(
-    {
-        Audio: _check_audio,
-        Grant: _check_grant,
-        Encoded: None,
-        ReadRequest: None,
-        Data: None,
-        FoundPicture: None,
-        Measured: None,
-        Ping: None,
-        Pong: None,
-    }
-)
+# Messages without values of `core`: their declaration says all that they may hold.
+_DECLARED: Final = frozenset({Audio, Grant, Encoded, ReadRequest, Data, FoundPicture, Measured, Ping, Pong})
 _BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType(
     {message: _coding(kind, message) for kind, message in enumerate(get_args(Message))}
 )

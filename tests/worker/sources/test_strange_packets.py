@@ -15,8 +15,7 @@ from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, PCM, Output
 from tonearm.decoder.messages import Audio, Grant, MarkKind, Plan, SeekSource
 from tonearm.interop.ogg_opus import OggOpusStream
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.sources.packet_decoding import PacketDecoding
-from tonearm.worker.sources.packet_store import PacketStore
+from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
 
 HOLE_FRAMES = 100
 PACKETS_A_PAGE = 10

@@ -396,13 +396,11 @@ class SourceOpening:
                 self._wait_changed()
 
     def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
-        self._state = _Open(opened, self._source)
         descriptor = opened.reader.take_descriptor()
         carrier = None if self._carriers is None else self._carriers.join(opened, self._part.uri, self._link)
-        if descriptor is None and carrier is None:
-            self._state = replace(self._state, feed=SourceFeed(opened, self._link.send, reading))
-        elif carrier is not None:
-            self._state = replace(self._state, carrier=carrier)
+        is_fed = descriptor is None and carrier is None
+        feed = SourceFeed(opened, self._link.send, reading) if is_fed else None
+        self._state = _Open(opened, self._source, feed, carrier)
         order = OpenSource(
             session=self._link.id,
             source=self._source,

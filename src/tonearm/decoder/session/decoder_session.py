@@ -7,7 +7,7 @@ sources to a `SourceObserver`, the player's engine.
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from tonearm.core.admission import Claim, Urgency
@@ -110,6 +110,16 @@ class SourceObserver(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Source:
+    """A source that is opened in each session. `is_given_up`: it is not, after an error of the decoder."""
+
+    part: SourcePart
+    loudness: LoudnessHints
+    has_packets: bool = False  # that can be passed through
+    is_given_up: bool = False
+
+
 class DecoderSession:
     """Lives as long as its player, and outlives decoder processes. No method waits, but `close`."""
 
@@ -124,10 +134,7 @@ class DecoderSession:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._observer = observer
         self._pool = pool
-        self._parts: dict[SourceId, SourcePart] = {}
-        self._loudness: dict[SourceId, LoudnessHints] = {}
-        self._with_packets: set[SourceId] = set()  # sources whose packets can be passed through
-        self._given_up: set[SourceId] = set()  # sources that are not opened again after an error of the decoder
+        self._sources: dict[SourceId, _Source] = {}
         self._openings = SourceOpenings(observer, opener, carriers)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -162,7 +169,8 @@ class DecoderSession:
     @property
     def seeks_by_frames(self) -> bool:
         """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
-        return self._state.current in self._with_packets and self._state.passes_through
+        current = self._sources.get(self._state.current or 0)
+        return current is not None and current.has_packets and self._state.passes_through
 
     def is_decoded(self, source: SourceId) -> bool:
         return self._state.is_decoded(source)
@@ -172,8 +180,7 @@ class DecoderSession:
     def open(self, source: SourceId, part: SourcePart, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
         """Opens a source after `delay_s`, and again in each later process, until it is dropped. Ends a rest."""
         self.wake()
-        self._loudness[source] = loudness
-        self._add(source, part)
+        self._add(source, _Source(part, loudness))
         self._start_opening(source, part, delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
@@ -182,23 +189,17 @@ class DecoderSession:
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
         """Has a source go on as `new_source`, from another sample on, and drops the old number. A source that is not
         open yet, or whose session is lost, is opened anew, which ends a rest."""
-        part = replace(self._parts[source], start_sample=start_sample)
-        loudness, has_packets = self._loudness[source], source in self._with_packets
+        sought = self._sources[source]
+        sought = replace(sought, part=replace(sought.part, start_sample=start_sample), is_given_up=False)
         can_be_sought = self._state.can_be_sought(source) and self._openings.seek(source, new_source, start_sample)
         self.drop(source)
-        if not can_be_sought:
-            self.open(new_source, part, 0.0, loudness)
-            return
-        self._loudness[new_source] = loudness
-        if has_packets:
-            self._with_packets.add(new_source)
-        self._add(new_source, part)
+        if can_be_sought:
+            self._add(new_source, sought)
+        else:
+            self.open(new_source, sought.part, 0.0, sought.loudness)
 
     def drop(self, source: SourceId) -> None:
-        self._parts.pop(source, None)
-        self._loudness.pop(source, None)
-        self._with_packets.discard(source)
-        self._given_up.discard(source)
+        self._sources.pop(source, None)
         self._state.drop(source)
         self._openings.drop(source)
 
@@ -342,8 +343,8 @@ class DecoderSession:
         if suspects == {0}:
             self.rest()  # no source can be suspected, so the session must not come back without a new wish
             return
-        for source in suspects & self._parts.keys():
-            self._observer.source_suspected(self._parts[source].uri)
+        for source in suspects & self._sources.keys():
+            self._observer.source_suspected(self._sources[source].part.uri)
         self._link = None
         self._lose()
         self._open_session()
@@ -361,7 +362,7 @@ class DecoderSession:
         is_known = source is not None and self._state.is_known(source)
         has_overlays = self._state.has_overlays
         if source is not None and is_known:
-            self._given_up.add(source)
+            self._sources[source].is_given_up = True
             self._openings.drop(source)
         self._close_link()
         self._lose()
@@ -377,8 +378,7 @@ class DecoderSession:
         source = report.source
         match report:
             case Opened():
-                if report.facts.has_packets:
-                    self._with_packets.add(source)
+                self._sources[source].has_packets |= report.facts.has_packets
                 self._observer.source_opened(source, self._openings.completed(source, report.facts))
             case SeekRefused():
                 self._state.seek_failed(source)
@@ -396,7 +396,8 @@ class DecoderSession:
                 self._observer.overlay_got_audio(source)
             case Measured():
                 measured = MeasuredLoudness(report.lufs, report.measured_ms)
-                self._loudness[source] = replace(self._loudness[source], measured=measured)
+                known = self._sources[source]
+                known.loudness = replace(known.loudness, measured=measured)
                 self._observer.source_measured(source, measured)
             case Titled():
                 self._state.titled(source, report.sample, report.title)
@@ -404,10 +405,10 @@ class DecoderSession:
     def _carry_out(self, orders: tuple[Order, ...]) -> None:
         for order in orders:
             if isinstance(order, OpenSourceAt):
-                if order.source in self._given_up:
-                    continue
-                part = replace(self._parts[order.source], start_sample=order.start_sample, resumes=order.resumes)
-                self._start_opening(order.source, part, 0.0)
+                source = self._sources[order.source]
+                if not source.is_given_up:
+                    part = replace(source.part, start_sample=order.start_sample, resumes=order.resumes)
+                    self._start_opening(order.source, part, 0.0)
             elif isinstance(order, RenewSession):
                 self._close_link()
                 self.process_lost(())
@@ -432,11 +433,10 @@ class DecoderSession:
         while (source := self._state.take_faded()) is not None:
             self._observer.source_faded(source)
 
-    def _add(self, source: SourceId, part: SourcePart) -> None:
-        self._parts[source] = part
-        self._state.add(source, part.start_sample)
+    def _add(self, source: SourceId, added: _Source) -> None:
+        self._sources[source] = added
+        self._state.add(source, added.part.start_sample)
 
     def _start_opening(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
         if self._link is not None:
-            hints = self._loudness.get(source, NO_HINTS)
-            self._openings.start(source, part, delay_s, self._link, hints)
+            self._openings.start(source, part, delay_s, self._link, self._sources[source].loudness)

@@ -1,10 +1,18 @@
-"""What the decoder is told of a plan, in each state."""
+"""What the decoder is told of a plan, in each state, and what a session in another decoder process begins with while
+frames of the lost session are still buffered."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
-from tonearm.core.outputs import Outputs
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import PRIMING_FRAMES, Outputs, has_format
+from tonearm.core.play_queue import SourceId
 from tonearm.decoder.messages import Crossfade, Plan
-from tonearm.decoder.session.plan_moves import Attached, Program, Resuming, Switching
+from tonearm.decoder.session.frame_buffer import FrameBuffer
+from tonearm.decoder.session.plan_moves import Attached, OpenSourceAt, Program, Resuming, SessionStart, Switching
+
+MAX_FRAMES_AGAIN: Final = 50  # so many frames another process renders again at most, for its encoders
 
 
 def crossfade_now(state: Attached, wanted: Program) -> Crossfade | None:
@@ -58,3 +66,58 @@ def plan_order(
         pauses=mix.pauses,
         from_silence=from_silence and isinstance(state, Switching),
     )
+
+
+def frames_to_encode_again(buffer: FrameBuffer, outputs: Outputs, mp3_to: int | None) -> int:
+    """How many of the buffered frames the new session's encoders have to encode again. `mp3_to`: frames before this one
+    were encoded to MP3; None without MP3 listeners."""
+    frames = PRIMING_FRAMES if has_format(outputs, "opus") else 0
+    if mp3_to is not None:
+        frames = max(frames, min(buffer.end_frame - mp3_to, MAX_FRAMES_AGAIN))
+    return frames
+
+
+def begin_session(
+    number: int, buffer: FrameBuffer, wanted: Program, start_samples: Mapping[SourceId, int], frames_again: int
+) -> tuple[SessionStart, Resuming | None, tuple[OpenSourceAt, ...]]:
+    """Returns the session's start, what it resumes after the buffered frames (None where the music ends in these
+    frames), and the sources to open.
+
+    `start_samples`: where each source begins. `frames_again`: so many of the buffered frames are rendered once more for
+    the encoders, and not sent.
+    """
+    current, rate = wanted.current, wanted.mix.filters.effects.position_rate
+    buffered_source, buffered_to = buffer.end_position()
+    finished: set[SourceId | None] = set()
+    if buffered_source == wanted.next and buffered_source != current:
+        finished.add(current)  # the buffered frames end within the source that joins
+        current = buffered_source
+    if buffer.holds_end:
+        finished.add(current)
+    goes_on = current is not None and current not in finished
+    first_frame, next_sample = buffer.end_frame, buffered_to
+    if goes_on and current == buffered_source and frames_again:
+        frame_samples = FRAME_SAMPLES * rate  # of the source
+        again = min(buffer.whole_frames_before_end(frames_again), int(buffered_to / frame_samples))
+        overlays = buffer.overlays.samples_at(first_frame).keys()
+        while again and buffer.overlays.samples_at(first_frame - again).keys() != overlays:
+            again -= 1
+        first_frame -= again
+        buffered_to -= round(again * frame_samples)
+    overlays_at = buffer.overlays.samples_at(first_frame)
+    overlays_over = buffer.overlays.ending
+    finished |= overlays_over
+    begun = {source for source in finished if source is not None}
+    opens: list[OpenSourceAt] = []
+    for source, start_sample in start_samples.items():
+        if source in overlays_at and source not in finished:
+            opens.append(OpenSourceAt(source, overlays_at[source], resumes=True))
+        elif source not in finished:
+            resumes = source == current == buffered_source
+            at_sample = buffered_to if resumes else start_sample
+            if at_sample > start_sample:
+                begun.add(source)
+            opens.append(OpenSourceAt(source, at_sample, resumes))
+    start = SessionStart(number, first_frame, frozenset(begun), frozenset(overlays_at), overlays_over)
+    resuming = Resuming(start, current, first_frame, next_sample) if current is not None and goes_on else None
+    return start, resuming, tuple(opens)

@@ -52,8 +52,7 @@ from tonearm.decoder.session.plan_moves import (
     Steady,
     Switching,
 )
-from tonearm.decoder.session.plan_order import crossfade_now, plan_order
-from tonearm.decoder.session.session_start import begin_session, frames_to_encode_again
+from tonearm.decoder.session.plan_order import begin_session, crossfade_now, frames_to_encode_again, plan_order
 
 PLAN_LEAD_S: Final = 0.006  # a plan so shortly before a tick begins a frame later: it could not arrive in time
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so many frames later, and more each time

@@ -2,8 +2,8 @@
 
 The packet of a frame is heard OPUS_LOOKAHEAD_SAMPLES later than its PCM, because that is what our encoder needs. So is
 each packet of a source whose pre-skip is as long, if the source begins with a frame. Where it begins within one, or has
-another pre-skip, its packets fit only with a *lag* (`passthrough_state`). That changes where a track begins and all is
-silent, and at a cut.
+another pre-skip, its packets fit only with a *lag* of 0 to 959 samples: all Opus listeners hear everything so much
+later, and what is encoded is delayed by it. The lag changes where a track begins and all is silent, and at a cut.
 
 Frames are passed through in runs. Measured, with decoders that hear the result:
 
@@ -17,16 +17,18 @@ Frames are passed through in runs. Measured, with decoders that hear the result:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+import numpy as np
+
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Output, Outputs
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_format import can_follow_ours, can_pass_through
-from tonearm.worker.mixing.voices import Voices
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Voices
 from tonearm.worker.packets.packet_encoding import NO_POINTS, EncodedBlock, EncoderPoints, PacketEncoders
-from tonearm.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 
@@ -34,10 +36,74 @@ WAIT_FRAMES: Final = 50
 # For so many frames, from the one on in which a track begins, the lag may change for it.
 _LAG_FRAMES: Final = 3
 _NO_GAIN_DB: Final = 0.05
+_SILENCE: Final = 10  # 70 dB below full scale, in 16-bit units
+_PCM: Final = np.dtype("<i2")
 # What is needed of the frames before to begin encoding with any lag.
 RUN_HISTORY_FRAMES: Final = PRIMING_FRAMES + 1
 
 _NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
+
+
+class Before(Enum):
+    """The kind of the packet before a frame."""
+
+    NOTHING = "nothing"  # there was none
+    PASSED = "passed"
+    ENCODED = "encoded"
+    READY = "ready"  # encoded, and a packet of the source may follow
+    CUT = "cut"  # any kind; another sound begins
+
+
+@dataclass(frozen=True, slots=True)
+class Passthrough:
+    """The state before a frame. `last`: the PCM of the frame before it, None after a run that was passed through.
+    `waited`: for so many frames the post-filter of a source has kept its packets from being passed through."""
+
+    before: Before = Before.NOTHING
+    lag: int = 0
+    last: bytes | None = SILENT_FRAME
+    waited: int = 0
+
+    @property
+    def follows_passed(self) -> bool:
+        """Whether the packet before was one of a source, so that encoding begins anew."""
+        return self.last is None
+
+    def cut(self) -> "Passthrough":
+        """The state before a frame with which another sound begins."""
+        return self if self.before is Before.NOTHING else replace(self, before=Before.CUT, waited=0)
+
+    def delayed(self, pcm: bytes) -> bytes:
+        """The PCM to encode for whole frames of `pcm`: later by the lag."""
+        return self._delayed_by(self.lag, pcm) if self.lag else pcm
+
+    def primer(self, history: bytes, frames: int) -> bytes:
+        """The PCM that was encoded, or would have been, for the last frames of `history`."""
+        end = len(history) - self.lag * SAMPLE_BLOCK_BYTES
+        return history[max(end - frames * FRAME_BYTES, 0) : max(end, 0)].rjust(frames * FRAME_BYTES, b"\0")
+
+    def changing_to(self, lag: int, pcm: bytes) -> bytes:
+        """`delayed` for one frame in which the lag changes to `lag`, by a glide."""
+        from_, to = (np.frombuffer(self._delayed_by(each, pcm), _PCM).reshape(-1, CHANNELS) for each in (self.lag, lag))
+        mixed = to.copy()
+        share = 0.5 - 0.5 * np.cos(np.pi * (np.arange(GLIDE_SAMPLES) + 0.5) / GLIDE_SAMPLES)[:, np.newaxis]
+        mixed[:GLIDE_SAMPLES] = np.rint(from_[:GLIDE_SAMPLES] * (1.0 - share) + to[:GLIDE_SAMPLES] * share)
+        return mixed.tobytes()
+
+    def may_change_to(self, lag: int, pcm: bytes) -> bool:
+        """Whether the lag may change to `lag`: the sound that is repeated or left out by that is silent."""
+        assert self.last is not None
+        first = FRAME_BYTES - max(self.lag, lag, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
+        around = self.last[first:] + pcm[: GLIDE_SAMPLES * SAMPLE_BLOCK_BYTES]
+        return int(np.abs(np.frombuffer(around, _PCM).astype(np.int32)).max()) <= _SILENCE
+
+    def _delayed_by(self, lag: int, pcm: bytes) -> bytes:
+        assert self.last is not None
+        first = FRAME_BYTES - lag * SAMPLE_BLOCK_BYTES
+        return (self.last + pcm)[first : first + len(pcm)]
+
+
+NOTHING_PASSED: Final = Passthrough()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,50 +123,31 @@ class Run:
     waited: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """All that decides whether listeners may get the packets of the sources unchanged.
-
-    `filters` and `voices` are those at `time`, in samples since frame 0, `loudness` that of the sources in the frames
-    from there on.
-    """
-
-    filters: ChainState
-    voices: Voices
-    time: int
-    loudness: Sequence[SourceLoudness]
-    is_stretched: bool = False
-    has_overlays: bool = False
-
-    def exclusion(self) -> str | None:
-        """Why the frames from `time` on cannot be passed through; None when they can."""
-        state, effects = self.filters, self.filters.filters.effects
-        limiter, target_lufs = effects.limiter, effects.target_lufs
-        if self.is_stretched:
-            return "timescale"
-        if self.has_overlays:
-            return "an overlay, or what it did to the music"
-        if not state.changes_nothing:
-            return "filters, the volume, or a change of them"
-        if not self.voices.at(self.time).are_one:
-            return "another voice, or a fade"
-        if not state.limiter.is_idle or (limiter is not None and limiter.enabled is True):
-            return "the limiter"
-        gains_db = [state.level.now_db]
-        if target_lufs is not None:
-            if any(source.tagged_lufs is None for source in self.loudness):
-                return "normalization by measuring"
-            gains_db += [source.first_gain_db(0.0, target_lufs) for source in self.loudness]
-        return "normalization" if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db) else None
-
-    def first_allowed(self) -> int | None:
-        """The first frame from `time` on that may be passed through: 0, or when all that fades is over. None when none
-        may."""
-        ramps = [*(fade.ramp for fade in self.voices.fades), *self.voices.rises]
-        first = max((-((self.time - ramp.end) // FRAME_SAMPLES) for ramp in ramps), default=0)
-        first = max(first, 0)
-        later = replace(self, time=self.time + first * FRAME_SAMPLES) if first else self
-        return first if later.exclusion() is None else None
+def first_allowed(
+    state: ChainState,
+    voices: Voices,
+    time: int,
+    loudness: Sequence[SourceLoudness],
+    *,
+    is_stretched: bool = False,
+    has_overlays: bool = False,
+) -> int | None:
+    """The first frame from `time` (samples since frame 0) on whose packets of sources listeners may get unchanged: 0, or
+    when all that fades is over. None when they may get none. `loudness` is that of the sources in these frames."""
+    effects = state.filters.effects
+    limiter, target_lufs = effects.limiter, effects.target_lufs
+    limits = not state.limiter.is_idle or (limiter is not None and limiter.enabled is True)
+    if is_stretched or has_overlays or limits or not state.changes_nothing:
+        return None
+    gains_db = [state.level.now_db]
+    if target_lufs is not None:
+        if any(source.tagged_lufs is None for source in loudness):
+            return None  # it is measured, and may get a gain at any time
+        gains_db += [source.first_gain_db(0.0, target_lufs) for source in loudness]
+    if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db):
+        return None
+    ramps = [*(fade.ramp for fade in voices.fades), *voices.rises]
+    return max([0, *(-((time - ramp.end) // FRAME_SAMPLES) for ramp in ramps)])
 
 
 def next_run(

@@ -8,19 +8,21 @@ from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, O
 from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
+from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.worker.packets.packet_encoding import PacketEncoders
 from tonearm.worker.packets.passthrough import (
     NO_RUN,
     RUN_HISTORY_FRAMES,
-    Conditions,
+    Before,
+    Passthrough,
     Run,
     RunPackets,
     encoded,
+    first_allowed,
     needs_history,
     next_run,
     passed_through,
 )
-from tonearm.worker.packets.passthrough_state import Before, Passthrough
 from tonearm.worker.rendering.joined_music import Gathered
 from tonearm.worker.rendering.output import levelled_again
 from tonearm.worker.rendering.session_sources import SessionSources
@@ -74,7 +76,7 @@ class BlockPackets:
         if not any(isinstance(sources.store_of(segment.source), PacketStore) for segment in gathered.segments):
             most = min(frames, ENCODED_BLOCK_FRAMES)
             return next_run(start.passthrough, most, gathered.segments, None, sources.store_of)
-        conditions = Conditions(
+        first = first_allowed(
             start.filters,
             gathered.voices,
             start.time,
@@ -82,7 +84,6 @@ class BlockPackets:
             is_stretched=sources.are_stretched,
             has_overlays=not start.overlays.change_nothing,
         )
-        first = conditions.first_allowed()
         run = next_run(start.passthrough, frames, gathered.segments, first, sources.store_of)
         if frames > ENCODED_BLOCK_FRAMES and not run.packets:
             return next_run(start.passthrough, ENCODED_BLOCK_FRAMES, gathered.segments, first, sources.store_of)
@@ -176,3 +177,48 @@ def history_before(timeline: Timeline, sources: SessionSources, frames: int = HI
 def _unfiltered(part: Part, sources: SessionSources) -> bytes:
     pcm = sources.pcm_of(part.segments).ljust(part.frames * FRAME_BYTES, b"\0")
     return pcm if part.voices.are_one else as_pcm(mixed(pcm, part.time, part.voices, sources.view))
+
+
+class SentFrames:
+    """Which frames of a session were sent, and handed in for each MP3 output. Only frames that were sent become MP3.
+
+    `mp3_from`: the first frame that an earlier process rendered, and that was sent but not encoded when it died. It is
+    rendered once more for that (None: there is none).
+    """
+
+    def __init__(self, session: int, mp3_from: int | None) -> None:
+        self._session = session
+        self._begins = mp3_from
+        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
+
+    def keep(self, outputs: Outputs) -> None:
+        """Only these forms are listened to: one that comes back begins with what is sent then."""
+        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
+
+    def burst(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
+        """A job for frames before `before_frame`, to be done before any other one for this output. None for MP3 whose
+        listeners have got something else already."""
+        if output.format == "mp3" and self._handed_in.get(output) != before_frame:
+            return None
+        first_frame = before_frame - len(pcm) // FRAME_BYTES
+        return Mp3Job(self._session, output, first_frame, before_frame, pcm, True)
+
+    def hand_in(self, outputs: Outputs, timeline: Timeline, sent: int, *, is_over: bool) -> list[Mp3Job]:
+        """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`, which are kept in
+        `timeline`. `is_over`: nothing is played that would bring the last samples out of the encoder."""
+        wanted = {form for form in outputs if form.format == "mp3"}
+        # What an earlier process rendered and did not encode was sent before it is rendered once more.
+        sent_to = sent if self._begins is None else min(sent, timeline.end.frame)
+        jobs = []
+        for form in sorted(wanted):
+            is_first = form not in self._handed_in
+            first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
+            end_frame = max(first_frame, sent_to)
+            pcm = timeline.pcm_between(first_frame, end_frame)
+            if pcm and is_over and sent >= timeline.end.frame:
+                pcm += TAIL_PCM
+            self._handed_in[form] = end_frame
+            jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
+        if sent <= timeline.end.frame:
+            self._begins = None
+        return jobs

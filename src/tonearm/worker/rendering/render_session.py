@@ -27,17 +27,16 @@ from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.packets.mp3 import Mp3Job
 from tonearm.worker.packets.packet_encoding import NO_POINTS
-from tonearm.worker.packets.passthrough import Run
-from tonearm.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
+from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough, Run
 from tonearm.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,
     BlockPackets,
     Packets,
+    SentFrames,
     history_before,
 )
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.output import BlockOutput, Limits
-from tonearm.worker.rendering.sent_frames import SentFrames
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
 from tonearm.worker.sources.pcm_store import Segment, first_segments

@@ -13,7 +13,7 @@ from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, MediaReader, open_media
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
-from tonearm.worker.sources.packet_decoding import PacketDecoding
+from tonearm.worker.sources.packet_store import PacketDecoding
 
 # Decoded in one slot. Shorter steps would cost more CPU time.
 STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
