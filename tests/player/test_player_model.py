@@ -136,7 +136,7 @@ async def run(names: list[str], steps: list[Step]) -> Run:
             await bench.run(3)
         left = [track.id for track in player.queue.tracks]
         pieces = [(number, piece) for number, content in enumerate(bench.heard(listener)) for piece in content.pieces]
-        open_sources = len(player._engine._session._parts)
+        open_sources = len(player._engine._session._sources)
     finally:
         await bench.close()
     return Run(pieces, bench.pool.names, asked, bench.said, wanted, left, open_sources)

@@ -132,8 +132,8 @@ def first_allowed(
     is_stretched: bool = False,
     has_overlays: bool = False,
 ) -> int | None:
-    """The first frame from `time` (samples since frame 0) on whose packets of sources listeners may get unchanged: 0, or
-    when all that fades is over. None when they may get none. `loudness` is that of the sources in these frames."""
+    """The first frame from `time` (samples since frame 0) on whose packets may go to listeners as they are: 0, or when
+    all that fades is over. None when none may. `loudness` is that of the sources in these frames."""
     effects = state.filters.effects
     limiter, target_lufs = effects.limiter, effects.target_lufs
     limits = not state.limiter.is_idle or (limiter is not None and limiter.enabled is True)
