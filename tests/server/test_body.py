@@ -198,12 +198,12 @@ async def test_an_unknown_name_among_filters_is_refused_with_the_nearest_one(
 
 
 IGNORED = [
-    ("POST /v0/players", {"id": "q", "uri": "a", "volumee": 1, "noReplace": True}, 201, "volumee, noReplace"),
-    ("POST /v0/players", {"id": "q", "url": "a"}, 400, "url"),
-    ("POST /v0/players", {"id": "p", "uri": "a", "x": 1}, 409, "x"),
-    ("POST /v0/players/p/queue", {"uri": "a", "meta": {}}, 201, "meta"),
-    ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {"uri": "b", "meta": {}}]}, 201, "tracks.1.meta"),
-    ("PUT /v0/players/p/track", {"uri": "a", "x": 1}, 201, "x"),
+    ("POST /v0/players", {"id": "q", "uri": "a.mp3", "volumee": 1, "noReplace": True}, 201, "volumee, noReplace"),
+    ("POST /v0/players", {"id": "q", "url": "a.mp3"}, 400, "url"),
+    ("POST /v0/players", {"id": "p", "uri": "a.mp3", "x": 1}, 409, "x"),
+    ("POST /v0/players/p/queue", {"uri": "a.mp3", "meta": {}}, 201, "meta"),
+    ("POST /v0/players/p/queue", {"tracks": [{"uri": "a.mp3"}, {"uri": "b", "meta": {}}]}, 201, "tracks.1.meta"),
+    ("PUT /v0/players/p/track", {"uri": "a.mp3", "x": 1}, 201, "x"),
     ("POST /v0/players/p/skip", {"too": "a"}, 204, "too"),
     ("PATCH /v0/players/p/loop", {"mode": "none", "a b, \r\nü": 1}, 204, "a%20b%2C%20%0D%0A%C3%BC"),
     ("PATCH /v0/players/p/metadata", {"value": {"x": 1}, "y": 2}, 204, "y"),
