@@ -1,7 +1,5 @@
 """Crossfades as a listener hears them, and what the events say meanwhile."""
 
-import asyncio
-
 import numpy as np
 import pytest
 
@@ -77,19 +75,6 @@ async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> 
     heard = samples(player.listener.pcm)[: samples_of_ms(2_900)]
     assert np.abs(heard - once[: len(heard)]).max() <= 1
     assert player.ends == [("song1", "finished")] * 2
-
-
-async def test_a_pause_stops_both_sounds(node: Node, shelf: Shelf) -> None:
-    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
-    await player.listener.wait_frames(120)
-    node.player("p").pause()
-    frames = len(player.listener)
-    await asyncio.sleep(0.2)
-    assert len(player.listener) == frames
-    node.player("p").play()
-    await player.wait_state("idle")
-    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), CrossfadeCurve.EQUAL_POWER)
-    assert np.abs(samples(player.listener.pcm)[: len(expected)] - expected).max() <= 1
 
 
 async def test_filters_change_both_sounds(node: Node, shelf: Shelf) -> None:
@@ -168,72 +153,6 @@ async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shel
     await player.wait_state("idle")
     assert abs(len(player.listener) - (2 * song_frames - 30)) <= 3
     assert player.ends == [("song1", "finished"), ("song2", "finished")]
-
-
-async def test_a_timescale_that_comes_before_a_crossfade_does_not_change_its_duration(node: Node, shelf: Shelf) -> None:
-    player, _ = await two_songs(node, shelf, duration_ms=600)
-    await player.listener.wait_frames(25)
-    changed = len(player.listener)
-    node.player("p").change_filters(at_speed(2.0))
-    await player.events.wait_for("TrackStart", 2)
-    # A second at the file's own pace is at most a few frames longer; two seconds of the file are heard in one.
-    end_of_first = changed + (150 - changed) // 2
-    assert abs(player.frames_before("TrackStart", 2) - (end_of_first - 30)) <= 6
-    await player.wait_state("idle")
-    assert abs(len(player.listener) - (end_of_first + 75 - 30)) <= 8
-
-
-def rest_of_fade(first: bytes, second: bytes, begins_at: int) -> np.ndarray:
-    """What is heard from sample `begins_at` of the first sound on, when the second begins there."""
-    left = len(first) // 4 - begins_at
-    return faded(first, second, begins_at, left, CrossfadeCurve.LINEAR)[begins_at:]
-
-
-def begin_of_fade(heard: np.ndarray, first: bytes, second: bytes, begins: range) -> int | None:
-    """At which sample of the first sound the second began, of `begins`, when the end of `heard` shows it."""
-    for begins_at in begins:
-        expected = rest_of_fade(first, second, begins_at)
-        padding = -len(expected) % FRAME_SAMPLES
-        for last in range(padding, padding + 4 * FRAME_SAMPLES, FRAME_SAMPLES):
-            part = heard[: len(heard) - last][-len(expected) :]
-            if len(part) == len(expected) and np.abs(part - expected).max() <= 1:
-                return begins_at
-    return None
-
-
-async def test_a_seek_behind_the_beginning_of_a_crossfade_leaves_its_rest(node: Node, shelf: Shelf) -> None:
-    player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=2_000, curve=CrossfadeCurve.LINEAR)
-    await player.listener.wait_frames(40)
-    node.player("p").seek(2_800)
-    await player.wait_state("idle")
-    begins = range(samples_of_ms(2_820), samples_of_ms(2_840), FRAME_SAMPLES)
-    assert begin_of_fade(samples(player.listener.pcm), first, second, begins) == samples_of_ms(2_820)
-    assert player.ends == [("song1", "finished"), ("song2", "finished")]
-    player.require_no_underrun()
-
-
-async def test_a_seek_from_afar_fades_as_soon_as_the_next_track_is_there(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(15.0), shelf.song(4.0)]
-    await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=2_000, curve=CrossfadeCurve.LINEAR))
-    await node.enqueue("p", songs[1][0], {})
-    player = Listening(node, "p")
-    await player.listener.wait_frames(20)
-    node.player("p").seek(13_500)
-    await player.wait_state("idle")
-    begins = range(samples_of_ms(13_520), samples_of_ms(14_900), FRAME_SAMPLES)
-    begins_at = begin_of_fade(samples(player.listener.pcm), songs[0][1], songs[1][1], begins)
-    assert begins_at is not None
-    assert player.ends == [("song1", "finished"), ("song2", "finished")]
-
-
-async def test_a_seek_to_the_last_moment_joins_plainly(node: Node, shelf: Shelf) -> None:
-    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
-    await player.listener.wait_frames(40)
-    node.player("p").seek(2_940)
-    await player.wait_state("idle")
-    joint = first[-4 * samples_of_ms(20) :] + second
-    assert joint in player.listener.pcm
 
 
 async def test_a_timescale_that_brings_the_crossfade_near_leaves_its_rest(node: Node, shelf: Shelf) -> None:

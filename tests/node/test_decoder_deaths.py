@@ -8,10 +8,9 @@ import pytest
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, redirect, status
-from tests.support.node_in_process import heard_whole, listening, padded, running_node, spare_ready
+from tests.support.node_in_process import heard_whole, listening, padded, spare_ready
 from tests.support.shelf import Shelf
-from tonearm.core.filters import FilterChange
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
 
 
 async def test_after_a_kill_the_sound_goes_on_with_the_right_sample(
@@ -48,52 +47,6 @@ async def test_a_kill_at_any_time_of_a_queue_loses_and_doubles_no_sample(node: N
     heard_whole(player.listener.pcm, *(pcm for _, pcm in songs))
 
 
-async def test_a_kill_is_not_heard_in_the_other_process(shelf: Shelf) -> None:
-    songs = [shelf.song(0.9) for _ in range(6)]
-    async with running_node(NodeSettings(decoder_processes=2)) as node:
-        await spare_ready(node)
-        players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
-        killed = players[0].quality["decoderProcess"]
-        spared = [player for player in players if player.quality["decoderProcess"] != killed]
-        assert 1 <= len(spared) < len(players)
-        await players[0].listener.wait_frames(12)
-        players[0].kill_decoder()
-        await asyncio.gather(*(player.wait_state("idle") for player in players))
-        for player, (_, pcm) in zip(players, songs, strict=True):
-            assert player.listener.pcm == padded(pcm)
-        for player in spared:
-            player.require_no_underrun()
-
-
-async def test_players_of_a_killed_process_are_in_the_spare_at_once(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(1.5) for _ in range(6)]
-    players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
-    await spare_ready(node)
-    await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
-    killed = players[0].kill_decoder()
-    await players[0].moved(killed)
-    (spare,) = {player.quality["decoderProcess"] for player in players}
-    assert spare not in (None, killed)
-    assert not node.has_spare_decoder  # It was not one that started since.
-    await asyncio.gather(*(player.wait_state("idle") for player in players))
-    for player, (_, pcm) in zip(players, songs, strict=True):
-        assert player.listener.pcm == padded(pcm)
-
-
-async def test_a_second_kill_before_there_is_another_spare_loses_no_sample(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(1.1) for _ in range(3)]
-    players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
-    await spare_ready(node)
-    await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
-    await players[0].moved(players[0].kill_decoder())
-    assert not node.has_spare_decoder
-    players[0].kill_decoder()
-    await asyncio.gather(*(player.wait_state("idle") for player in players))
-    for player, (_, pcm) in zip(players, songs, strict=True):
-        assert player.listener.pcm == padded(pcm)
-        assert player.failures == []
-
-
 async def test_a_good_source_at_which_processes_crashed_is_tried_alone_and_plays_on(
     node: Node, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,26 +64,6 @@ async def test_a_good_source_at_which_processes_crashed_is_tried_alone_and_plays
     last = await listening(node, "last", uri)
     await last.listener.wait_frames(20)
     assert [player.failures for player in (*players, last)] == [[]] * 21
-
-
-async def test_orders_while_the_decoder_is_replaced(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(0.5) for _ in range(3)]
-    player = await listening(node, "p", *(uri for uri, _ in songs))
-    gone = await listening(node, "gone", songs[0][0])
-    await player.listener.wait_frames(5)
-    player.kill_decoder()
-    await asyncio.sleep(0.01)
-    node.player("p").skip()
-    node.player("p").pause()
-    await node.delete_player("gone")
-    node.player("p").change_filters(FilterChange(volume=0.5))
-    node.player("p").change_filters(FilterChange(volume=1.0))
-    node.player("p").skip()
-    node.player("p").play()
-    await player.wait_state("idle")
-    assert player.ends == [("song1", "skipped"), ("song2", "skipped"), ("song3", "finished")]
-    assert player.listener.pcm.endswith(padded(songs[2][1]))
-    assert gone.events.ops[-1] == "PlayerDelete"
 
 
 async def test_a_link_that_is_good_for_once_only_plays_on_after_a_kill(

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import Signal, pcm_of, tone, wav
-from tests.support.node_in_process import Listening, listening, padded
+from tests.support.node_in_process import listening, padded
 from tests.support.shelf import Shelf, samples
-from tonearm.core.errors import BadRequest
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.frame import FRAME_BYTES
 from tonearm.node.node import Node
 
 
@@ -58,16 +57,6 @@ async def test_a_filter_is_heard_soon_without_a_click_and_goes_without_a_trace(n
     assert [event["filters"]["volume"] for event in player.events.named("FiltersChange")] == [0.25, 1.0, 1.0, 1.0]
 
 
-async def test_volume_zero_is_silence(node: Node, shelf: Shelf) -> None:
-    signal, _ = original(0.4)
-    await node.create_player("p", shelf.put("tone.wav", wav(signal)), {})
-    node.player("p").change_filters(FilterChange(volume=0.0))
-    player = Listening(node, "p")
-    await player.wait_state("idle")
-    assert len(player.listener) == 20
-    assert np.abs(samples(player.listener.pcm[FRAME_BYTES:])).max() == 0
-
-
 async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None:
     signal, pcm = original(2.6)
     player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
@@ -84,23 +73,3 @@ async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None
     assert np.abs(last).max() == pytest.approx(16384 * 0.01, abs=2)
     levels = [int(np.abs(samples(message)).max()) for message in player.listener.messages]
     assert len(set(levels)) > 20  # it is heard on its way, too
-
-
-async def test_filters_carry_over_from_track_to_track(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(0.21), shelf.song(0.22)]
-    await node.create_player("p", songs[0][0], {})
-    node.player("p").change_filters(FilterChange(volume=0.5))
-    await node.enqueue("p", songs[1][0], {})
-    player = Listening(node, "p")
-    await player.wait_state("idle")
-    expected = samples(padded(songs[0][1], songs[1][1])).astype(np.float64) * 0.5
-    heard = samples(player.listener.pcm)
-    assert np.abs(heard[FRAME_SAMPLES:] - expected[FRAME_SAMPLES:]).max() <= 0.5
-
-
-async def test_filters_out_of_range_change_nothing(node: Node, shelf: Shelf) -> None:
-    player = await listening(node, "p", shelf.song(0.1)[0])
-    with pytest.raises(BadRequest):
-        node.player("p").change_filters(FilterChange(volume=0.5, gains=((0, 3.0), (15, 1.0))))
-    assert node.player("p").status().filters.volume == 1.0
-    assert "FiltersChange" not in player.events.ops

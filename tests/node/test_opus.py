@@ -17,14 +17,11 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
-from tonearm.core.errors import LimitReached
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
-from tonearm.core.overlays import OverlaySettings
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
-from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus")
@@ -113,16 +110,6 @@ async def test_packets_are_those_of_the_pcm_over_joins_skips_pauses_and_filters(
     require_same_sound(pcm, player.opus.messages, worst_db=0.1 if not late_plans else 6.0)
 
 
-async def test_a_killed_decoder_is_not_heard_in_the_packets(node: Node, shelf: Shelf) -> None:
-    player = await both(node, *songs(shelf, 2.5))
-    for frames in (30, 75):
-        await player.listener.wait_frames(frames)
-        killed = player.kill_decoder()
-        await player.moved(killed)
-    await player.wait_state("idle")
-    require_same_sound(player.listener.pcm, player.opus.messages, worst_db=6.0)
-
-
 async def test_an_opus_listener_alone_hears_the_first_sample(node: Node, shelf: Shelf) -> None:
     (uri,) = songs(shelf, 0.5)
     await node.create_player("p", uri, {})
@@ -154,31 +141,6 @@ async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node
     assert segmental_snr_db(wanted[swung_in:], got[swung_in:]) >= of_plain - 0.5
 
 
-async def test_pcm_is_the_same_whether_anybody_listens_to_opus_or_not(node: Node, shelf: Shelf) -> None:
-    (uri,) = songs(shelf, 1.2)
-    await node.create_player("p", uri, {})
-    player = Listening(node, "p")
-    await player.listener.wait_frames(10)
-    opus = MemoryListener(output=OPUS)
-    detach = node.player("p").attach(opus)
-    await opus.wait_frames(10)
-    detach()
-    await player.wait_state("idle")
-    assert player.listener.pcm == pcm_in(uri)
-    player.require_no_underrun()
-
-
-async def test_a_player_is_encoded_at_three_bitrates_at_most(node: Node, shelf: Shelf) -> None:
-    await node.create_player("p", songs(shelf, 0.3)[0], {})
-    player = node.player("p")
-    for bitrate_bps in (24_000, 32_000, 64_000, 32_000):
-        player.attach(MemoryListener(output=OPUS._replace(bitrate_bps=bitrate_bps)))
-    with pytest.raises(LimitReached, match="24000, 32000, 64000"):
-        player.attach(MemoryListener(output=OPUS))
-    player.attach(MemoryListener(output=mp3_output(128_000)))
-    assert player.status().listeners_by_format == {"opus": 4, "mp3": 1}
-
-
 async def test_mp3_listeners_get_what_was_sent_and_silence_after_it(node: Node, shelf: Shelf) -> None:
     (uri,) = songs(shelf, 1.0)
     mp3 = MemoryListener(output=mp3_output(128_000), wants_silence=True)
@@ -193,18 +155,6 @@ async def test_mp3_listeners_get_what_was_sent_and_silence_after_it(node: Node, 
     loud = [number for number, message in enumerate(mp3.messages) if any(message[40:])]
     assert loud[-1] - loud[0] + 1 == len(loud), "no silence within the sound"
     assert 1.0 <= len(loud) * 0.024 <= 1.12
-
-
-async def test_overlays_are_in_the_packets_over_a_track_and_alone(node: Node, shelf: Shelf) -> None:
-    song, jingle, another = songs(shelf, 1.0, 0.7, 0.6)
-    player = await both(node, song)
-    await player.listener.wait_frames(20)
-    node.add_overlay("p", WantedTrack(jingle), OverlaySettings())
-    await player.wait_state("idle")
-    await player.events.wait_for("OverlayEnd", 1)
-    node.add_overlay("p", WantedTrack(another), OverlaySettings())
-    await player.events.wait_for("OverlayEnd", 2)
-    require_same_sound(player.listener.pcm, player.opus.messages, worst_db=0.1)
 
 
 async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_asks_for_it(

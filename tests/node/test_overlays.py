@@ -1,13 +1,11 @@
 """Overlays as a listener hears them, over whatever the player does, and what the events say."""
 
-import asyncio
-
 import numpy as np
 import pytest
 
-from tests.support.audio_files import music, pcm_of, wav
+from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeEdit
@@ -120,46 +118,6 @@ async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood
     assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
 
 
-async def test_a_pause_and_a_resume_under_it_do_not_touch_it(node: Node, shelf: Shelf) -> None:
-    song, pcm = shelf.song(2.0)
-    jingle, clip = shelf.song(1.2)
-    player = await playing(node, song)
-    add(node, jingle)
-    await player.events.wait_for("OverlayStart", 1)
-    begun = len(player.listener)
-    await player.more_frames(10)
-    node.player("p").pause()
-    paused_at = len(player.listener)
-    await player.more_frames(10)
-    assert player.state["position"] == paused_at * 20
-    node.player("p").play()
-    await player.more_frames(1)
-    await player.wait_state("idle")
-    heard, sound, music = (samples(part).astype(int) for part in (player.listener.pcm, clip, pcm))
-    at = next(
-        frame * FRAME_SAMPLES
-        for frame in range(begun - 2, begun + 3)
-        if np.abs(
-            heard[frame * FRAME_SAMPLES :][:9_600]
-            - music[frame * FRAME_SAMPLES :][:9_600]
-            - sound[: len(music[frame * FRAME_SAMPLES :][:9_600])]
-        ).max()
-        <= 1
-    )
-    alone = slice(paused_at * FRAME_SAMPLES + 240, (paused_at + 9) * FRAME_SAMPLES)
-    assert np.abs(heard[alone] - sound[alone.start - at : alone.stop - at]).max() <= 1
-    player.require_no_underrun()
-    if not player.quality["timesRunDry"]:
-        assert [event["state"] for event in player.events.named("PlayerUpdate")][-2:] == ["playing", "idle"]
-    # Without the clip it is the track, with a hole in it.
-    rest = heard[at + len(sound) :]
-    tail = music[len(music) - FRAME_SAMPLES * 10 :]
-    assert any(
-        np.abs(rest[start : start + len(tail)] - tail).max() <= 1
-        for start in range(0, len(rest) - len(tail) + 1, FRAME_SAMPLES)
-    )
-
-
 async def test_an_idle_player_sounds_for_it_and_stays_idle(node: Node, shelf: Shelf) -> None:
     song, _ = shelf.song(0.3)
     jingle, clip = shelf.song(0.5)
@@ -172,55 +130,6 @@ async def test_an_idle_player_sounds_for_it_and_stays_idle(node: Node, shelf: Sh
     assert player.state["state"] == "idle"
     assert overlay_events(player) == STARTED_AND_FINISHED
     assert [event["state"] for event in player.events.named("PlayerUpdate")] == ["playing", "idle"]
-
-
-async def test_it_goes_on_while_the_player_becomes_idle_and_plays_again(node: Node, shelf: Shelf) -> None:
-    song, pcm = shelf.song(0.6)
-    jingle, clip = shelf.song(1.5)
-    player = await playing(node, song)
-    add(node, jingle)
-    await player.wait_state("idle")
-    await player.more_frames(5)
-    node.player("p").play()
-    await over(player)
-    await player.wait_state("idle")
-    heard = samples(player.listener.pcm)
-    first = samples(pcm)
-    silent = np.concatenate([first, np.zeros_like(heard[len(first) :])])
-    at = int(np.flatnonzero(np.abs(heard.astype(int) - silent).max(axis=1) > 1)[0]) // FRAME_SAMPLES * FRAME_SAMPLES
-    alone = slice(len(first), len(first) + 4 * FRAME_SAMPLES)
-    assert np.abs(heard[alone].astype(int) - samples(clip)[alone.start - at : alone.stop - at]).max() <= 1
-    again = heard[alone.stop :].astype(int)
-    clip_there = np.zeros_like(again)
-    rest = samples(clip)[alone.stop - at :][: len(again)]
-    clip_there[: len(rest)] = rest
-    assert any(
-        np.abs((again - clip_there)[start : start + len(first)] - first).max() <= 1
-        for start in range(0, len(again) - len(first) + 1, FRAME_SAMPLES)
-    )
-    assert player.starts == ["song1", "song1"]
-
-
-async def test_a_skip_and_a_seek_leave_it_as_it_is(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(3.0), shelf.song(3.0)]
-    jingle, clip = shelf.song(1.5)
-    player = await playing(node, songs[0][0], songs[1][0])
-    node.player("p").change_filters(FilterChange(volume=0.0))
-    await player.more_frames(10)
-    first = len(player.listener)
-    add(node, jingle)
-    await player.more_frames(15)
-    node.player("p").seek(2_000)
-    await player.more_frames(15)
-    node.player("p").skip()
-    await player.more_frames(15)
-    node.player("p").change_filters(FilterChange(gains=((3, 6.0),)))
-    await over(player)
-    heard = samples(player.listener.pcm)[first * FRAME_SAMPLES :]
-    at = int(np.flatnonzero(np.abs(heard).max(axis=1))[0]) // FRAME_SAMPLES * FRAME_SAMPLES
-    assert np.array_equal(heard[at : at + len(samples(clip))], samples(clip))
-    assert [event["reason"] for event in player.events.named("TrackEnd")] == ["skipped"]
-    assert len(player.events.named("Seek")) == 1
 
 
 async def test_over_a_crossfade_both_tracks_and_it_sound(node: Node, shelf: Shelf) -> None:
@@ -241,48 +150,6 @@ async def test_over_a_crossfade_both_tracks_and_it_sound(node: Node, shelf: Shel
     music = np.rint(np.concatenate([first[:at], mixed, second[count:]])).astype(int)
     place_of(clip, samples(player.listener.pcm), music)
     assert player.ends == [("song1", "finished"), ("song2", "finished")]
-
-
-async def test_while_a_track_loads_it_sounds_alone(node: Node, shelf: Shelf, server: MediaServer) -> None:
-    song, _ = shelf.song(3.0)
-    jingle, clip = shelf.song(1.5)
-    slow = music(0.6, seed=99)
-    may_answer = asyncio.Event()
-    serve = media(wav(slow), content_type="audio/wav")
-
-    async def answer(request: Request, reply: Reply) -> None:
-        await may_answer.wait()
-        await serve(request, reply)
-
-    player = await playing(node, song, server.serve("/slow.wav", answer))
-    add(node, jingle)
-    await player.events.wait_for("OverlayStart", 1)
-    await player.more_frames(10)
-    node.player("p").skip()
-    skipped = len(player.listener)
-    await player.more_frames(25)
-    assert player.state["state"] == "loading"
-    assert player.state["position"] == 0
-    may_answer.set()
-    await player.events.wait_for("TrackStart", 2)
-    started = len(player.listener)
-    await player.wait_state("idle")
-    await over(player)
-    heard, sound = (samples(part).astype(int) for part in (player.listener.pcm, clip))
-    alone = heard[(skipped + 3) * FRAME_SAMPLES : (skipped + 20) * FRAME_SAMPLES]
-    (at,) = (
-        start
-        for start in range(0, len(sound) - len(alone), FRAME_SAMPLES)
-        if np.array_equal(sound[start : start + len(alone)], alone)
-    )
-    wanted = np.zeros_like(heard)
-    begun = (skipped + 3) * FRAME_SAMPLES - at
-    wanted[begun : begun + len(sound)] = sound
-    track = samples(pcm_of(slow)).astype(int)
-    assert any(
-        np.abs((heard - wanted)[frame * FRAME_SAMPLES :][: len(track)] - track).max() <= 1
-        for frame in range(started - 2, started + 3)
-    )
 
 
 async def test_one_that_hangs_does_not_keep_the_track(node: Node, shelf: Shelf, server: MediaServer) -> None:
@@ -346,21 +213,6 @@ async def test_eight_at_once_and_no_more(node: Node, shelf: Shelf) -> None:
     heard = samples(player.listener.pcm).astype(int)
     assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.01
     add(node, clips[0][0])
-
-
-async def test_a_dead_process_is_not_heard(node: Node, shelf: Shelf) -> None:
-    await eventually(lambda: node.has_spare_decoder, "a spare")
-    song, pcm = shelf.song(3.0)
-    jingle, clip = shelf.song(1.5)
-    player = await playing(node, song)
-    add(node, jingle)
-    await player.events.wait_for("OverlayStart", 1)
-    await player.more_frames(20)
-    killed = player.kill_decoder()
-    await player.moved(killed)
-    await player.wait_state("idle")
-    place_of(clip, samples(player.listener.pcm), samples(pcm))
-    assert overlay_events(player) == STARTED_AND_FINISHED
 
 
 async def test_a_part_of_a_file(node: Node, shelf: Shelf) -> None:

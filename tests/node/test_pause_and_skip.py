@@ -1,6 +1,5 @@
 """Pause loses nothing, skip mixes nothing."""
 
-from tests.support.media_server import MediaServer, stall
 from tests.support.node_in_process import Listening, listening, padded
 from tests.support.pcm import without_cuts
 from tests.support.shelf import Shelf
@@ -55,24 +54,3 @@ async def test_a_skip_goes_to_the_first_sample_of_the_next_track(node: Node, she
     expected = [pcm[: frames * FRAME_BYTES] for (_, pcm), frames in zip(songs, heard_of, strict=False)]
     assert without_cuts(player.listener.pcm, [*expected, padded(songs[4][1])]) == b""
     assert [reason for _, reason in player.ends] == ["skipped"] * 4 + ["finished"]
-
-
-async def test_skips_in_all_states(node: Node, shelf: Shelf, server: MediaServer) -> None:
-    loading = server.serve("/never.mp3", stall())
-    song, pcm = shelf.song(0.2)
-    player = await listening(node, "p", loading, loading, song)
-    node.player("p").skip()  # opening
-    await server.requested(1)
-    node.player("p").pause()
-    node.player("p").skip()  # opening and paused
-    assert player.state["track"]["info"]["title"] == "song1"
-    node.player("p").play()
-    await player.wait_state("idle")
-    node.player("p").skip()  # nothing to skip
-    assert player.ends == [("never", "skipped"), ("never", "skipped"), ("song1", "finished")]
-    await player.enqueue("/missing.mp3")
-    await player.wait_state("failed")
-    node.player("p").skip()
-    assert player.state["state"] == "idle"
-    assert player.ends[3:] == [("missing", "loadFailed"), ("missing", "skipped")]
-    assert player.listener.pcm == padded(pcm)

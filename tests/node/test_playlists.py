@@ -41,15 +41,6 @@ async def test_create_with_a_playlist(node: Node, server: MediaServer) -> None:
     assert player.listener.pcm == padded(pcm)
 
 
-async def test_a_playlist_into_the_queue(node: Node, server: MediaServer, shelf: Shelf) -> None:
-    serve_songs(server, "a", "b")
-    await node.create_player("p", shelf.song(0.3)[0], {})
-    added = await node.enqueue("p", serve_list(server, "/list.m3u", "a.wav", "b.wav"), {"who": "me"})
-    listed = queue_of(node, "p")
-    assert [track["id"] for track in listed] == list(added.ids)
-    assert [track["metadata"] for track in listed] == [{"who": "me"}] * 2
-
-
 async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: MediaServer) -> None:
     """The entries take its place, and are joined without a gap."""
     pcm = serve_songs(server, "a", "b", "c", "d")
@@ -104,18 +95,6 @@ async def test_failures_are_reported_when_it_is_opened(node: Node, server: Media
     await player.wait_state("idle")
     assert player.failures == ["http_status", "empty", "file_missing"]
     assert player.starts == ["song1"]
-
-
-async def test_skip_while_a_playlist_is_being_opened(node: Node, server: MediaServer) -> None:
-    serve_songs(server, "a")
-    uri = server.serve("/tune-in", stall())
-    await node.create_player("p", uri, {})
-    player = Listening(node, "p")
-    await player.enqueue(server.url("/a.wav"))
-    await server.requested(1)
-    node.player("p").skip()
-    await player.wait_state("idle")
-    assert player.ends == [("tune-in", "skipped"), ("a", "finished")]
 
 
 async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: MediaServer) -> None:

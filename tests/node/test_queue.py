@@ -2,21 +2,11 @@
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import heard_whole, listening, padded, queue_of
+from tests.support.node_in_process import heard_whole, listening, padded
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import Node
-
-
-async def test_tracks_join_sample_for_sample(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(seconds) for seconds in (0.4333, 0.4501, 0.4777, 0.29)]
-    player = await listening(node, "p", *(uri for uri, _ in songs))
-    await player.wait_state("idle")
-    assert [reason for _, reason in player.ends] == ["finished"] * 4
-    assert len(player.starts) == 4
-    assert player.listener.pcm == padded(*(pcm for _, pcm in songs))
-    player.require_no_underrun()
 
 
 async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_other(
@@ -43,19 +33,6 @@ async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     assert rounds in (4, 5)
     assert player.listener.pcm == padded(*[pcm] * rounds)
     assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
-
-
-async def test_a_queue_in_a_loop_goes_round_with_ids_and_metadata(node: Node, shelf: Shelf) -> None:
-    (first, first_pcm), (second, second_pcm) = shelf.song(0.15), shelf.song(0.17)
-    player = await listening(node, "p", first)
-    [track_id] = await node.enqueue("p", second, {"mine": 2})
-    node.player("p").set_loop(LoopMode.QUEUE)
-    await player.events.wait_for("TrackStart", 5)
-    assert player.starts == ["song1", "song2", "song1", "song2", "song1"]
-    assert queue_of(node, "p") == [{"id": track_id, "uri": second, "metadata": {"mine": 2}}]
-    expected = padded(first_pcm, second_pcm, first_pcm, second_pcm)
-    whole = len(expected) // FRAME_BYTES - 1
-    assert await player.listener.wait_frames(whole) == expected[: whole * FRAME_BYTES]
 
 
 async def test_a_change_of_the_queue_in_the_last_moment_is_heard(node: Node, shelf: Shelf) -> None:

@@ -165,19 +165,6 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
         assert (len(player.starts), player.ends) == (1, [])
 
 
-async def test_a_short_pause_keeps_the_station(node: Node, server: MediaServer) -> None:
-    stations = in_turn(radio(sound()), radio(other_sound()))
-    witness = await listening(node, "witness", server.serve("/song.mp3", media(other_sound())))
-    player = await listening(node, "p", server.serve("/live", stations))
-    await player.listener.wait_frames(10)
-    connections = server.connections
-    node.player("p").pause()
-    await witness.more_frames(15)
-    node.player("p").play()
-    assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
-    assert server.connections == connections
-
-
 async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
     server: MediaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,18 +198,6 @@ async def test_a_body_without_length_that_is_no_radio_ends(node: Node, server: M
     await player.events.wait_for("TrackEnd")
     assert player.ends == [("song", "finished")]
     assert len(server.requests) == 1
-
-
-async def test_a_station_can_be_looked_up(node: Node, server: MediaServer) -> None:
-    info = await node.load_track(server.serve("/live", radio(sound(), name="Radio Zürich")))
-    assert info is not None
-    assert (info.author, info.title, info.is_stream, info.length_ms) == (
-        "Radio Zürich",
-        "Radio Zürich",
-        True,
-        0,
-    )
-    await server.all_gone()
 
 
 async def test_thirty_players_of_one_station_cost_one_connection(server: MediaServer) -> None:

@@ -28,23 +28,6 @@ def place_of(frame: bytes, whole: Samples) -> int | None:
     return None
 
 
-async def heard_after(player: Listening, frames: int = 6) -> list[bytes]:
-    """The next frames that come from now on."""
-    count = len(player.listener)
-    await player.more_frames(frames)
-    return player.listener.messages[count : count + frames]
-
-
-def joint(messages: list[bytes], whole: Samples, target: int) -> int:
-    """Which frame is the first that holds only the sound from `target` on. Frames before may hold both sounds."""
-    for index, message in enumerate(messages):
-        place = place_of(message, whole)
-        if place is not None and target < place <= target + 3 * FRAME_SAMPLES:
-            assert (place - target) % FRAME_SAMPLES == 0
-            return index
-    raise AssertionError("the sought position was not heard")
-
-
 def largest_bend(pcm: bytes) -> int:
     """The largest second difference: what a click is."""
     return int(np.abs(np.diff(samples(pcm).astype(np.int64), n=2, axis=0)).max())
@@ -90,42 +73,6 @@ async def test_what_is_heard_after_a_seek(
     assert player.ends == []
 
 
-async def test_a_seek_in_pause_is_heard_when_the_pause_ends(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(8.0)
-    player = await listening(node, "p", uri)
-    await player.more_frames(5)
-    node.player("p").pause()
-    before = len(player.listener)
-    for target_ms in (5_000, 2_000, 6_000):
-        node.player("p").seek(target_ms)
-        assert player.state["position"] == target_ms
-        await asyncio.sleep(0.05)
-    assert player.state["position"] == 6_000
-    assert len(player.listener) == before
-    node.player("p").play()
-    messages = await heard_after(player)
-    assert joint(messages, samples(pcm), samples_of_ms(6_000)) <= 2
-
-
-async def test_of_many_seeks_a_second_the_last_one_is_heard(node: Node, shelf: Shelf) -> None:
-    whole = music(20.0)
-    player = await listening(node, "p", shelf.put("long.flac", flac(whole)))
-    await player.more_frames(3)
-    dice = random.Random(5)
-    for _ in range(60):
-        target_ms = dice.randrange(0, 18_000)
-        node.player("p").seek(target_ms)
-        await asyncio.sleep(dice.choice([0, 0, 0.004, 0.015, 0.03]))
-    count = len(player.listener)
-    await player.more_frames(30)
-    place = place_of(player.listener.messages[count + 20], samples(pcm_of(whole)))
-    assert place is not None
-    assert (place - samples_of_ms(target_ms)) % FRAME_SAMPLES == 0
-    assert abs(place - samples_of_ms(target_ms)) < 30 * FRAME_SAMPLES
-    assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(pcm_of(whole))
-    assert player.starts == ["long"]
-
-
 async def test_a_seek_while_the_track_is_loading_is_kept(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(5.0)
     await node.create_player("p", uri, {})
@@ -151,16 +98,6 @@ async def test_a_source_that_cannot_be_sought_plays_from_its_start(
     assert player.state["position"] <= 1_000
     (failed,) = player.events.named("SeekFailed")
     assert (failed["code"], failed["position"]) == ("not_seekable", 0)
-
-
-async def test_a_seek_survives_the_death_of_the_decoder(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(10.0)
-    player = await listening(node, "p", uri)
-    await player.more_frames(5)
-    node.player("p").seek(7_000)
-    player.kill_decoder()
-    messages = await heard_after(player, 10)
-    assert joint(messages, samples(pcm), samples_of_ms(7_000)) < 10
 
 
 @pytest.mark.parametrize("seed", range(2))

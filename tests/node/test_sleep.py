@@ -1,7 +1,6 @@
 """Players that nobody listens to, with real decoders: what is heard when somebody comes, and what is found then."""
 
 import math
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -109,25 +108,6 @@ def distance(heard: Samples, reference: Samples) -> int:
     """How far the samples are apart where they are furthest."""
     both = min(len(heard), len(reference))
     return int(np.abs(heard[:both].astype(int) - reference[:both]).max())
-
-
-async def test_what_has_become_of_a_source_is_found_when_a_listener_comes(node: Node, shelf: Shelf) -> None:
-    other, _ = shelf.song(30.0)
-    cut, gone = (shelf.song(SECONDS + 4)[0] for _ in range(2))
-    events = {name: await without_listener(node, name, uri, other) for name, uri in (("cut", cut), ("gone", gone))}
-    await asleep(node, "cut", "gone")
-    os.truncate(cut, 2 * 48_000)  # half a second
-    os.unlink(gone)
-    assert events["cut"].ops.count("TrackEnd") == events["gone"].ops.count("TrackEnd") == 0
-    for name in events:
-        node.player(name).attach(MemoryListener())
-    end = await events["cut"].wait_for("TrackEnd")
-    assert end["reason"] == "finished"
-    failure = await events["gone"].wait_for("TrackException")
-    end = await events["gone"].wait_for("TrackEnd")
-    assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
-    for name in events:
-        await events[name].wait_for("TrackStart", 2)
 
 
 async def test_live_and_unseekable_sources_and_lengths_that_cannot_be_counted_stay_awake(

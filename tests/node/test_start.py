@@ -1,11 +1,11 @@
 """A player starts: first samples, the wait for the first listener, the order of events and frames."""
 
 from tests.support.eventually import eventually
-from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
+from tests.support.node_in_process import Listening, listening, padded, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
 from tonearm.protocol.framing import Framing, Stamp, as_message, framed
 
 
@@ -31,28 +31,6 @@ async def test_every_kind_of_connection_gets_the_same_sound(node: Node, shelf: S
     del others[Framing.WEBSOCKET_WITH_HEADER]  # its messages differ from each other
     for framing, listener in others.items():
         assert listener.messages == [framed(as_message(frame), framing, Stamp(1, 0)) for frame in frames]
-
-
-async def test_a_player_without_listeners_starts_after_a_while(shelf: Shelf) -> None:
-    uri, _ = shelf.song(0.3)
-    async with running_node(NodeSettings(decoder_processes=1, first_listener_wait_ms=100)) as node:
-        await node.create_player("p", uri, {})
-        events = MemoryEventClient()
-        node.player("p").subscribe(events, since=None, wants_snapshot=False)
-        await events.wait_for("TrackEnd", reason="finished")
-        assert events.ops[0] == "TrackStart"
-
-
-async def test_before_the_clock_starts_only_skip_takes_from_the_queue(node: Node, shelf: Shelf) -> None:
-    uris = [shelf.song(0.1)[0] for _ in range(3)]
-    await node.create_player("p", uris[0], {})
-    for uri in uris[1:]:
-        await node.enqueue("p", uri, {})
-    node.player("p").play()
-    await (await listening(node, "witness", shelf.song(5.0)[0])).more_frames(5)
-    assert len(queue_of(node, "p")) == 2
-    node.player("p").skip()
-    assert len(queue_of(node, "p")) == 1
 
 
 async def test_track_start_is_reported_before_the_first_frame_and_track_end_after_the_last(

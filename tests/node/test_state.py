@@ -2,18 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
 
 import pytest
 
-from tests.support.audio_files import mp3, music
-from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.node_in_process import Listening, listening, queue_of, running_node
 from tests.support.shelf import Shelf
-from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
-from tonearm.core.play_queue import LeftOut, LoopMode
-from tonearm.core.player_id import is_player_id
+from tests.support.sinks import MemoryListener
+from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, SourceRefused
+from tonearm.core.play_queue import LeftOut
 from tonearm.node.node import Node, NodeSettings
 
 
@@ -59,22 +55,6 @@ async def test_the_whole_state(node: Node, shelf: Shelf) -> None:
     assert [player.status().player_id for player in node.players()] == ["p"]
 
 
-async def test_a_track_before_and_after_it_was_opened(node: Node, shelf: Shelf, server: MediaServer) -> None:
-    uri = server.serve("/song.mp3", in_turn(stall(), media(mp3(music(0.3), tags={"title": "A title"}))))
-    player = await listening(node, "p", uri)
-    info = player.state["track"]["info"]
-    assert (info["title"], info["length"], info["isSeekable"], info["isStream"]) == ("song", 0, False, False)
-    await server.requested(1)
-    node.player("p").skip()
-    await player.enqueue(uri)
-    start = await player.events.wait_for("TrackStart")
-    assert start["uri"] == uri
-    info = start["track"]["info"]
-    assert info["title"] == "A title"
-    assert info["length"] in range(290, 340)
-    assert info["isSeekable"]
-
-
 async def test_queue_and_metadata(node: Node, shelf: Shelf) -> None:
     uri, _ = shelf.song(0.5)
     await node.create_player("p", uri, {})
@@ -90,37 +70,6 @@ async def test_queue_and_metadata(node: Node, shelf: Shelf) -> None:
         {"a": 1, "b": 2},
         {"b": 2, "c": "\ud800"},
     ]
-
-
-async def test_unknown_players(node: Node) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: node.player("x").play(),
-        lambda: node.player("x").pause(),
-        lambda: node.player("x").skip(),
-        lambda: node.player("x").queue,
-        lambda: node.player("x").status(),
-        lambda: node.player("x").set_loop(LoopMode.NONE),
-        lambda: node.player("x").attach(MemoryListener()),
-        lambda: node.player("x").subscribe(MemoryEventClient(), since=None, wants_snapshot=False),
-    ]
-    for call in calls:
-        with pytest.raises(PlayerNotFound):
-            call()
-    with pytest.raises(PlayerNotFound):
-        await node.delete_player("x")
-    assert not node.has_player("x")
-
-
-@pytest.mark.parametrize("player_id", ["a", "A.b_c~d:e@f+g-h", "...", "0" * 128])
-def test_ids_that_can_be_reached(player_id: str) -> None:
-    assert is_player_id(player_id)
-
-
-async def test_ids_that_cannot(node: Node, shelf: Shelf) -> None:
-    uri, _ = shelf.song(0.1)
-    for player_id in ("", ".", "..", "a/b", "a b", "ä", "a\n", "%41", "0" * 129, "a?b"):
-        with pytest.raises(BadRequest):
-            await node.create_player(player_id, uri, {})
 
 
 async def test_of_many_creates_with_one_id_one_succeeds(node: Node, shelf: Shelf) -> None:

@@ -32,8 +32,8 @@ async def test_every_accepted_id_is_reachable_raw_and_escaped(node: StillNode, p
     ["P", "p%20", "%20p", "p%2F", "%70%2e", ".", "..", "%2e%2E", "p%00", "%FF", "%", "p%zz", "y" * 5000, "%C3%A9"],
 )
 async def test_any_other_id_is_a_player_that_is_not_there(port: int, form: str) -> None:
-    for method, path in (("GET", f"/v0/players/{form}"), ("POST", f"/v0/players/{form}/play")):
-        answer = await request(port, method, path)
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/play")):
+        answer = await request(port, method, f"/v0/players/{form}{path}")
         assert (answer.status, answer.json()["code"]) == (404, "player_not_found")
 
 
@@ -133,6 +133,7 @@ async def test_no_other_method_is_known(port: int, path: str, allow: str) -> Non
     ("route", "body", "named"),
     [
         ("POST /v0/players", {}, "`id`"),
+        ("POST /v0/players", {"id": "a b", "uri": "a.mp3"}, "id"),
         ("POST /v0/players", {"id": "x"}, "`uri`"),
         ("POST /v0/players", {"id": 1, "uri": "a"}, "`id` must be a string"),
         ("POST /v0/players", {"id": "x", "uri": None}, "`uri` must be a string"),
