@@ -87,7 +87,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "version",
         *SUPERVISION,
     ),
-    "dashboard": ("dashboard", "exit_codes"),
+    "dashboard": ("dashboard", "core.hosts", "exit_codes"),
     "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
     "server": (
         *("server", "dashboard.page_files"),
@@ -99,7 +99,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("voice",),
     "disnake": ("voice",),
     "nextcord": ("voice",),
-    "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "version"),
+    "config": ("config", "core.hosts", "core.source_uri", "core.policy", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
     "service_manager": (),

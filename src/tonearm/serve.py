@@ -23,6 +23,7 @@ from tonearm import exit_codes
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern, id_matcher
 from tonearm.config.schema import Config, PublicConfig, ServerConfig
+from tonearm.core.hosts import in_url
 from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
@@ -63,11 +64,7 @@ _PLAYER: Final = "demo"
 def node_url(host: str, port: int) -> str:
     """The URL by which a client on this machine reaches a node that listens on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://{_in_url(reachable)}:{port}"
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return f"http://{in_url(reachable)}:{port}"
 
 
 _LOCAL_IPV4: Final = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
@@ -404,7 +401,7 @@ def _tell_start(config: Config, port: int, descriptors: int) -> None:
     log.info("tonearm %s listens on %s", VERSION, node_url(server.host, port))
     if _is_open_to_others(server):
         log.warning(_OPEN_TO_OTHERS)
-    others = [f"http://{_in_url(address)}:{port}" for address in addresses_behind(server.host)]
+    others = [f"http://{in_url(address)}:{port}" for address in addresses_behind(server.host)]
     if others:
         log.info("other machines reach it at %s", " or ".join(others))
     if not (config.allows_files and config.allows_private_networks):

@@ -4,7 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from tonearm.dashboard.visitors import Visitors, is_loopback, is_own_page
+from tonearm.core.hosts import is_loopback
+from tonearm.dashboard.visitors import Visitors, is_own_page
 
 
 def test_the_key_is_taken_once() -> None:

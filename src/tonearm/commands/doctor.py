@@ -143,7 +143,7 @@ def _files(config: Config | None) -> Iterator[Finding]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 4096:
         yield Finding("note", "descriptors", f"{soft} at most, a few hundred players", "ulimit -n 65536")
-    if config is None or config.server.host in ("127.0.0.1", "localhost", "::1"):
+    if config is None or config.server.listens_on_loopback_only:
         return
     if not config.server.password.get_secret_value():
         yield Finding("wrong", "password", "none, and the node listens to other machines", "set server.password")

@@ -1,5 +1,6 @@
 """Errors of a configuration, each in one line that names the place."""
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +9,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from tonearm.config.patterns import PatternError
 from tonearm.config.schema import SECTIONS
 from tonearm.core.printable import printable
 
@@ -76,95 +76,26 @@ def _line_of(text: str, section: str, key: str | None) -> int | None:
 
 
 def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
-    kind, value = problem["type"], problem["input"]
-    if kind == "extra_forbidden":
+    """pydantic's words, and the value that they are about, unless it is a secret or long."""
+    if problem["type"] == "extra_forbidden":
         return _unknown(location)
-    name = ".".join(location[:2])
-    if kind in ("model_type", "model_attributes_type"):
-        return f"{name} must be a section, [{name}], not {_shown(name, value)}"
-    if kind == "value_error":
-        return f"{name} {_own_words(name, problem['ctx']['error'], value)}"
-    if len(location) > 2:
-        return f"{name} must be a list of texts; entry {int(location[2]) + 1} is {_shown(name, value)}"
-    return f"{name} must be {_wanted(kind, problem.get('ctx', {}))}, not {_shown(name, value)}"
-
-
-def _own_words(name: str, error: Exception, value: object) -> str:
-    if isinstance(error, PatternError):
-        return f"holds a bad pattern: {error}"
-    # An error about a list names the entry, and one about a section names the key.
-    return (
-        str(error)
-        if name in _SECRETS or not isinstance(value, str | int | float)
-        else f"{error}, not {_shown(name, value)}"
-    )
-
-
-def _wanted(kind: str, context: Mapping[str, Any]) -> str:
-    match kind:
-        case "int_type" | "int_from_float" | "int_parsing":
-            return "a whole number"
-        case "float_type" | "finite_number":
-            return "a number"
-        case "bool_type":
-            return "true or false"
-        case "string_type":
-            return "a text in quotes"
-        case "tuple_type":
-            return 'a list of texts such as ["a", "b"]'
-        case "greater_than_equal":
-            return f"{_bound(context['ge'])} or more"
-        case "greater_than":
-            return f"more than {context['gt']:g}"
-        case "less_than_equal":
-            return f"{_bound(context['le'])} or less"
-        case "literal_error":
-            return f"one of {context['expected']}".replace("'", '"')
-        case _:
-            return f"something else ({kind})"
-
-
-def _bound(limit: float) -> str:
-    return str(int(limit)) if limit == int(limit) else str(limit)
-
-
-def _shown(name: str, value: object) -> str:
-    """The value as TOML writes it; of a secret only its type."""
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "a section"
-    if name in _SECRETS:
-        return f"a value of type {type(value).__name__}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'the text "{_shortened(value)}"'
-    return _shortened(str(value))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    name, value = ".".join(location[:2]), problem["input"]
+    entry = f", entry {int(location[2]) + 1}" if len(location) > 2 else ""
+    words = problem["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
+    if problem["type"] == "model_type":
+        words = f"must be a section, [{name}]"
+    is_shown = name not in _SECRETS and isinstance(value, str | int | float)
+    return f"{name}{entry}: {words}" + (f", not {json.dumps(value, ensure_ascii=False)[:60]}" if is_shown else "")
 
 
 def _unknown(location: list[str]) -> str:
-    if len(location) == 1:
-        return _unknown_section(location[0])
-    section, key = location[:2]
-    meant = closest(key, SECTIONS[section].model_fields)
-    elsewhere = [name for name, model in SECTIONS.items() if key in model.model_fields]
-    if elsewhere:
-        return f"unknown key {section}.{key}; it belongs into the section [{elsewhere[0]}]"
-    return f"unknown key {section}.{key}" + (f"; did you mean {meant}?" if meant else f"; {_known(section)}")
-
-
-def _unknown_section(name: str) -> str:
-    homes = [section for section, model in SECTIONS.items() if name in model.model_fields]
-    if homes:
-        return f"unknown key {name} outside of a section; it belongs into the section [{homes[0]}]"
-    meant = closest(name, SECTIONS)
-    if meant:
-        return f"unknown section or key {name}; did you mean [{meant}]?"
-    return f"unknown section or key {name}; there are {', '.join(f'[{section}]' for section in SECTIONS)}"
-
-
-def _known(section: str) -> str:
-    return f"[{section}] has {', '.join(SECTIONS[section].model_fields)}"
+    """Of an unknown section, or of a key: where it belongs, what may be meant, or what there is."""
+    name = location[-1]
+    home = next((section for section, model in SECTIONS.items() if name in model.model_fields), None)
+    if home is not None:
+        return f"unknown key {'.'.join(location)}; it belongs into the section [{home}]"
+    known = SECTIONS[location[0]].model_fields if len(location) > 1 else SECTIONS
+    meant = closest(name, known)
+    kind = "key" if len(location) > 1 else "section or key"
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+    return f"unknown {kind} {'.'.join(location)}; {hint}"

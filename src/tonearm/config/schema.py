@@ -20,6 +20,7 @@ from pydantic import (
 
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
+from tonearm.core.hosts import is_loopback
 from tonearm.core.policy import auto_allows
 from tonearm.core.source_uri import normalise_host
 from tonearm.version import VERSION
@@ -207,12 +208,7 @@ class ServerConfig(_Section):
     @property
     def listens_on_loopback_only(self) -> bool:
         """True when only programs of this machine can reach the node."""
-        if self.host.lower() == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 class PlayerConfig(_Section):
@@ -487,18 +483,7 @@ class Config(_Section):
         return auto_allows(self.sources.private_networks, listens_on_loopback_only=self.server.listens_on_loopback_only)
 
 
+# The sections by name, in the order of the file.
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
-    {
-        "server": ServerConfig,
-        "player": PlayerConfig,
-        "sources": SourcesConfig,
-        "resolver": ResolverConfig,
-        "decoder": DecoderConfig,
-        "opus": OpusConfig,
-        "stream": StreamConfig,
-        "public": PublicConfig,
-        "state": StateConfig,
-        "logging": LoggingConfig,
-    }
+    {name: type(field.default) for name, field in Config.model_fields.items()}
 )
-"""The sections by name, in the order of the file."""

@@ -39,8 +39,7 @@ class PlayerFigures:
 
 @dataclass(slots=True)
 class Totals:
-    """What is counted since the node was started beside the figures of its present players: those of deleted players,
-    and what players do not count themselves."""
+    """What is counted since the node was started: by deleted players, and what players do not count themselves."""
 
     frames_sent: int = 0
     frames_lost: int = 0
@@ -51,8 +50,8 @@ class Totals:
     underruns: Counter[UnderrunCause] = field(default_factory=Counter)
     track_failures: Counter[str] = field(default_factory=Counter)  # by the code of the failure
 
-    def add_deleted(self, quality: PlayerQuality) -> None:
-        """Keeps the counts of a player that is being deleted."""
+    def add(self, quality: PlayerQuality) -> None:
+        """Adds the counts of a player."""
         self.frames_sent += quality.frames_sent
         self.frames_lost += quality.frames_lost
         self.late_plans += quality.late_plans
@@ -117,24 +116,19 @@ class ProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The whole node at one moment. Counts are since its start. `frames_late` are by `LATE_MS`, `underruns` by cause,
-    `track_failures` by code, `fetches` by outcome, `sandboxes` by kind of process."""
+    """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
+    `times_left_out`: how often a player had frames left out, because the clock was late. `frames_late` are by
+    `LATE_MS`, `fetches` by outcome, `sandboxes` by kind of process."""
 
     version: str
     uptime_s: float
     players: Mapping[PlayerState, int]
     players_asleep: int
     listeners: Mapping[OutputFormat, int]
-    players_created: int
-    frames_sent: int
-    frames_lost: int
+    totals: Totals
+    times_left_out: int
     frames_left_out: int
     frames_late: Mapping[int, int]
-    late_plans: int
-    closed_too_slow: int
-    closed_failed: int
-    underruns: Mapping[str, int]
-    track_failures: Mapping[str, int]
     fetches: Mapping[str, int]
     decoder_exits: int
     decoder_work: DecoderWork
@@ -143,58 +137,3 @@ class NodeFigures:
     resolver: ResolverFigures | None
     state: StateFigures | None
     processes: tuple[ProcessFigures, ...]
-
-
-def node_figures(
-    players: list[PlayerFigures],
-    totals: Totals,
-    *,
-    version: str,
-    uptime_s: float,
-    times_left_out: int,
-    frames_left_out: int,
-    frames_late: Mapping[int, int],
-    lateness: Lateness,
-    fetches: Mapping[str, int],
-    decoder_exits: int,
-    decoder_work: DecoderWork,
-    sandboxes: Mapping[str, str],
-    resolver: ResolverFigures | None,
-    state: StateFigures | None,
-    processes: tuple[ProcessFigures, ...],
-) -> NodeFigures:
-    """Sums the players up. `times_left_out`: how often a player had frames left out, because the clock was late."""
-    states: Counter[PlayerState] = Counter(dict.fromkeys(PlayerState, 0))
-    listeners: Counter[OutputFormat] = Counter()
-    for player in players:
-        states[player.state] += 1
-        listeners.update(player.listeners)
-    return NodeFigures(
-        version=version,
-        uptime_s=uptime_s,
-        players=states,
-        players_asleep=sum(player.is_asleep for player in players),
-        listeners=listeners,
-        players_created=totals.players_created,
-        frames_sent=totals.frames_sent + sum(player.quality.frames_sent for player in players),
-        frames_lost=totals.frames_lost + sum(player.quality.frames_lost for player in players),
-        frames_left_out=frames_left_out,
-        frames_late=dict(frames_late),
-        late_plans=totals.late_plans + sum(player.quality.late_plans for player in players),
-        closed_too_slow=totals.closed_too_slow + sum(player.quality.closed_too_slow for player in players),
-        closed_failed=totals.closed_failed + sum(player.quality.closed_failed for player in players),
-        underruns={
-            "source": totals.underruns["source"],
-            "decoder": totals.underruns["decoder"],
-            "clock": times_left_out,
-        },
-        track_failures=dict(totals.track_failures),
-        fetches=fetches,
-        decoder_exits=decoder_exits,
-        decoder_work=decoder_work,
-        lateness=lateness,
-        sandboxes=sandboxes,
-        resolver=resolver,
-        state=state,
-        processes=processes,
-    )

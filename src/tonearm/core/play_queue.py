@@ -359,10 +359,6 @@ class PlayQueue:
         if wanted is not None and self.next_load is None and wanted.retry_delay_s == 0:
             self.next_load = self._open(wanted, 0.0)
 
-    def forget_current_load(self) -> None:
-        """The current source is gone: there is nothing to drop."""
-        self.current_load = None
-
     def drop_current_load(self) -> None:
         self._drop(self.current_load)
         self.current_load = None

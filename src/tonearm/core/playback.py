@@ -34,7 +34,7 @@ class Playback(Requests):
 
     def start_clock(self) -> Outcome:
         """The first listener has come, or the wait for it is over: failures and ends that were kept are due."""
-        self._clock_started = True
+        self.clock_started = True
         self._finish_if_behind_end()
         self._report_due_failures()
         return self._outcome()
@@ -104,12 +104,12 @@ class Playback(Requests):
             load.queued_track.gave_audio = True
             load.queued_track.failures = 0
             self._failures_in_a_row = 0
-            self._error = None
+            self.error = None
             if not load.has_started:
                 load.has_started = self._has_sounded = True
                 track = load.queued_track.track
-                self._events.append(TrackStart(track, track.user_data(self._metadata), self.position_ms))
-            self._enter(PlayerState.PLAYING)
+                self._events.append(TrackStart(track, track.user_data(self.metadata), self.position_ms))
+            self.state = PlayerState.PLAYING
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
@@ -131,7 +131,7 @@ class Playback(Requests):
         load = self._queue.load_of_current(source)
         if load is None or not (load.has_started or load.is_sought):
             return self.failed(source, ENDED_WITHOUT_AUDIO)
-        self._queue.forget_current_load()
+        self._queue.current_load = None
         self._end_track(EndReason.FINISHED)
         self._select(self._queue.selection_after(EndReason.FINISHED), joins=True)
         self._report_due_failures()
@@ -153,8 +153,8 @@ class Playback(Requests):
 
     def underrun(self) -> Outcome:
         """There is nothing to send for now."""
-        if self._state is PlayerState.PLAYING:
-            self._enter(PlayerState.LOADING)
+        if self.state is PlayerState.PLAYING:
+            self.state = PlayerState.LOADING
         return self._outcome()
 
     def recovered(self) -> Outcome:
@@ -163,8 +163,8 @@ class Playback(Requests):
         load = self._queue.current_load
         if load is None or load.failure is not None:
             return self._outcome()
-        if self._state is PlayerState.LOADING and (load.has_started or self._paused):
-            self._enter(PlayerState.PLAYING)
+        if self.state is PlayerState.LOADING and (load.has_started or self.paused):
+            self.state = PlayerState.PLAYING
         return self._outcome()
 
     def retitled(self, source: SourceId, title: str) -> Outcome:
@@ -180,7 +180,7 @@ class Playback(Requests):
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
         """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what it waits for."""
         if source == self.stalled:
-            user_data = self.current.user_data(self._metadata)
+            user_data = self.current.user_data(self.metadata)
             self._events.append(TrackStuck(self.current, user_data, self.position_ms, threshold_ms, cause))
         return self._outcome()
 

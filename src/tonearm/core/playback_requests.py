@@ -35,17 +35,17 @@ class Requests(PlaybackState):
 
     def begin(self) -> Outcome:
         """Opens the first track, when there is one to play. To be called once, before anything else."""
-        if self._state is PlayerState.LOADING:
+        if self.state is PlayerState.LOADING:
             self._queue.open_current(start_ms=self.position_ms).has_started = self._has_sounded
         return self._outcome()
 
     def play(self) -> Outcome:
         """Clears pause. An idle player plays its track again, a failed one goes on, a delayed load begins at once."""
-        if self._paused:
-            self._paused = False
+        if self.paused:
+            self.paused = False
             self._events.append(PlayerResume(self.position_ms))
         load = self._queue.current_load
-        if self._state is PlayerState.FAILED:
+        if self.state is PlayerState.FAILED:
             self._leave_failed(self._queue.tracks)
         elif (load is None or load.may_be_delayed) and not self.current.is_none:
             self._restart()
@@ -53,8 +53,8 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def pause(self) -> Outcome:
-        if not self._paused:
-            self._paused = True
+        if not self.paused:
+            self.paused = True
             self._events.append(PlayerPause(self.position_ms))
         return self._outcome()
 
@@ -71,21 +71,21 @@ class Requests(PlaybackState):
                 "The current track is live, or its source cannot be read from the middle; skip it, or wait."
             )
         target_ms = min(max(position_ms, self.current.start_ms), MAX_POSITION_MS)
-        if self._state not in ACTIVE_STATES:
+        if self.state not in ACTIVE_STATES:
             if not self._is_behind_end(target_ms):
                 self._note_seek(target_ms)
                 self._failures_in_a_row = 0
                 self._queue.open_current(start_ms=target_ms)
-                self._enter(PlayerState.LOADING)
+                self.state = PlayerState.LOADING
             return self._outcome()
-        if self._clock_started and self._is_behind_end(target_ms):
+        if self.clock_started and self._is_behind_end(target_ms):
             self._finish()
             return self._outcome()
         if target_ms < self.position_ms:
             self._queue.forget_due()  # it may be long until the end is near again
         self._note_seek(target_ms)
         self._queue.seek_current(target_ms)
-        self._enter(PlayerState.LOADING)
+        self.state = PlayerState.LOADING
         return self._outcome()
 
     def skip(self, to: str | None = None) -> Outcome:
@@ -95,7 +95,7 @@ class Requests(PlaybackState):
         idle player has nothing to end. Raises TrackNotFound, with nothing done.
         """
         index = 0 if to is None else index_of(self._queue.tracks, to)
-        is_idle, never_plays = self._state is PlayerState.IDLE, self._state is PlayerState.FAILED
+        is_idle, never_plays = self.state is PlayerState.IDLE, self.state is PlayerState.FAILED
         if is_idle and not self._queue.tracks:
             return self._outcome()
         if to is None and not is_idle:
@@ -123,9 +123,9 @@ class Requests(PlaybackState):
         """
         self._require_room(tracks)
         queue = with_inserted(self._queue.tracks, tracks, index)
-        if self._state is PlayerState.IDLE:
+        if self.state is PlayerState.IDLE:
             self._select(Selection(queue[0], queue[1:]))
-        elif self._state is PlayerState.FAILED:
+        elif self.state is PlayerState.FAILED:
             self._leave_failed(queue)
         else:
             self._change_queue(queue)
@@ -144,7 +144,7 @@ class Requests(PlaybackState):
 
     def stop(self) -> Outcome:
         """Ends the current track, which no loop brings back. The player is idle; its queue stays."""
-        if self._state is not PlayerState.IDLE:
+        if self.state is not PlayerState.IDLE:
             self._leave_current(EndReason.STOPPED)
             self._failures_in_a_row = 0
             self._stop(PlayerState.IDLE)
@@ -155,7 +155,7 @@ class Requests(PlaybackState):
 
         An idle player has no current one: it plays what it played last. Raises NoPrevious, with nothing done.
         """
-        is_idle = self._state is PlayerState.IDLE
+        is_idle = self.state is PlayerState.IDLE
         current = None if is_idle else self._queue.current
         previous = self._history.take_previous(current)
         if previous is None:
@@ -196,35 +196,35 @@ class Requests(PlaybackState):
 
     def change_filters(self, change: FilterChange) -> Outcome:
         """Raises BadRequest, with nothing applied, when a value is out of its range."""
-        filters = change.applied_to(self._filters)
-        if filters != self._filters:
-            is_other_pace = filters.effects.position_rate != self._filters.effects.position_rate
-            self._filters = filters
+        filters = change.applied_to(self.filters)
+        if filters != self.filters:
+            is_other_pace = filters.effects.position_rate != self.filters.effects.position_rate
+            self.filters = filters
             self._events.append(FiltersChange(filters))
-            if is_other_pace and self._state is PlayerState.PLAYING:
+            if is_other_pace and self.state is PlayerState.PLAYING:
                 self._events.append(self.update())  # a client that extrapolates the position needs the new rate
         return self._outcome()
 
     def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
         """Raises BadRequest, with nothing applied, when the duration is out of its range."""
-        settings = edit.applied_to(self._crossfade)
-        if settings != self._crossfade:
-            self._crossfade = settings
+        settings = edit.applied_to(self.crossfade)
+        if settings != self.crossfade:
+            self.crossfade = settings
             self._events.append(CrossfadeChange(settings))
         return self._outcome()
 
     def change_metadata(self, merge: bool, value: Json) -> Outcome:
-        metadata = apply_metadata(self._metadata, merge, value)
-        if not is_same_json(metadata, self._metadata):
-            self._metadata = metadata
+        metadata = apply_metadata(self.metadata, merge, value)
+        if not is_same_json(metadata, self.metadata):
+            self.metadata = metadata
             self._events.append(MetadataChange(metadata))
         return self._outcome()
 
     def delete(self, reason: DeleteReason | None = None) -> Outcome:
-        if self._state in ACTIVE_STATES:
+        if self.state in ACTIVE_STATES:
             self._end_track(EndReason.STOPPED)
         self._queue.drop_all()
-        self._state = PlayerState.IDLE
-        self._last_update = (self._state, self._paused)  # no PlayerUpdate is due beside PlayerDelete
+        self.state = PlayerState.IDLE
+        self._last_update = (self.state, self.paused)  # no PlayerUpdate is due beside PlayerDelete
         self._events.append(PlayerDelete(reason))
         return self._outcome()

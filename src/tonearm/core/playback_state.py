@@ -3,6 +3,7 @@
 `core.playback_requests` has what clients ask for, `core.playback` the reports about sources.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,12 +33,12 @@ from tonearm.core.play_queue import (
     SourceId,
 )
 from tonearm.core.queue_edits import QueueLimits
-from tonearm.core.repeated_errors import RepeatedErrors
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 _FAILURES_BEFORE_STOP: Final = 5
+_OWN_ERRORS_WITHIN_S: Final = 60.0
 # Higher positions are taken for this one, so that 64 bits can count the samples.
 MAX_POSITION_MS: Final = 2**53
 ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
@@ -86,18 +87,18 @@ class PlaybackState:
         self._limits = QueueLimits(max_waiting_tracks, max_waiting_bytes)
         self._wall_ms = wall_ms
         self._now_s = now_s
-        self._state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
-        self._paused = paused
-        self._last_update = (self._state, paused)  # in the last PlayerUpdate
-        self._clock_started = False
-        self._filters = filters or Filters()
-        self._crossfade = CrossfadeSettings()
-        self._metadata = metadata
+        self.state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
+        self.paused = paused
+        self._last_update = (self.state, paused)  # in the last PlayerUpdate
+        self.clock_started = False
+        self.filters = filters or Filters()
+        self.crossfade = CrossfadeSettings()
+        self.metadata = metadata
         self._queue = PlayQueue(QueuedTrack(selected), loop_mode=loop_mode)
         self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
-        self._own_errors = RepeatedErrors()
-        self._error: PlayFailure | None = None
+        self._own_error_s = -math.inf  # when the node met the last error of its own
+        self.error: PlayFailure | None = None  # the last one, until something plays
         # Of the current track: whether it has sounded since it was selected, how much of it, and since which position.
         self._has_sounded = False
         self._played_ms = 0
@@ -112,18 +113,18 @@ class PlaybackState:
         def own_track(track: QueuedTrack) -> QueuedTrack:
             return own.setdefault(track, replace(track))
 
-        self._state = PlayerState.LOADING if snapshot.state in ACTIVE_STATES else snapshot.state
-        self._paused = snapshot.paused
-        self._last_update = (self._state, self._paused)
-        self._filters, self._crossfade = snapshot.filters, snapshot.crossfade
-        self._metadata, self._queue.loop_mode = snapshot.metadata, snapshot.loop_mode
+        self.state = PlayerState.LOADING if snapshot.state in ACTIVE_STATES else snapshot.state
+        self.paused = snapshot.paused
+        self._last_update = (self.state, self.paused)
+        self.filters, self.crossfade = snapshot.filters, snapshot.crossfade
+        self.metadata, self._queue.loop_mode = snapshot.metadata, snapshot.loop_mode
         if snapshot.current is not None:
             self._queue.current = own_track(snapshot.current)
         self._queue.tracks = tuple(map(own_track, snapshot.queue))
         played = [replace(played, queued_track=own_track(played.queued_track)) for played in snapshot.history]
         self._history = History(played)
-        self._failures_in_a_row, self._error = snapshot.failures_in_a_row, snapshot.error
-        is_behind = self._state is PlayerState.LOADING and self.current.is_unseekable
+        self._failures_in_a_row, self.error = snapshot.failures_in_a_row, snapshot.error
+        is_behind = self.state is PlayerState.LOADING and self.current.is_unseekable
         self._begin_at(self.current.start_ms if is_behind else snapshot.position_ms)
         self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
 
@@ -131,9 +132,9 @@ class PlaybackState:
         """All that is needed to make the player again as it is now."""
         return PlayerSnapshot(
             player_id=self.player_id,
-            state=self._state,
-            paused=self._paused,
-            clock_started=self._clock_started,
+            state=self.state,
+            paused=self.paused,
+            clock_started=self.clock_started,
             position_ms=self.position_ms,
             played_ms=self._played_ms + max(0, self.position_ms - self._played_from_ms),
             has_sounded=self._has_sounded,
@@ -141,26 +142,14 @@ class PlaybackState:
             queue=self._queue.tracks,
             history=self._history.played,
             loop_mode=self._queue.loop_mode,
-            filters=self._filters,
-            crossfade=self._crossfade,
-            metadata=self._metadata,
+            filters=self.filters,
+            crossfade=self.crossfade,
+            metadata=self.metadata,
             failures_in_a_row=self._failures_in_a_row,
-            error=self._error,
+            error=self.error,
         )
 
     # What the player is
-
-    @property
-    def state(self) -> PlayerState:
-        return self._state
-
-    @property
-    def paused(self) -> bool:
-        return self._paused
-
-    @property
-    def clock_started(self) -> bool:
-        return self._clock_started
 
     @property
     def current(self) -> Track:
@@ -192,25 +181,8 @@ class PlaybackState:
         return self._history.played
 
     @property
-    def error(self) -> PlayFailure | None:
-        """The last failure, until something plays."""
-        return self._error
-
-    @property
     def loop_mode(self) -> LoopMode:
         return self._queue.loop_mode
-
-    @property
-    def filters(self) -> Filters:
-        return self._filters
-
-    @property
-    def crossfade(self) -> CrossfadeSettings:
-        return self._crossfade
-
-    @property
-    def metadata(self) -> Json:
-        return self._metadata
 
     @property
     def current_source(self) -> SourceId | None:
@@ -230,15 +202,15 @@ class PlaybackState:
     @property
     def wants_frames(self) -> bool:
         """Whether a frame is to be sent at each tick, if there is one."""
-        return self._clock_started and not self._paused and self._state in ACTIVE_STATES
+        return self.clock_started and not self.paused and self.state in ACTIVE_STATES
 
     @property
     def stalled(self) -> SourceId | None:
         """The current source while it gives no audio although it is to play, whether the player is paused or not."""
         load = self._queue.current_load
-        if self._state is not PlayerState.LOADING or load is None or load.failure is not None:
+        if self.state is not PlayerState.LOADING or load is None or load.failure is not None:
             return None
-        return load.source if self._clock_started else None
+        return load.source if self.clock_started else None
 
     @property
     def is_in_mid_track(self) -> bool:
@@ -261,26 +233,26 @@ class PlaybackState:
 
     def update(self) -> PlayerUpdate:
         """State and position now, to be emitted every few seconds while the player plays."""
-        return PlayerUpdate(self._state, self._paused, self.position_ms, self._filters.effects.position_rate)
+        return PlayerUpdate(self.state, self.paused, self.position_ms, self.filters.effects.position_rate)
 
     # How it goes on
 
     def _report_due_failures(self) -> None:
         """Emits the kept failure of the current track, and of each next one that takes its place and has failed,
         too."""
-        while self._clock_started and not self._paused and self._queue.current_load is not None:
+        while self.clock_started and not self.paused and self._queue.current_load is not None:
             if self._queue.current_load.failure is None:
                 return
             self._end_by_failure(self._queue.current_load.failure)
 
     def _end_by_failure(self, failure: PlayFailure) -> None:
         ended = self._queue.current
-        self._queue.forget_current_load()
-        self._error = failure
-        user_data = ended.track.user_data(self._metadata)
+        self._queue.current_load = None
+        self.error = failure
+        user_data = ended.track.user_data(self.metadata)
         self._events.append(TrackException(ended.track, user_data, self.position_ms, failure))
         self._end_track(EndReason.LOAD_FAILED)
-        is_beyond_tracks = failure.code is FailureCode.INTERNAL and self._own_errors.is_second(self._now_s())
+        is_beyond_tracks = failure.code is FailureCode.INTERNAL and self._is_second_own_error()
         if ended.gave_audio:
             ended.failures += 1
             if is_beyond_tracks:
@@ -293,6 +265,11 @@ class PlaybackState:
             self._select(self._queue.selection_after(EndReason.LOAD_FAILED, drops_current=True))
         else:
             self._stop(PlayerState.FAILED)
+
+    def _is_second_own_error(self) -> bool:
+        """Notes an error of the node's own. One may come of the track, two in a row do not."""
+        before_s, self._own_error_s = self._own_error_s, self._now_s()
+        return self._own_error_s - before_s <= _OWN_ERRORS_WITHIN_S
 
     def _leave_failed(self, queue: tuple[QueuedTrack, ...]) -> None:
         """Goes on with the first track of `queue`, or tries the current track again when the queue is empty."""
@@ -310,20 +287,20 @@ class PlaybackState:
             return
         load = self._queue.make_current(selection.track)
         self._begin_at(load.start_ms)
-        if not (joins and load.is_opened and self._state is PlayerState.PLAYING):
-            self._enter(PlayerState.LOADING)
+        if not (joins and load.is_opened and self.state is PlayerState.PLAYING):
+            self.state = PlayerState.LOADING
 
     def _restart(self) -> None:
         self._begin_at(self._queue.open_current().start_ms)
-        self._enter(PlayerState.LOADING)
+        self.state = PlayerState.LOADING
 
     def _stop(self, state: PlayerState) -> None:
         self._queue.drop_all()
-        self._enter(state)
+        self.state = state
 
     def _leave_current(self, reason: EndReason, *, is_remembered: bool = True) -> None:
         """Ends the current track. An idle player has none to end."""
-        if self._state is not PlayerState.IDLE:
+        if self.state is not PlayerState.IDLE:
             self._end_track(reason, is_remembered=is_remembered)
 
     def _finish(self) -> None:
@@ -336,7 +313,7 @@ class PlaybackState:
     def _finish_if_behind_end(self) -> None:
         """A seek that was kept while its track was loading may turn out to lead behind the end."""
         load = self._queue.current_load
-        if not self._clock_started or load is None or load.failure is not None or not load.is_sought:
+        if not self.clock_started or load is None or load.failure is not None or not load.is_sought:
             return
         if self._is_behind_end(load.start_ms):
             self._finish()
@@ -347,7 +324,7 @@ class PlaybackState:
 
     def _end_track(self, reason: EndReason, *, is_remembered: bool = True) -> None:
         self._count_played()
-        user_data = self.current.user_data(self._metadata)
+        user_data = self.current.user_data(self.metadata)
         self._events.append(TrackEnd(self.current, user_data, self.position_ms, reason, self._played_ms))
         if is_remembered:
             self._history.add(PlayedTrack(self._queue.current, self._wall_ms(), reason, self._has_sounded))
@@ -380,12 +357,9 @@ class PlaybackState:
             self._queue.set_tracks(queue)
             self._events.append(QueueUpdate(len(queue), self.queue_version))
 
-    def _enter(self, state: PlayerState) -> None:
-        self._state = state
-
     def _outcome(self) -> Outcome:
-        if (self._state, self._paused) != self._last_update:
-            self._last_update = (self._state, self._paused)
+        if (self.state, self.paused) != self._last_update:
+            self._last_update = (self.state, self.paused)
             self._events.append(self.update())
         outcome = Outcome(tuple(self._events), self._queue.take_actions())
         self._events.clear()

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tonearm.core.errors import BadRequest
+from tonearm.core.hosts import in_url
 from tonearm.core.track_info import TrackInfo
 
 MAX_URI_CHARACTERS: Final = 4096
@@ -262,7 +263,7 @@ def _http(given: str, scheme: str, rest: str) -> SourceUri:
     target, has_fragment, fragment = rest[end:].partition("#")
     raw_path, has_query, query = target.partition("?")
     path = _without_dot_segments(_percent_encoded(raw_path, _SAFE_IN_PATH))
-    authority = f"[{host}]" if ":" in host else host
+    authority = in_url(host)
     if port != DEFAULT_PORTS[scheme]:
         authority += f":{port}"
     normalised = f"{scheme}://{authority}{path}"

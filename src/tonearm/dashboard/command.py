@@ -15,10 +15,11 @@ from pathlib import Path
 from aiohttp import web
 
 from tonearm import exit_codes
+from tonearm.core.hosts import in_url, is_loopback
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.dashboard.page_server import PageServer
 from tonearm.dashboard.passing_on import KnownNode, PassingOn
-from tonearm.dashboard.visitors import Visitors, in_url, is_loopback
+from tonearm.dashboard.visitors import Visitors
 
 DEFAULT_NODE = "http://127.0.0.1:2333"
 DEFAULT_PORT = 2334

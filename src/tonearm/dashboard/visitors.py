@@ -6,13 +6,14 @@ the port. Foreign names for this address (DNS rebinding) are refused.
 """
 
 import hmac
-import ipaddress
 import re
 import secrets
 from base64 import b64decode
 from binascii import Error as NoBase64
 from collections.abc import Collection
 from typing import Final
+
+from tonearm.core.hosts import address_of, in_url, is_loopback
 
 _KEY_BYTES: Final = 16
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -70,34 +71,13 @@ class Visitors:
         if found is None:
             return False
         name = found[1].lower()
-        return name in self._names or (self.has_password and _is_address(name))
+        return name in self._names or (self.has_password and address_of(name) is not None)
 
 
 def is_own_page(host: str, origin: str | None, site: str | None) -> bool:
     """Whether a request was sent by the page itself, or by no page: `origin` and `site` are the headers `Origin` and
     `Sec-Fetch-Site`."""
     return (site is None or site in _OWN_SITES) and (origin is None or origin.lower() == f"http://{host}".lower())
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _is_same(sent: str, known: str) -> bool:

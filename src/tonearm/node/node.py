@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import copy
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,14 +21,15 @@ from tonearm.core.errors import (
     ResolveFailed,
     ResolverDisabled,
 )
-from tonearm.core.events import DeleteReason, Event
+from tonearm.core.events import DeleteReason, Event, PlayerState
 from tonearm.core.failure import PlayError
-from tonearm.core.figures import NodeFigures, node_figures
+from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
+from tonearm.core.outputs import OutputFormat
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.core.playback_state import MAX_WAITING_BYTES
@@ -270,16 +273,25 @@ class Node:
         """The figures of the node and its players, taken in slices, so that thousands of players do not make the clock
         late."""
         services = self._started()
-        found = []
+        totals = copy.deepcopy(services.totals)
+        states: Counter[PlayerState] = Counter(dict.fromkeys(PlayerState, 0))
+        listeners: Counter[OutputFormat] = Counter()
+        asleep = 0
         for number, player in enumerate(self.players(), start=1):
-            found.append(player.figures())
+            found = player.figures()
+            totals.add(found.quality)
+            states[found.state] += 1
+            listeners.update(found.listeners)
+            asleep += found.is_asleep
             if number % PLAYERS_A_SLICE == 0:
                 await asyncio.sleep(0)
-        return node_figures(
-            found,
-            services.totals,
+        return NodeFigures(
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
+            players=states,
+            players_asleep=asleep,
+            listeners=listeners,
+            totals=totals,
             times_left_out=services.clock.times_skipped,
             frames_left_out=services.clock.skipped_frames,
             frames_late=services.clock.frames_late,

@@ -188,7 +188,7 @@ class Player:
             self._cancel_first_wait()
             self._listener_changes.close()
             self._engine.stop()
-            self._services.totals.add_deleted(self._quality)
+            self._services.totals.add(self._quality)
             *ends, deleted = self._playback.delete(reason).events
             self._emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again

@@ -17,6 +17,7 @@ from tonearm.core.json_value import JsonObject
 from tonearm.core.outputs import OutputFormat
 
 _Label = TypeVar("_Label", bound=str)
+_FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
 
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
 _WAYS: Final[tuple[Way, ...]] = ("pcm", "opus", "opus_passed", "mp3")
@@ -30,16 +31,16 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "uptime": round(figures.uptime_s * 1000),
         "players": {state.value: count for state, count in figures.players.items()},
         "playersAsleep": figures.players_asleep,
-        "playersCreated": figures.players_created,
+        "playersCreated": figures.totals.players_created,
         "listeners": {str(name): count for name, count in _listeners(figures).items()},
-        "framesSent": figures.frames_sent,
-        "framesLostByListeners": figures.frames_lost,
+        "framesSent": figures.totals.frames_sent,
+        "framesLostByListeners": figures.totals.frames_lost,
         "framesLeftOut": figures.frames_left_out,
         "framesLate": {f"over{limit_ms}ms": count for limit_ms, count in figures.frames_late.items()},
-        "latePlans": figures.late_plans,
-        "listenersClosed": {"tooSlow": figures.closed_too_slow, "failed": figures.closed_failed},
-        "timesRunDry": {**figures.underruns},
-        "trackFailures": {**figures.track_failures},
+        "latePlans": figures.totals.late_plans,
+        "listenersClosed": {"tooSlow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed},
+        "timesRunDry": {**_underruns(figures)},
+        "trackFailures": {**figures.totals.track_failures},
         "fetches": {**figures.fetches},
         "decoderExits": figures.decoder_exits,
         "decoderWork": {
@@ -66,6 +67,11 @@ def stats_out(figures: NodeFigures) -> JsonObject:
 
 def _listeners(figures: NodeFigures) -> Mapping[OutputFormat, int]:
     return {name: figures.listeners.get(name, 0) for name in _FORMATS}
+
+
+def _underruns(figures: NodeFigures) -> dict[str, int]:
+    counts = figures.totals.underruns
+    return {"source": counts["source"], "decoder": counts["decoder"], "clock": figures.times_left_out}
 
 
 def _resolver_out(resolver: ResolverFigures | None) -> JsonObject:
@@ -106,21 +112,21 @@ class _Figures(Collector):
         )
         yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", _listeners(figures))
         counters = (
-            ("tonearm_players_created", "Players that were created.", figures.players_created),
-            ("tonearm_frames_sent", "Frames of 20 ms, whether anybody listened or not.", figures.frames_sent),
-            ("tonearm_frames_lost", "Frames that listeners were too slow for.", figures.frames_lost),
+            ("tonearm_players_created", "Players that were created.", figures.totals.players_created),
+            ("tonearm_frames_sent", "Frames of 20 ms, whether anybody listened or not.", figures.totals.frames_sent),
+            ("tonearm_frames_lost", "Frames that listeners were too slow for.", figures.totals.frames_lost),
             ("tonearm_frames_left_out", "Frames that the node was over 200 ms late for.", figures.frames_left_out),
-            ("tonearm_late_plans", "Changes that took effect later than meant.", figures.late_plans),
+            ("tonearm_late_plans", "Changes that took effect later than meant.", figures.totals.late_plans),
             ("tonearm_decoder_exits", "Decoder processes that ended by themselves.", figures.decoder_exits),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(name, text, value)
-        closed = {"too_slow": figures.closed_too_slow, "failed": figures.closed_failed}
+        closed = {"too_slow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed}
         yield _counter("tonearm_listeners_closed", "Listeners that the node closed.", "reason", closed)
         late = {str(limit_ms / 1000): count for limit_ms, count in figures.frames_late.items()}
         yield _counter("tonearm_frames_late", "Frames that were later than so many seconds.", "over", late)
-        yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", figures.underruns)
-        yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.track_failures)
+        yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", _underruns(figures))
+        yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
         yield _counter("tonearm_fetches", "Sources opened for players, or why not.", "outcome", figures.fetches)
         yield _lateness(figures.lateness)
         yield from self._decoder_work()
@@ -179,15 +185,15 @@ def _lateness(lateness: Lateness) -> Metric:
     return family
 
 
-def _gauge(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=(label,))
+def _by_label(family: _FamilyT, values: Mapping[_Label, float]) -> _FamilyT:
     for value, count in values.items():
         family.add_metric((value,), count)
     return family
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:
+    return _by_label(GaugeMetricFamily(name, text, labels=(label,)), values)
 
 
 def _counter(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=(label,))
-    for value, count in values.items():
-        family.add_metric((value,), count)
-    return family
+    return _by_label(CounterMetricFamily(name, text, labels=(label,)), values)

@@ -8,7 +8,6 @@ address (DNS rebinding), and then all headers agree on that name. So there only 
 """
 
 import hmac
-import ipaddress
 import re
 from collections.abc import Collection
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 
 from multidict import CIMultiDictProxy
 
+from tonearm.core.hosts import address_of
 from tonearm.core.source_uri import DEFAULT_PORTS
 from tonearm.server.errors import ForeignOrigin, Unauthorized
 
@@ -117,7 +117,7 @@ class OriginRules:
         return None
 
     def _is_known(self, host: str) -> bool:
-        return _is_address_or_localhost(host) or host.removesuffix(".") in self.hosts
+        return host == "localhost" or address_of(host) is not None or host.removesuffix(".") in self.hosts
 
     def _is_allowed(self, origin: str) -> bool:
         sent = _origin(origin)
@@ -153,13 +153,3 @@ def _authority(text: str) -> _Authority | None:
     if match is None:
         return None
     return _Authority(match["host"].lower(), int(match["port"]) if match["port"] else None)
-
-
-def _is_address_or_localhost(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
