@@ -21,7 +21,7 @@ from tests.support.running_node import RunningNode, start_node
 
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tools.soak.clients import Client, Remembered, churn, end_everything
-from tools.soak.levels import Level, level_of
+from tools.soak.levels import Level, Memory, level_of
 from tools.soak.listeners import Heard, listen_steadily
 from tools.soak.report import Finding, report_html
 from tools.soak.sources import Sources, steady_file
@@ -235,6 +235,9 @@ def _of_levels(before: Level | None, after: Level | None, players: int) -> list[
     ):
         begin, end = getattr(before, name), getattr(after, name)
         found.append(Finding("levels", f"{name}: {begin:.4g} before, {end:.4g} after", end > begin + room))
+    for kind in sorted({*before.memory, *after.memory}):
+        begun, ended = before.memory.get(kind, Memory()), after.memory.get(kind, Memory())
+        found.append(Finding("memory", f"{kind}: {begun} before, {ended} after"))
     return found
 
 

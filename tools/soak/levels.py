@@ -2,36 +2,66 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tests.support.processes import children_of, descriptors_of
+from tests.support.processes import children_of, descriptors_of, kind_of
 
 _T = TypeVar("_T")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What the processes of one kind hold, in MB: each alone, with others, and with the shared part divided by those
+    who share it (PSS)."""
+
+    processes: int = 0
+    private_mb: float = 0.0
+    shared_mb: float = 0.0
+    pss_mb: float = 0.0
+
+    def __add__(self, other: "Memory") -> "Memory":
+        return Memory(
+            self.processes + other.processes,
+            self.private_mb + other.private_mb,
+            self.shared_mb + other.shared_mb,
+            self.pss_mb + other.pss_mb,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.pss_mb:.0f} MB in {self.processes} ({self.private_mb:.0f} private, {self.shared_mb:.0f} shared)"
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
-    """`memory_mb` is resident in all processes together, with what they share counted once (PSS); the others are of the
-    node itself, and `processes` counts its children."""
+    """`memory` is resident, by kind of process; the others are of the node itself, and `processes` counts its
+    children."""
 
     at_s: float
-    memory_mb: float
+    memory: Mapping[str, Memory]
     descriptors: int
     sockets: int  # of these
     threads: int
     processes: int
     cpu_s: float
 
+    @property
+    def memory_mb(self) -> float:
+        """Of all processes together, with what they share counted once."""
+        return sum(one.pss_mb for one in self.memory.values())
+
 
 def level_of(pid: int, begin_s: float) -> Level | None:
     """None when the process is gone."""
     try:
         processes = [pid, *_descendants(pid)]
-        memory = sum(filter(None, (_read(_memory_kb, one) for one in processes)))
+        memory: dict[str, Memory] = {}
+        for one in processes:
+            kind = "node" if one == pid else kind_of(one)
+            memory[kind] = memory.get(kind, Memory()) + (_read(_memory, one) or Memory())
         stats = [stat for stat in (_read(_stat, one) for one in processes) if stat]
         threads = int(_stat(pid)[17])
         ticks = sum(int(stat[11]) + int(stat[12]) for stat in stats)
@@ -41,7 +71,7 @@ def level_of(pid: int, begin_s: float) -> Level | None:
         return None
     return Level(
         time.monotonic() - begin_s,
-        memory / 1024,
+        memory,
         len(descriptors),
         sockets,
         threads,
@@ -62,11 +92,15 @@ def _read(how: Callable[[int], _T], pid: int) -> _T | None:
         return None
 
 
-def _memory_kb(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    return 0
+def _memory(pid: int) -> Memory:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    mb = {name: int(value) / 1024 for name, value, _ in map(str.split, lines)}
+    return Memory(
+        1,
+        mb["Private_Clean:"] + mb["Private_Dirty:"],
+        mb["Shared_Clean:"] + mb["Shared_Dirty:"],
+        mb["Pss:"],
+    )
 
 
 def _stat(pid: int) -> list[str]:

@@ -38,6 +38,9 @@ def report_html(
         for one in findings
     )
     plots = "".join(_plot(name, [(one.at_s, getattr(one, field)) for one in levels], moments) for name, field in _PLOTS)
+    for kind in sorted({kind for one in levels for kind in one.memory}):
+        points = [(one.at_s, one.memory[kind].private_mb if kind in one.memory else 0.0) for one in levels]
+        plots += _plot(f"Memory of its own in every {kind}, together, MB", points, moments)
     rates = [
         (later.at_s, max(0.0, later.cpu_s - before.cpu_s) / max(0.001, later.at_s - before.at_s))
         for before, later in pairwise(levels)
