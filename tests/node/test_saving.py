@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.support.tracks import make_track
 from tonearm.core.events import Event, ListenersChange
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
-from tonearm.node.saving import LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
+from tonearm.node.saving import ANSWER_PATIENCE_S, LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
 from tonearm.node.state_file import Change, StateFile
 
 
@@ -152,6 +153,7 @@ class HeldWrites:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[list[str]] = []
+        self.written = threading.Event()
         self._release = threading.Semaphore(0)
         write = StateFile.write
 
@@ -159,6 +161,7 @@ class HeldWrites:
             self.batches.append([change.player_id for change in changes])
             assert self._release.acquire(timeout=PATIENCE_S)
             write(file, changes, now_ms)
+            self.written.set()
 
         monkeypatch.setattr(StateFile, "write", held)
 
@@ -194,6 +197,22 @@ async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_befor
     assert not await saving.saved(others[-1])
     writes.release(10)
     await eventually(lambda: saving.saved(others[-1]), "all are written")
+    await saving.stop()
+
+
+async def test_what_the_disk_took_in_time_is_saved_though_the_loop_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await playing(tmp_path)
+    saving, writes = bench.saving, HeldWrites(monkeypatch)
+    saving.changed("p")
+    answer = asyncio.create_task(saving.saved("p"))
+    await writes.begun(1)
+    writes.release()
+    assert writes.written.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
+    time.sleep(2 * ANSWER_PATIENCE_S)  # noqa: ASYNC251
+    assert await answer
+    writes.release(10)
     await saving.stop()
 
 

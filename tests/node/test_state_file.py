@@ -76,6 +76,20 @@ def test_only_tracks_that_changed_are_written_and_those_that_left_are_gone(tmp_p
         assert [row[0] for row in database.execute("SELECT id FROM tracks ORDER BY id")] == ["a", "c"]
 
 
+def test_long_queues_come_back_whole_and_go_again(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    log = playing_player("a")
+    log.do(log.playback.enqueue(*(make_track(f"n{number}") for number in range(1000))))
+    with opened(path) as file:
+        write(file, log.playback.snapshot())
+        (found,) = held(file)
+        assert [queued.track.id for queued in found.queue] == [f"n{number}" for number in range(1000)]
+        log.do(log.playback.clear_queue())
+        write(file, log.playback.snapshot())
+    with closing(sqlite3.connect(path)) as database:
+        assert [row[0] for row in database.execute("SELECT id FROM tracks")] == ["a"]
+
+
 def test_what_failed_to_be_written_is_not_taken_for_written(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     one = player("p", "a", "b")

@@ -35,6 +35,7 @@ from tonearm.protocol.saved_state import read_state
 from tonearm.sources.detached_threads import DetachedThreads
 
 ANSWER_PATIENCE_S: Final = 0.02
+_TURNS_TO_NOTICE: Final = 3  # of the event loop: one that is late does not know yet what the disk did in time
 PLAYERS_A_BATCH: Final = 100
 SIGN_OF_LIFE_S: Final = 5.0
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
@@ -139,6 +140,10 @@ class Saving:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_PATIENCE_S):
                     await written.wait()
+                    return True
+            for _ in range(_TURNS_TO_NOTICE):
+                await asyncio.sleep(0)
+                if written.is_set():
                     return True
         self._unsaved_answers += 1
         return False

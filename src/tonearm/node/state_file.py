@@ -8,13 +8,13 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.json_value import JsonObject
-from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.protocol.json_text import json_text
@@ -36,6 +36,16 @@ _TABLES: Final = (
 
 # What the file holds of a track is as new as these.
 _TrackState = tuple[Track, bool, int, bool]
+
+_T = TypeVar("_T")
+_Row: TypeAlias = tuple[str | int, ...]
+_Statement: TypeAlias = tuple[str, _Row]
+_REMOVE_PLAYERS: Final = "DELETE FROM players WHERE id IN {}"
+_EMPTY_PLAYERS: Final = "DELETE FROM tracks WHERE player IN {}"
+_REMOVE_TRACKS: Final = "DELETE FROM tracks WHERE player = ? AND id IN {}"
+_PUT_TRACKS: Final = "INSERT OR REPLACE INTO tracks VALUES {}"
+_PUT_PLAYERS: Final = "INSERT OR REPLACE INTO players VALUES {}"
+_ROWS_A_STATEMENT: Final = 300  # of three values; older versions of SQLite take 999 values
 
 
 class StateFileError(Exception):
@@ -107,15 +117,24 @@ class StateFile:
 
     def write(self, changes: Sequence[Change], now_ms: int) -> None:
         """Writes all of the changes or none. Raises `sqlite3.Error`."""
-        written: dict[str, dict[str, _TrackState]] = {}
-        # Each statement waits for the interpreter's lock: one less of them for most writes.
         is_sign_due = not changes or self._sign_ms is None or abs(now_ms - self._sign_ms) >= SIGN_EVERY_MS
-        with self._transaction() as database:
-            if is_sign_due:
-                database.execute("UPDATE node SET alive_at_ms = ?", (now_ms,))
-            for change in changes:
-                written[change.player_id] = self._write(database, change)
-        self._written |= written
+        written = {change.player_id: _tracks_by_state(change) for change in changes}
+        statements = [*self._statements(changes, written)]
+        if is_sign_due:
+            statements.append(("UPDATE node SET alive_at_ms = ?", (now_ms,)))
+        # Each statement waits for the interpreter's lock, up to 5 ms on a busy node. So there are few of them, and one
+        # alone is its own transaction.
+        if len(statements) == 1:
+            self._open_database.execute(*statements[0])
+        else:
+            with self._transaction() as database:
+                for statement in statements:
+                    database.execute(*statement)
+        for change in changes:
+            if change.snapshot is None:
+                self._written.pop(change.player_id, None)
+            else:
+                self._written[change.player_id] = written[change.player_id]
         self._sign_ms = now_ms if is_sign_due else self._sign_ms
 
     def shorten(self, now_ms: int) -> None:
@@ -139,30 +158,37 @@ class StateFile:
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._let_go()
 
-    def _write(self, database: sqlite3.Connection, change: Change) -> dict[str, _TrackState]:
-        player_id, snapshot = change.player_id, change.snapshot
-        if snapshot is None:
-            database.execute("DELETE FROM players WHERE id = ?", (player_id,))
-            database.execute("DELETE FROM tracks WHERE player = ?", (player_id,))
-            return {}
-        tracks = tracks_of(snapshot)
-        before = self._written.get(player_id)
-        if before is None:  # whatever an earlier player or node left
-            database.execute("DELETE FROM tracks WHERE player = ?", (player_id,))
-            before = {}
-        states = {track_id: _state_of(queued) for track_id, queued in tracks.items()}
-        gone = [(player_id, track_id) for track_id in before if track_id not in states]
-        if gone:
-            database.executemany("DELETE FROM tracks WHERE player = ? AND id = ?", gone)
-        new = (
-            (player_id, track_id, json_text(saved_track_out(tracks[track_id])).decode())
-            for track_id, state in states.items()
-            if before.get(track_id) != state
-        )
-        database.executemany("INSERT OR REPLACE INTO tracks VALUES (?, ?, ?)", new)
-        head = json_text(state_head_out(snapshot, change.taken_ms)).decode()
-        database.execute("INSERT OR REPLACE INTO players VALUES (?, ?, ?)", (player_id, change.place, head))
-        return states
+    def _statements(
+        self, changes: Sequence[Change], written: Mapping[str, Mapping[str, _TrackState]]
+    ) -> Iterator[_Statement]:
+        """What brings the changes into the file. `written`: the states of each player's tracks in them."""
+        gone = [change.player_id for change in changes if change.snapshot is None]
+        # Whatever an earlier player or node left goes, too.
+        emptied = [player_id for player_id in written if player_id not in self._written]
+        tracks: list[_Row] = []
+        players: list[_Row] = []
+        for change in changes:
+            player_id, snapshot = change.player_id, change.snapshot
+            before, states = self._written.get(player_id, {}), written[player_id]
+            for part in _parts([track_id for track_id in before if track_id not in states]):
+                yield _REMOVE_TRACKS.format(_row(part)), (player_id, *part)
+            if snapshot is None:
+                continue
+            queued = tracks_of(snapshot)
+            tracks += [
+                (player_id, track_id, json_text(saved_track_out(queued[track_id])).decode())
+                for track_id, state in states.items()
+                if before.get(track_id) != state
+            ]
+            players.append((player_id, change.place, json_text(state_head_out(snapshot, change.taken_ms)).decode()))
+        for part in _parts(gone):
+            yield _REMOVE_PLAYERS.format(_row(part)), (*part,)
+        for part in _parts(emptied):
+            yield _EMPTY_PLAYERS.format(_row(part)), (*part,)
+        for rows in _parts(tracks):
+            yield _PUT_TRACKS.format(", ".join(map(_row, rows))), (*chain.from_iterable(rows),)
+        for rows in _parts(players):
+            yield _PUT_PLAYERS.format(", ".join(map(_row, rows))), (*chain.from_iterable(rows),)
 
     def _open(self) -> None:
         with contextlib.suppress(OSError):  # sqlite says it better
@@ -274,5 +300,19 @@ def _require_sound(database: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("it does not say when a node used it last")
 
 
-def _state_of(queued: QueuedTrack) -> _TrackState:
-    return queued.track, queued.gave_audio, queued.failures, queued.is_read
+def _tracks_by_state(change: Change) -> dict[str, _TrackState]:
+    if change.snapshot is None:
+        return {}
+    return {
+        track_id: (queued.track, queued.gave_audio, queued.failures, queued.is_read)
+        for track_id, queued in tracks_of(change.snapshot).items()
+    }
+
+
+def _parts(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    return (rows[first : first + _ROWS_A_STATEMENT] for first in range(0, len(rows), _ROWS_A_STATEMENT))
+
+
+def _row(values: Sequence[object]) -> str:
+    """A place for each value of a row, or of a list."""
+    return f"({', '.join('?' * len(values))})"
