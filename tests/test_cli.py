@@ -79,13 +79,10 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ("[server]\nport = '1'\n", 'tonearm.toml, line 2: server.port: Input should be a valid integer, not "1"'),
-        ("[server]\nprot = 1\n", "tonearm.toml, line 2: unknown key server.prot; did you mean port?"),
-        ("[server\n", "tonearm.toml: is not valid TOML: "),
         (
             "[server]\npassword = 'sesame '\n",
             "tonearm.toml, line 2: server.password: must not begin or end",
         ),
-        ("[sources]\nblocked = ['(']\n", "tonearm.toml, line 2: sources.blocked: the pattern "),
     ],
 )
 @pytest.mark.parametrize("command", ["serve", "check-config"])

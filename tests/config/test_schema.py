@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tonearm.config.schema import Config, ServerConfig, SourcesConfig
+from tonearm.config.schema import Config, ServerConfig
 
 
 def config(**sections: object) -> Config:
@@ -68,24 +68,8 @@ def test_the_password_is_not_in_any_rendering() -> None:
     assert "sesame" not in f"{secret!r} {secret!s} {secret.model_dump()} {secret.model_dump_json()}"
 
 
-def test_the_password_is_not_in_the_error_about_it() -> None:
-    with pytest.raises(ValidationError) as caught:
-        config(server={"password": "sesame "})
-    assert "sesame" not in str(caught.value)
-
-
 def test_every_key_is_described() -> None:
     for section in Config.model_fields.values():
         model = section.annotation
         assert model is not None
         assert all(field.description for field in model.model_fields.values())
-
-
-@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5"])
-def test_a_timeout_is_a_number_of_seconds(timeout: object) -> None:
-    with pytest.raises(ValidationError):
-        SourcesConfig.model_validate({"connect_timeout_s": timeout})
-
-
-def test_whole_seconds_are_a_number_too() -> None:
-    assert SourcesConfig.model_validate({"connect_timeout_s": 3}).connect_timeout_s == 3.0

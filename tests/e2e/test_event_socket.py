@@ -6,10 +6,10 @@ import time
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, delete, enqueue, order, patch, state
+from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import EventFields, following, listening
 from tests.support.eventually import eventually
-from tests.support.http_client import CLOSE, connected, websocket
+from tests.support.http_client import CLOSE, WEBSOCKET_HEADERS, connected, websocket
 from tests.support.running_node import RunningNode
 
 FIELDS = {
@@ -105,17 +105,25 @@ async def test_coming_back(node: RunningNode) -> None:
     assert [event["seq"] for event in await first_of("?since=0", 10)] == list(range(1, 11))
     assert [event["seq"] for event in await first_of("?since=8", 3)] == [9, 10, 11]
     assert await first_of("?since=12", 0) == []
+    life = (await state(node, "p"))["life"]
+    # What was missed comes first, and a snapshot only where that is not possible.
+    for query, seqs in ((f"?since={life}.12", [13]), (f"?since={life}.12&snapshot=true", [13, 14])):
+        assert [event["seq"] for event in await first_of(query, len(seqs))] == seqs
 
     (snapshot,) = await first_of("?snapshot=true", 1)
-    assert (snapshot["op"], snapshot["id"], snapshot["seq"]) == ("PlayerState", "p", 13)
+    assert (snapshot["op"], snapshot["id"], snapshot["seq"]) == ("PlayerState", "p", 15)
     assert set(snapshot) == {"op", "time", *await state(node, "p")}
-    assert snapshot["metadata"] == snapshot["track"]["userData"] == "?since=12"
+    assert snapshot["metadata"] == snapshot["track"]["userData"] == f"?since={life}.12&snapshot=true"
     require_track_out(snapshot["track"])
     assert "lost" not in snapshot
 
-    for since in (15, 1000):  # beyond the last: of another life of the player
+    # Beyond the last, or of another life of the player.
+    for since in ("18", f"{life}.1000", "1000&snapshot=true", "0123456789abcdef.3"):
         (lost,) = await first_of(f"?since={since}", 1)
-        assert (lost["op"], lost["lost"], lost["state"]) == ("PlayerState", True, "loading")
+        assert (lost["op"], lost["lost"], lost["state"], lost["life"]) == ("PlayerState", True, "loading", life)
+    for wrong in (f"{life}.", f".{life}", f"{life}.x", f"{life}-3", "abc.3"):
+        answer = await node.request("GET", f"/v0/players/p/events?since={wrong}", headers=WEBSOCKET_HEADERS)
+        assert refusal(answer) == (400, "bad_request"), wrong
 
     for number in range(256):
         await patch(node, "p", "metadata", {"value": number})

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, delete, done, enqueue, order, patch, refusal, state
+from tests.support.e2e_players import create, delete, done, enqueue, order, refusal, state
 from tests.support.e2e_sockets import following, following_all, listening
-from tests.support.eventually import eventually
 from tests.support.http_client import WEBSOCKET_HEADERS
 from tests.support.running_node import RunningNode
 
@@ -24,32 +23,6 @@ async def test_another_player_of_the_same_id_has_another_life(node: RunningNode)
         lives.append(now["life"])
         await delete(node, "p")
     assert lives[0] != lives[1]
-
-
-async def test_a_client_resumes_in_the_same_life_only(node: RunningNode) -> None:
-    await create(node, "p", "x.wav", paused=True)
-    life = (await state(node, "p"))["life"]
-    for number in range(5):
-        await patch(node, "p", "metadata", {"value": number})
-
-    async def first_of(query: str, count: int) -> list[tuple[str, int]]:
-        async with following(node, "p", query) as tape:
-            await eventually(lambda: len(tape.events) >= count, "what was missed")
-            assert {event["life"] for event in tape.events} == {life}
-            return [(event["op"], event["seq"]) for event in tape.events]
-
-    missed = [("MetadataChange", 4), ("MetadataChange", 5)]
-    assert await first_of(f"?since={life}.3", 2) == missed
-    assert await first_of("?since=3", 2) == missed
-    # What was missed comes first, and a snapshot only where that is not possible.
-    assert await first_of(f"?since={life}.3&snapshot=true", 2) == missed
-    for query in ("?since=0123456789abcdef.3", f"?since={life}.6", "?since=6", "?since=6&snapshot=true"):
-        async with following(node, "p", query) as tape:
-            lost = await tape.until("PlayerState")
-            assert (lost["lost"], lost["seq"], lost["life"]) == (True, 5, life), query
-    for wrong in (f"{life}.", f".{life}", f"{life}.x", f"{life}-3", "abc.3"):
-        answer = await node.request("GET", f"/v0/players/p/events?since={wrong}", headers=WEBSOCKET_HEADERS)
-        assert refusal(answer) == (400, "bad_request"), wrong
 
 
 async def test_one_socket_follows_all_players(node: RunningNode) -> None:

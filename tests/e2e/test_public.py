@@ -2,19 +2,38 @@
 
 import json
 import re
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from html.parser import HTMLParser
 from pathlib import Path
+
+import pytest
+import pytest_asyncio
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
 from tests.support.http_client import WEBSOCKET_HEADERS, Connection, connected
 from tests.support.pictures import flac_with, png
-from tests.support.public_address import PublicNode, public_node, watching
+from tests.support.public_address import PublicNode, public_config, started_public, watching
+from tests.support.running_node import shared_node
 from tonearm.protocol import close_codes
 
 OWNER = (("Authorization", "sesame"),)
 ORIGIN = (("Origin", "https://elsewhere.example"), ("Sec-Fetch-Site", "cross-site"))
+
+
+@pytest.fixture(scope="module")
+def shared_public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicNode]:
+    with shared_node(tmp_path_factory.mktemp("public"), public_config()) as node:
+        yield PublicNode(node)
+
+
+@pytest_asyncio.fixture
+async def public(shared_public: PublicNode) -> AsyncIterator[PublicNode]:
+    """With songs in its folder, and without players."""
+    songs(shared_public.node.folder)
+    yield shared_public
+    await shared_public.node.forget_all(OWNER)
 
 
 async def owner(public: PublicNode, method: str, path: str, body: object = None) -> None:
@@ -59,68 +78,61 @@ NOT_THERE = (
 )  # fmt: skip
 
 
-async def test_what_is_there_and_that_nothing_else_is(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        for player in ("radio", "club-1", "club-.mp3", "hidden"):
-            await create(public, player, "Secret Folder Song.wav")
-        for kind, begin, media_type in (
-            ("wav", b"RIFF", "audio/wav"),
-            ("ogg", b"OggS", "audio/ogg"),
-            ("mp3", b"\xff\xfb", "audio/mpeg"),
-        ):
-            for player in ("radio", "club-1", "club-.mp3", "%72adio"):
-                assert begin in await beginning(public, f"/{player}.{kind}", 100)
-            head = await public.ask(f"/radio.{kind}", "HEAD")
-            assert (head.status, head.header("Content-Type")) == (200, media_type)
-            assert head.header("icy-name")
-            assert "icy-name" in str(head.header("Access-Control-Expose-Headers"))
+async def test_what_is_there_and_that_nothing_else_is(public: PublicNode) -> None:
+    for player in ("radio", "club-1", "club-.mp3", "hidden"):
+        await create(public, player, "Secret Folder Song.wav")
+    for kind, begin, media_type in (
+        ("wav", b"RIFF", "audio/wav"),
+        ("ogg", b"OggS", "audio/ogg"),
+        ("mp3", b"\xff\xfb", "audio/mpeg"),
+    ):
+        for player in ("radio", "club-1", "club-.mp3", "%72adio"):
+            assert begin in await beginning(public, f"/{player}.{kind}", 100)
+        head = await public.ask(f"/radio.{kind}", "HEAD")
+        assert (head.status, head.header("Content-Type")) == (200, media_type)
+        assert head.header("icy-name")
+        assert "icy-name" in str(head.header("Access-Control-Expose-Headers"))
 
-        told = set()
-        for target in NOT_THERE:
-            for headers in ((), OWNER, WEBSOCKET_HEADERS):
-                answer = await public.ask(target, headers=headers)
-                assert answer.status == 404, target
-                assert answer.header("Access-Control-Allow-Origin") == "*"
-                said = answer.json()
-                assert said.pop("path") == target.partition("?")[0]
-                told.add(json.dumps({**said, "timestamp": 0, "requestId": ""}))
-                names = {name.lower() for name, _ in answer.headers}
-                assert names <= {
-                    *("content-type", "content-length", "date", "server"),
-                    *("access-control-allow-origin", "access-control-expose-headers"),
-                }
-        assert len(told) == 1  # nobody learns what exists
+    told = set()
+    for target in NOT_THERE:
+        for headers in ((), OWNER, WEBSOCKET_HEADERS):
+            answer = await public.ask(target, headers=headers)
+            assert answer.status == 404, target
+            assert answer.header("Access-Control-Allow-Origin") == "*"
+            said = answer.json()
+            assert said.pop("path") == target.partition("?")[0]
+            told.add(json.dumps({**said, "timestamp": 0, "requestId": ""}))
+            names = {name.lower() for name, _ in answer.headers}
+            assert names <= {
+                *("content-type", "content-length", "date", "server"),
+                *("access-control-allow-origin", "access-control-expose-headers"),
+            }
+    assert len(told) == 1  # nobody learns what exists
 
-        for method in ("POST", "PUT", "PATCH", "DELETE", "TRACE"):
-            for target in ("/radio.mp3", "/hidden.mp3", "/v0/players", "/v0/players/radio", "/"):
-                answer = await public.ask(target, method, OWNER, b"{}")
-                assert (answer.status, answer.header("Allow")) == (405, "GET, HEAD, OPTIONS")
-        assert len((await public.node.request("GET", "/v0/players", headers=OWNER)).json()) == 4
+    for method in ("POST", "PUT", "PATCH", "DELETE", "TRACE"):
+        for target in ("/radio.mp3", "/hidden.mp3", "/v0/players", "/v0/players/radio", "/"):
+            answer = await public.ask(target, method, OWNER, b"{}")
+            assert (answer.status, answer.header("Allow")) == (405, "GET, HEAD, OPTIONS")
+    assert len((await public.node.request("GET", "/v0/players", headers=OWNER)).json()) == 4
 
 
-async def test_pages_of_other_sites_may_listen(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav")
-        for target in ("/radio.mp3", "/hidden.mp3"):
-            asked = (*ORIGIN, ("Access-Control-Request-Method", "GET"))
-            preflight = await public.ask(
-                target, "OPTIONS", (*asked, ("Access-Control-Request-Headers", "icy-metadata"))
-            )
-            assert (preflight.status, preflight.body) == (204, b"")
-            assert preflight.header("Access-Control-Allow-Origin") == "*"
-            assert preflight.header("Access-Control-Allow-Headers") == "*"
-            assert preflight.header("Access-Control-Allow-Methods") == "GET, HEAD, OPTIONS"
-        sound = await beginning(public, "/radio.mp3", 20_000, (*ORIGIN, ("Icy-MetaData", "1")))
-        assert b"StreamTitle='" in sound
-        answer = await public.ask("/radio/events", headers=(*ORIGIN, *WEBSOCKET_HEADERS))
-        assert answer.status == 101
+async def test_pages_of_other_sites_may_listen(public: PublicNode) -> None:
+    await create(public, "radio", "Secret Folder Song.wav")
+    for target in ("/radio.mp3", "/hidden.mp3"):
+        asked = (*ORIGIN, ("Access-Control-Request-Method", "GET"))
+        preflight = await public.ask(target, "OPTIONS", (*asked, ("Access-Control-Request-Headers", "icy-metadata")))
+        assert (preflight.status, preflight.body) == (204, b"")
+        assert preflight.header("Access-Control-Allow-Origin") == "*"
+        assert preflight.header("Access-Control-Allow-Headers") == "*"
+        assert preflight.header("Access-Control-Allow-Methods") == "GET, HEAD, OPTIONS"
+    sound = await beginning(public, "/radio.mp3", 20_000, (*ORIGIN, ("Icy-MetaData", "1")))
+    assert b"StreamTitle='" in sound
+    answer = await public.ask("/radio/events", headers=(*ORIGIN, *WEBSOCKET_HEADERS))
+    assert answer.status == 101
 
 
-async def test_no_stranger_has_more_encoders_started_or_longer_buffers_kept(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public, AsyncExitStack() as stack:
-        songs(tmp_path)
+async def test_no_stranger_has_more_encoders_started_or_longer_buffers_kept(public: PublicNode) -> None:
+    async with AsyncExitStack() as stack:
         await create(public, "radio", "Secret Folder Song.wav")
         for query in ("?bitrate=32000", "?bitrate=320000&burst=10000", "?bitrate=64000", "?bitrate=x", "?burst=%ff"):
             listener = await stack.enter_async_context(connected(public.port))
@@ -134,99 +146,93 @@ async def test_no_stranger_has_more_encoders_started_or_longer_buffers_kept(tmp_
             assert (await owned.read_head()).status == status
 
 
-async def test_a_listener_starts_the_clock_and_is_not_logged(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav")
-        async with watching(public, "radio") as window, connected(public.port) as listener:
-            await window.state(state="loading")
-            listener.send_request("GET", "/radio.mp3")
-            assert (await listener.read_head()).status == 200
-            await window.state(state="playing")  # they start the clock as any other
-        async with connected(public.node.port) as own:
-            own.send_request("GET", "/v0/players/radio/stream.mp3", OWNER)
-            assert (await own.read_head()).status == 200
-            await eventually(lambda: any("a listener came" in line for line in public.node.log), "it is logged")
-        assert sum("a listener came" in line for line in public.node.log) == 1  # no stranger can fill the log
+async def test_a_listener_starts_the_clock_and_is_not_logged(public: PublicNode) -> None:
+    logged = len(public.node.log)
+    await create(public, "radio", "Secret Folder Song.wav")
+    async with watching(public, "radio") as window, connected(public.port) as listener:
+        await window.state(state="loading")
+        listener.send_request("GET", "/radio.mp3")
+        assert (await listener.read_head()).status == 200
+        await window.state(state="playing")  # they start the clock as any other
+    async with connected(public.node.port) as own:
+        own.send_request("GET", "/v0/players/radio/stream.mp3", OWNER)
+        assert (await own.read_head()).status == 200
+        await eventually(lambda: any("a listener came" in line for line in public.node.log[logged:]), "it is logged")
+    # No stranger can fill the log.
+    assert sum("a listener came" in line for line in public.node.log[logged:]) == 1
 
 
 EVENT_FIELDS = {"id", "state", "paused", "title", "author", "position", "positionRate", "length", "artwork"}
 
 
-async def test_events_tell_title_state_and_position_and_nothing_else(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav", metadata={"token": "hush-hush"})
-        async with watching(public, "radio") as window, watching(public, "radio") as other:
-            first = await window.state()
-            assert set(first) == EVENT_FIELDS
-            assert (first["state"], first["title"]) == ("loading", "Secret Folder Song")
-            await owner(public, "POST", "/radio/play")
-            async with connected(public.port) as listener:
-                listener.send_request("GET", "/radio.mp3")
-                await window.state(state="playing", paused=False)
-                await owner(public, "POST", "/radio/queue", {"uri": "cover.flac", "metadata": "hush-hush"})
-                await owner(public, "PATCH", "/radio/metadata", {"value": {"name": "hush-hush"}})
-                await owner(public, "PATCH", "/radio/loop", {"mode": "queue"})
-                await owner(public, "PATCH", "/radio/position", {"position": 15_000})
-                sought = await window.state()
-                while sought["position"] < 15_000:
-                    sought = await window.state()
-                assert sought["position"] < 20_000
-                await owner(public, "POST", "/radio/pause")
-                await window.state(paused=True)
-                await owner(public, "POST", "/radio/skip")
-                await owner(public, "POST", "/radio/play")
-                await window.state(title="cover", artwork=True, state="playing")
-            await owner(public, "DELETE", "/radio")
-            frame = await window.connection.read_frame()
-            while frame.opcode == 1:
-                frame = await window.connection.read_frame()
-            assert frame.close_code() == close_codes.DELETED
-            await other.state(title="cover")
-        told = "".join(window.texts)
-        assert "hush" not in told
-        assert str(tmp_path) not in told
-        assert ".wav" not in told
-        # One of the same name is followed anew.
-        await create(public, "radio", "cover.flac")
-        async with watching(public, "radio") as window:
-            assert (await window.state())["title"] == "cover"
-        assert (await public.ask("/radio/events")).json()["code"] == "upgrade_required"
-
-
-async def test_artwork_is_shown_where_there_is_one(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "cover.flac")
-        await create(public, "club-1", "Secret Folder Song.wav")
-        await create(public, "hidden", "cover.flac")
-        async with watching(public, "radio") as window, watching(public, "club-1") as plain:
-            await eventually_has_artwork(public, "radio")
-            await window.state()
-            await plain.state()
-        picture = await public.ask("/radio/artwork?1")
-        assert (picture.status, picture.header("Content-Type"), picture.body) == (200, "image/png", png())
-        known = await public.ask("/radio/artwork", headers=(("If-None-Match", str(picture.header("ETag"))),))
-        assert known.status == 304
-        for target in ("/club-1/artwork", "/hidden/artwork"):
-            assert (await public.ask(target)).json()["code"] == "not_found"
-
-
-async def test_a_picture_that_could_not_be_read_is_not_tried_again_for_strangers(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "cover.flac")
-        async with watching(public, "radio") as window, connected(public.port) as listener:
+async def test_events_tell_title_state_and_position_and_nothing_else(public: PublicNode) -> None:
+    await create(public, "radio", "Secret Folder Song.wav", metadata={"token": "hush-hush"})
+    async with watching(public, "radio") as window, watching(public, "radio") as other:
+        first = await window.state()
+        assert set(first) == EVENT_FIELDS
+        assert (first["state"], first["title"]) == ("loading", "Secret Folder Song")
+        await owner(public, "POST", "/radio/play")
+        async with connected(public.port) as listener:
             listener.send_request("GET", "/radio.mp3")
-            await window.state(artwork=True)
-        file, away = tmp_path / "cover.flac", tmp_path / "away.flac"
-        file.rename(away)
-        failed = await public.ask("/radio/artwork")
-        assert (failed.status, failed.json()["message"]) == (404, "There is nothing at this path.")
-        away.rename(file)
-        assert (await public.node.request("GET", "/v0/players/radio/artwork", headers=OWNER)).status == 200
-        assert (await public.ask("/radio/artwork")).status == 404
+            await window.state(state="playing", paused=False)
+            await owner(public, "POST", "/radio/queue", {"uri": "cover.flac", "metadata": "hush-hush"})
+            await owner(public, "PATCH", "/radio/metadata", {"value": {"name": "hush-hush"}})
+            await owner(public, "PATCH", "/radio/loop", {"mode": "queue"})
+            await owner(public, "PATCH", "/radio/position", {"position": 15_000})
+            sought = await window.state()
+            while sought["position"] < 15_000:
+                sought = await window.state()
+            assert sought["position"] < 20_000
+            await owner(public, "POST", "/radio/pause")
+            await window.state(paused=True)
+            await owner(public, "POST", "/radio/skip")
+            await owner(public, "POST", "/radio/play")
+            await window.state(title="cover", artwork=True, state="playing")
+        await owner(public, "DELETE", "/radio")
+        frame = await window.connection.read_frame()
+        while frame.opcode == 1:
+            frame = await window.connection.read_frame()
+        assert frame.close_code() == close_codes.DELETED
+        await other.state(title="cover")
+    told = "".join(window.texts)
+    assert "hush" not in told
+    assert str(public.node.folder) not in told
+    assert ".wav" not in told
+    # One of the same name is followed anew.
+    await create(public, "radio", "cover.flac")
+    async with watching(public, "radio") as window:
+        assert (await window.state())["title"] == "cover"
+    assert (await public.ask("/radio/events")).json()["code"] == "upgrade_required"
+
+
+async def test_artwork_is_shown_where_there_is_one(public: PublicNode) -> None:
+    await create(public, "radio", "cover.flac")
+    await create(public, "club-1", "Secret Folder Song.wav")
+    await create(public, "hidden", "cover.flac")
+    async with watching(public, "radio") as window, watching(public, "club-1") as plain:
+        await eventually_has_artwork(public, "radio")
+        await window.state()
+        await plain.state()
+    picture = await public.ask("/radio/artwork?1")
+    assert (picture.status, picture.header("Content-Type"), picture.body) == (200, "image/png", png())
+    known = await public.ask("/radio/artwork", headers=(("If-None-Match", str(picture.header("ETag"))),))
+    assert known.status == 304
+    for target in ("/club-1/artwork", "/hidden/artwork"):
+        assert (await public.ask(target)).json()["code"] == "not_found"
+
+
+async def test_a_picture_that_could_not_be_read_is_not_tried_again_for_strangers(public: PublicNode) -> None:
+    await create(public, "radio", "cover.flac")
+    async with watching(public, "radio") as window, connected(public.port) as listener:
+        listener.send_request("GET", "/radio.mp3")
+        await window.state(artwork=True)
+    file, away = public.node.folder / "cover.flac", public.node.folder / "away.flac"
+    file.rename(away)
+    failed = await public.ask("/radio/artwork")
+    assert (failed.status, failed.json()["message"]) == (404, "There is nothing at this path.")
+    away.rename(file)
+    assert (await public.node.request("GET", "/v0/players/radio/artwork", headers=OWNER)).status == 200
+    assert (await public.ask("/radio/artwork")).status == 404
 
 
 async def eventually_has_artwork(public: PublicNode, player: str) -> None:
@@ -255,47 +261,45 @@ class Page(HTMLParser):
         return [value for name, attrs in self.tags if name == tag and (value := attrs.get(attribute)) is not None]
 
 
-async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        assert "Nothing is on air" in (await public.ask("/")).body.decode()
-        await create(public, "club:1", "Secret Folder Song.wav")  # not listed: it does not begin with club-
-        await create(public, "radio", "cover.flac", metadata={"station": {"name": "<script>alert(1)</script>"}})
-        await create(public, "club-a:b", "Secret Folder Song.wav")
-        await eventually_has_artwork(public, "radio")
+async def test_the_page_lists_the_players_and_takes_nothing_from_elsewhere(public: PublicNode) -> None:
+    assert "Nothing is on air" in (await public.ask("/")).body.decode()
+    await create(public, "club:1", "Secret Folder Song.wav")  # not listed: it does not begin with club-
+    await create(public, "radio", "cover.flac", metadata={"station": {"name": "<script>alert(1)</script>"}})
+    await create(public, "club-a:b", "Secret Folder Song.wav")
+    await eventually_has_artwork(public, "radio")
 
-        async def shown() -> bool:
-            return 'src="./radio/artwork"' in (await public.ask("/")).body.decode()
+    async def shown() -> bool:
+        return 'src="./radio/artwork"' in (await public.ask("/")).body.decode()
 
-        await eventually(shown, "the page is made again")
-        answer = await public.ask("/")
-        policy = str(answer.header("Content-Security-Policy"))
-        assert policy.startswith("default-src 'self'")
-        assert "unsafe" not in policy
-        assert answer.header("Content-Type") == "text/html; charset=utf-8"
-        page = Page(answer.body.decode())
-        assert page.all("audio", "src") == ["./radio.mp3", "./club-a:b.mp3"]  # listens without any script
-        assert page.all("article", "data-player") == ["radio", "club-a:b"]
-        assert "<script>alert(1)</script>" in page.words  # as text
-        assert "Secret Folder Song" in page.words
-        assert "club:1" not in answer.body.decode()
-        # No script or style within the page, which its policy would refuse, and every address leads somewhere here.
-        assert page.all("script", "src") == ["listen.js"]
-        assert not [attrs for _, attrs in page.tags if any(name == "style" or name.startswith("on") for name in attrs)]
-        links = [*page.all("link", "href"), *page.all("script", "src"), *page.all("a", "href"), *page.all("img", "src")]
-        assert len(links) == 1 + 1 + 6 + 1
-        for link in (*links, *page.all("audio", "src")):
-            assert re.fullmatch(r"(\./)?[\w:.-]+(/artwork)?", link)
-            assert (await public.ask(f"/{link.removeprefix('./')}", "HEAD")).status == 200
-        script = await public.ask("/listen.js")
-        assert script.header("Content-Type") == "text/javascript; charset=utf-8"
-        assert b"http:" not in script.body
-        assert b"https:" not in script.body
+    await eventually(shown, "the page is made again")
+    answer = await public.ask("/")
+    policy = str(answer.header("Content-Security-Policy"))
+    assert policy.startswith("default-src 'self'")
+    assert "unsafe" not in policy
+    assert answer.header("Content-Type") == "text/html; charset=utf-8"
+    page = Page(answer.body.decode())
+    assert page.all("audio", "src") == ["./radio.mp3", "./club-a:b.mp3"]  # listens without any script
+    assert page.all("article", "data-player") == ["radio", "club-a:b"]
+    assert "<script>alert(1)</script>" in page.words  # as text
+    assert "Secret Folder Song" in page.words
+    assert "club:1" not in answer.body.decode()
+    # No script or style within the page, which its policy would refuse, and every address leads somewhere here.
+    assert page.all("script", "src") == ["listen.js"]
+    assert not [attrs for _, attrs in page.tags if any(name == "style" or name.startswith("on") for name in attrs)]
+    links = [*page.all("link", "href"), *page.all("script", "src"), *page.all("a", "href"), *page.all("img", "src")]
+    assert len(links) == 1 + 1 + 6 + 1
+    for link in (*links, *page.all("audio", "src")):
+        assert re.fullmatch(r"(\./)?[\w:.-]+(/artwork)?", link)
+        assert (await public.ask(f"/{link.removeprefix('./')}", "HEAD")).status == 200
+    script = await public.ask("/listen.js")
+    assert script.header("Content-Type") == "text/javascript; charset=utf-8"
+    assert b"http:" not in script.body
+    assert b"https:" not in script.body
 
 
 async def test_each_address_has_so_many_connections_and_the_owner_all_of_his(tmp_path: Path) -> None:
     keys = 'players = ["radio"]\nmax_per_address = 3\nmax_connections = 10'
-    async with public_node(tmp_path, keys) as public, AsyncExitStack() as stack:
+    async with started_public(tmp_path, public_config(keys)) as public, AsyncExitStack() as stack:
         songs(tmp_path)
         await create(public, "radio", "Secret Folder Song.wav")
         for _ in range(3):
@@ -322,7 +326,7 @@ async def test_each_address_has_so_many_connections_and_the_owner_all_of_his(tmp
 
 async def test_who_only_looks_gives_way_when_all_places_are_taken(tmp_path: Path) -> None:
     keys = 'players = ["radio"]\nmax_per_address = 0\nmax_connections = 3'
-    async with public_node(tmp_path, keys) as public, AsyncExitStack() as stack:
+    async with started_public(tmp_path, public_config(keys)) as public, AsyncExitStack() as stack:
         songs(tmp_path)
         await create(public, "radio", "Secret Folder Song.wav")
         looking = await stack.enter_async_context(connected(public.port))
@@ -339,19 +343,17 @@ async def test_who_only_looks_gives_way_when_all_places_are_taken(tmp_path: Path
         assert (await public.node.request("GET", "/info", headers=OWNER)).status == 200
 
 
-async def test_the_node_does_not_play_its_public_address(tmp_path: Path) -> None:
-    async with public_node(tmp_path) as public:
-        songs(tmp_path)
-        await create(public, "radio", "Secret Folder Song.wav")
-        new = {"id": "loop", "uri": f"http://127.0.0.1:{public.port}/radio.mp3"}
-        answer = await public.node.request("POST", "/v0/players", new, headers=OWNER)
-        assert (answer.status, answer.json()["code"]) == (403, "source_refused")
-        assert "own address" in answer.json()["message"]
+async def test_the_node_does_not_play_its_public_address(public: PublicNode) -> None:
+    await create(public, "radio", "Secret Folder Song.wav")
+    new = {"id": "loop", "uri": f"http://127.0.0.1:{public.port}/radio.mp3"}
+    answer = await public.node.request("POST", "/v0/players", new, headers=OWNER)
+    assert (answer.status, answer.json()["code"]) == (403, "source_refused")
+    assert "own address" in answer.json()["message"]
 
 
 async def test_a_stop_ends_streams_and_events_in_order(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
-        async with public_node(tmp_path) as public:
+        async with started_public(tmp_path, public_config()) as public:
             songs(tmp_path)
             await create(public, "radio", "Secret Folder Song.wav")
             window = await stack.enter_async_context(watching(public, "radio"))

@@ -158,15 +158,6 @@ async def test_a_part_that_is_none_is_refused(node: RunningNode, part: dict[str,
     assert await waiting(node) == ""
 
 
-async def test_what_a_playlist_leaves_out_is_told(node: RunningNode) -> None:
-    await queued(node)
-    (node.folder / "list.m3u").write_text("a.wav\nftp://x/y\nb.wav\n")
-    added = await post(node, {"uri": "list.m3u"})
-    assert len(added["trackIds"]) == 2
-    assert added["leftOut"]["count"] == 1
-    assert "ftp" in added["leftOut"]["reasons"][0]
-
-
 async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode) -> None:
     await queued(node)
     (node.folder / "side.cue").write_text(

@@ -14,7 +14,7 @@ from tests.listeners.test_public_page import OWNER, opened
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
 from tests.support.eventually import eventually
-from tests.support.public_address import public_node
+from tests.support.public_address import public_config, started_public
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
 
@@ -63,7 +63,7 @@ async def test_a_button_plays_its_sound_over_the_music(tmp_path: Path) -> None:
 async def test_the_radio_shows_what_plays(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.wav").write_bytes(wav(music(30.0)))
-    async with pages() as here, public_node(tmp_path) as public:
+    async with pages() as here, started_public(tmp_path, public_config()) as public:
         body = {"id": "radio", "uri": "one.wav"}
         assert (await public.node.request("POST", "/v0/players", body, headers=OWNER)).status == 201
         url = f"{here}/radio.html?player=radio&at=http://127.0.0.1:{public.port}"

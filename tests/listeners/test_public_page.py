@@ -15,7 +15,7 @@ from tests.listeners.test_chromium import CHROMIUM
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
 from tests.support.pictures import flac_with, png
-from tests.support.public_address import public_node
+from tests.support.public_address import public_config, started_public
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 
@@ -77,7 +77,7 @@ async def opened(url: str, folder: Path) -> AsyncIterator[Tab]:
 async def test_the_page_plays_and_shows_what_changes(tmp_path: Path) -> None:
     (tmp_path / "one.flac").write_bytes(flac_with(music(60.0), png()))
     (tmp_path / "two.wav").write_bytes(wav(music(60.0)))
-    async with public_node(tmp_path) as public:
+    async with started_public(tmp_path, public_config()) as public:
         new = {"id": "radio", "uri": "one.flac", "metadata": {"station": {"name": "Attic"}}}
         assert (await public.node.request("POST", "/v0/players", new, headers=OWNER)).status == 201
         async with opened(f"http://127.0.0.1:{public.port}/", tmp_path / "profile") as tab:

@@ -4,8 +4,7 @@ Effects, time and loudness, and every encoder, changed while they are heard; bes
 has to send the same bytes.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from tests.support.audio_files import id3, mp3, music
-from tests.support.decoder_driver import DecoderDriver, open_order
+from tests.support.decoder_driver import DecoderDriver, confined_and_free, open_order
 from tonearm.core.effects import (
     ChannelMix,
     Compressor,
@@ -50,7 +49,6 @@ from tonearm.decoder.messages import (
     Want,
 )
 from tonearm.decoder.messages import Audio as AudioMessage
-from tonearm.sandbox.report import SandboxMode
 
 FRAMES_A_SETTING = 12
 ALL_AT_ONCE = Effects(
@@ -238,20 +236,6 @@ def song(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("songs") / "song"
     path.write_bytes(mp3(music(8.0)))
     return path
-
-
-@contextmanager
-def confined_and_free() -> Iterator[tuple[DecoderDriver, DecoderDriver]]:
-    """Two decoders. The one in the sandbox must come to its end without a word."""
-    confined, free = DecoderDriver(sandbox=SandboxMode.TRAP), DecoderDriver(sandbox=SandboxMode.OFF)
-    try:
-        assert confined.ready().seccomp
-        assert not free.ready().seccomp
-        yield confined, free
-        assert confined.end() == (0, "")
-    finally:
-        confined.close()
-        free.close()
 
 
 def test_no_effect_asks_for_more(song: Path) -> None:

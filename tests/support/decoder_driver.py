@@ -303,3 +303,19 @@ def running_decoder(
         yield driver
     finally:
         driver.close()
+
+
+@contextmanager
+def confined_and_free(*, is_silent: bool = True) -> Iterator[tuple[DecoderDriver, DecoderDriver]]:
+    """Two decoders. The one in the sandbox, which dies at a call that nothing foresees, must come to its end, without a
+    word if it shall be silent."""
+    confined, free = DecoderDriver(sandbox=SandboxMode.TRAP), DecoderDriver(sandbox=SandboxMode.OFF)
+    try:
+        assert confined.ready().seccomp
+        assert not free.ready().seccomp
+        yield confined, free
+        status, stderr = confined.end()
+        assert (status, stderr if is_silent else "") == (0, "")
+    finally:
+        confined.close()
+        free.close()

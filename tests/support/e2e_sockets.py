@@ -7,8 +7,8 @@ async with listening(node, "p") as ear, following(node, "p") as tape:
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
 
 import aiohttp
 
@@ -58,6 +58,9 @@ class _SocketReader:
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         raise NotImplementedError
+
+
+_Reader = TypeVar("_Reader", bound=_SocketReader)
 
 
 class Ear(_SocketReader):
@@ -134,45 +137,31 @@ def summary(event: EventFields) -> str:
     return " ".join(parts)
 
 
-@asynccontextmanager
-async def listening(node: RunningNode, player: str, **headers: str) -> AsyncIterator[Ear]:
+def listening(node: RunningNode, player: str, **headers: str) -> AbstractAsyncContextManager[Ear]:
     """A listener on `/ws`, from its upgrade on."""
-    async with _socket(node, f"/v0/players/{player}/ws", headers) as socket:
-        ear = Ear(socket)
-        try:
-            yield ear
-        finally:
-            await ear.stop()
+    return _reading(Ear, node, f"/v0/players/{player}/ws", headers)
 
 
-@asynccontextmanager
-async def following(node: RunningNode, player: str, query: str = "", **headers: str) -> AsyncIterator[Tape]:
+def following(node: RunningNode, player: str, query: str = "", **headers: str) -> AbstractAsyncContextManager[Tape]:
     """A client on `/events`, from its upgrade on."""
-    async with _socket(node, f"/v0/players/{player}/events{query}", headers) as socket:
-        tape = Tape(socket)
-        try:
-            yield tape
-        finally:
-            await tape.stop()
+    return _reading(Tape, node, f"/v0/players/{player}/events{query}", headers)
 
 
-@asynccontextmanager
-async def following_all(node: RunningNode, query: str = "", **headers: str) -> AsyncIterator[Tape]:
+def following_all(node: RunningNode, query: str = "", **headers: str) -> AbstractAsyncContextManager[Tape]:
     """A client of all players' events, from its upgrade on."""
-    async with _socket(node, f"/v0/events{query}", headers) as socket:
-        tape = Tape(socket)
-        try:
-            yield tape
-        finally:
-            await tape.stop()
+    return _reading(Tape, node, f"/v0/events{query}", headers)
 
 
 @asynccontextmanager
-async def _socket(
-    node: RunningNode, target: str, headers: dict[str, str]
-) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+async def _reading(
+    kind: type[_Reader], node: RunningNode, target: str, headers: dict[str, str]
+) -> AsyncIterator[_Reader]:
     async with (
         aiohttp.ClientSession(headers=headers) as session,
         session.ws_connect(f"{node.url}{target}", max_msg_size=0) as socket,
     ):
-        yield socket
+        reader = kind(socket)
+        try:
+            yield reader
+        finally:
+            await reader.stop()

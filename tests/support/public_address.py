@@ -22,28 +22,25 @@ _STATE = TypeAdapter(PublicState)
 class PublicNode:
     """`node` as its owner knows it, and `port`, at which anybody may listen."""
 
-    def __init__(self, node: RunningNode, port: int) -> None:
+    def __init__(self, node: RunningNode) -> None:
         self.node = node
-        self.port = port
+        (line,) = (line for line in node.log if "anybody may hear" in line)
+        self.port = int(line.rsplit(":", 1)[1])
 
     async def ask(self, target: str, method: str = "GET", headers: Headers = (), body: bytes | None = None) -> Answer:
         return await request(self.port, method, target, headers=headers, body=body)
 
 
-@asynccontextmanager
-async def public_node(folder: Path, keys: str = 'players = ["radio", "club-*"]') -> AsyncIterator[PublicNode]:
-    """A node with a password, in whose section [public] these keys stand."""
-    config = f'[server]\npassword = "sesame"\n[public]\nenabled = true\nport = 0\n{keys}\n{PATIENT}'
-    async with started_public(folder, config) as public:
-        yield public
+def public_config(keys: str = 'players = ["radio", "club-*"]') -> str:
+    """Of a node with a password, in whose section [public] these keys stand."""
+    return f'[server]\npassword = "sesame"\n[public]\nenabled = true\nport = 0\n{keys}\n{PATIENT}'
 
 
 @asynccontextmanager
 async def started_public(folder: Path, config: str) -> AsyncIterator[PublicNode]:
     """A node whose whole configuration this is."""
     async with running_node(folder, config) as node:
-        (line,) = (line for line in node.log if "anybody may hear" in line)
-        yield PublicNode(node, int(line.rsplit(":", 1)[1]))
+        yield PublicNode(node)
 
 
 class Window:

@@ -76,10 +76,10 @@ class RunningNode:
         """The exit code, once the process has ended by itself or by a signal that was sent to it."""
         return await asyncio.to_thread(self.process.wait)
 
-    async def forget_all(self) -> None:
+    async def forget_all(self, headers: Headers = ()) -> None:
         """Deletes every player and every file in its folder, so that the next test finds it as if it were new."""
-        for player in (await self.request("GET", "/v0/players")).json():
-            assert (await self.request("DELETE", f"/v0/players/{player['id']}")).status == 204
+        for player in (await self.request("GET", "/v0/players", headers=headers)).json():
+            assert (await self.request("DELETE", f"/v0/players/{player['id']}", headers=headers)).status == 204
         for path in self.folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

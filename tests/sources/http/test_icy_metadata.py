@@ -60,18 +60,6 @@ def test_every_single_cut(sound: bytes) -> None:
     assert whole[0] == sound
 
 
-def test_a_title_stands_where_its_sound_begins() -> None:
-    mixed = with_titles(bytes(100), 10, {0: "One", 4: "Two"})
-
-    assert split_all(mixed, 10, [])[1] == [TitleAtByte(10, "One"), TitleAtByte(50, "Two")]
-
-
-def test_a_new_connection_counts_on() -> None:
-    _, titles = IcySplitter(10, offset=1000).feed(with_titles(bytes(20), 10, {0: "One"}))
-
-    assert titles == [TitleAtByte(1010, "One")]
-
-
 @pytest.mark.parametrize(
     ("text", "title"),
     [

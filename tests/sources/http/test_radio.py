@@ -95,11 +95,6 @@ class TestListening:
         async with tuned_in(server, answer) as source:
             assert source.station_name == name
 
-    async def test_broken_interval_harms_nothing(self, server: MediaServer) -> None:
-        lines = b"HTTP/1.0 200 OK\r\nicy-br: 128\r\nicy-metaint: 0\r\n\r\n"
-        async with tuned_in(server, raw(lines + SOUND)) as source:
-            assert await read_bytes(source, len(SOUND)) == SOUND
-
     async def test_flood_of_titles_is_not_kept(self, server: MediaServer) -> None:
         answer = radio(bytes(100), interval=1, titles=lambda number: f"{number} " + "x" * 500)
         async with tuned_in(server, answer) as source:
