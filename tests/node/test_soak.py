@@ -86,44 +86,35 @@ class Chaos:
                 started = None
 
 
-async def test_whatever_clients_do(shelf: Shelf, server: MediaServer, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("decoders_die", [False, True])
+async def test_whatever_clients_do(
+    shelf: Shelf, server: MediaServer, caplog: pytest.LogCaptureFixture, decoders_die: bool
+) -> None:
     uris = [shelf.song(seconds)[0] for seconds in (0.05, 0.21, 0.37, 1.5)]
     uris.append(server.serve("/web.wav", media(wav(music(0.3)), ranges=False)))
-    uris.append(server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000)))
-    uris.append(server.url("/nothing.mp3"))
-    uris.append("/missing.mp3")
+    if not decoders_die:
+        uris += [server.url("/nothing.mp3"), "/missing.mp3"]
+        uris.append(server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000)))
     last_uri, last_pcm = shelf.song(0.31)
     async with running_node(NodeSettings(decoder_processes=2)) as node:
         players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
         chaos = [Chaos(player, uris, 100 + number) for number, player in enumerate(players)]
-        await asyncio.gather(*(one.go_on_for(150) for one in chaos))
-        await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
-        for one in chaos:
-            one.kept_its_promises()
-    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-
-
-async def test_whatever_clients_do_while_decoders_die(shelf: Shelf, server: MediaServer) -> None:
-    uris = [shelf.song(seconds)[0] for seconds in (0.05, 0.37, 1.5)]
-    uris.append(server.serve("/web.wav", media(wav(music(0.6)))))
-    last_uri, last_pcm = shelf.song(0.31)
-    async with running_node(NodeSettings(decoder_processes=2)) as node:
-        players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
-        chaos = [Chaos(player, uris, number) for number, player in enumerate(players)]
-
         killed: set[int] = set()
 
         async def kill_now_and_then() -> None:
             for kill in range(1, 5):
                 await eventually(lambda: chaos[0].steps_done >= 30 * kill, "it goes on")  # noqa: B023
                 process_id = next(node.players()).status().quality.decoder_process_id
-                if process_id is not None:
+                if decoders_die and process_id is not None:
                     killed.add(process_id)
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process_id, signal.SIGKILL)
 
         await asyncio.gather(kill_now_and_then(), *(one.go_on_for(150) for one in chaos))
-        await asyncio.gather(*(player.moved(*killed) for player in players))
+        if decoders_die:
+            await asyncio.gather(*(player.moved(*killed) for player in players))
         await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
         for one in chaos:
             one.kept_its_promises()
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert decoders_die or not errors

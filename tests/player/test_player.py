@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
+from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.effects import Timescale
@@ -79,9 +79,7 @@ async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
 
 
 async def test_an_end_that_is_known_only_after_the_last_frame_is_reported() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(10)
+    bench = playing("a", sent=10)
     assert len(bench.listener) == 10
     bench.audio(10, 0, marks=[(END, 10, 1)])
     assert ends(bench) == [("a", "finished")]
@@ -91,8 +89,7 @@ async def test_an_end_that_is_known_only_after_the_last_frame_is_reported() -> N
 @pytest.mark.parametrize("seed", range(20))
 async def test_however_often_there_is_an_underrun_the_sound_goes_on_with_what_comes(seed: int) -> None:
     chance = random.Random(seed)
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     rendered = 10
     for _ in range(50):
         # A busy machine: the clock stands still, and only some of what may be rendered comes.
@@ -134,9 +131,7 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
 
 
 async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(15)
+    bench = playing("a", sent=15)
     assert state(bench) == "loading"
     bench.decoded(1)
     bench.audio(10, 0, marks=[(END, 10, 1)])
@@ -144,8 +139,7 @@ async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
 
 
 async def test_an_end_is_reported_in_the_tick_of_the_last_frame() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.audio(10, 0, marks=[(END, 10, 1)])
     bench.tick(9)
     assert ends(bench) == []
@@ -154,9 +148,7 @@ async def test_an_end_is_reported_in_the_tick_of_the_last_frame() -> None:
 
 
 async def test_an_end_that_comes_while_paused_is_reported_at_play() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(10)
+    bench = playing("a", sent=10)
     bench.player.pause()
     bench.audio(10, 0, marks=[(END, 10, 1)])
     assert ends(bench) == []
@@ -165,8 +157,7 @@ async def test_an_end_that_comes_while_paused_is_reported_at_play() -> None:
 
 
 async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 2)
     bench.opened(2)
@@ -181,9 +172,7 @@ async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() 
 
 async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
     """Its last, partial frame would be held back for the next one, which may take long to open."""
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(15)
+    bench = playing("a", "b", sent=15)
     assert state(bench) == "loading"
     bench.decoded(1)
     assert bench.plan.following == 2
@@ -191,9 +180,7 @@ async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_nex
 
 
 async def test_the_last_samples_do_not_wait_for_the_next_track_in_another_process_either() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(15)
+    bench = playing("a", "b", sent=15)
     bench.decoded(1)
     assert bench.orders(Flush)
     bench.pool.lose()
@@ -220,8 +207,7 @@ async def test_a_part_of_a_file_that_is_short_waits_for_the_next_one_too() -> No
 
 
 async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
-    bench = PlayerBench("a", "missing")
-    bench.start(10)
+    bench = playing("a", "missing")
     bench.decoded(1)
     assert bench.plan.following == 2
     await bench.settle()
@@ -234,8 +220,7 @@ async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
 
 
 async def test_a_source_that_is_interrupted_is_sent_to_its_last_frame() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
     bench.audio(10, 2, marks=[(INTERRUPTED, 12, 1)])
     bench.tick(12)
@@ -245,8 +230,7 @@ async def test_a_source_that_is_interrupted_is_sent_to_its_last_frame() -> None:
 
 
 async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frames_are_sent() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(20)
+    bench = playing("a", "b", frames=20)
     bench.tick(3)
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
     bench.tick(2)
@@ -255,8 +239,7 @@ async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frame
 
 
 async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(20)
+    bench = playing("a", "b", frames=20)
     bench.opened(1, length_ms=12_000)
     for first in range(20, 140, 10):
         bench.audio(first, 10)
@@ -297,8 +280,7 @@ async def test_a_new_process_goes_on_at_the_place_in_the_file() -> None:
     bench.opened(1)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1)], rate=1.5)
     bench.tick(3)
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {1: 10 * FRAME_SAMPLES * 3 // 2}
 
 
@@ -306,9 +288,7 @@ async def test_a_new_process_goes_on_at_the_place_in_the_file() -> None:
 
 
 async def test_after_a_skip_nothing_of_the_old_track_is_sent() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(3)
+    bench = playing("a", "b", sent=3)
     old_epoch = bench.epoch
     bench.player.skip()
     assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 3)
@@ -324,8 +304,7 @@ async def test_after_a_skip_nothing_of_the_old_track_is_sent() -> None:
 
 
 async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
-    bench = PlayerBench("a")
-    bench.start(100)
+    bench = playing("a", frames=100)
     for _ in range(100):
         bench.player.pause()
         bench.player.play()
@@ -334,8 +313,7 @@ async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
 
 
 async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_more() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     bench.opened(2)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 5, 1), (BEGIN, 5, 2)])
@@ -352,9 +330,7 @@ async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_m
 
 
 async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(1)
+    bench = playing("a", sent=1)
     before = len(bench.orders(Plan))
     for step in range(1, 51):
         bench.player.change_filters(FilterChange(volume=step / 100))
@@ -371,8 +347,7 @@ async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard()
 
 async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() -> None:
     """From several clients at once, while each answer takes longer than the next change."""
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     unanswered: deque[Plan] = deque()
     seen = len(bench.orders(Plan))
     heard: set[int] = set()
@@ -393,9 +368,7 @@ async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() 
 
 
 async def test_a_change_that_comes_too_late_is_asked_for_further_on_but_never_beyond_what_is_here() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(2)
+    bench = playing("a", sent=2)
     bench.player.change_filters(FilterChange(volume=0.5))
     for _ in range(20):
         plan = bench.plan
@@ -417,11 +390,8 @@ async def test_filters_for_a_track_that_is_not_here_yet_hold_from_its_first_fram
 
 
 async def test_a_source_goes_on_where_the_frames_here_end() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(4)
-    bench.pool.lose()
-    await bench.settle()
+    bench = playing("a", sent=4)
+    await bench.lose()
     assert bench.orders(OpenSession)[0].first_frame == 10
     assert bench.started_at == {1: 10 * FRAME_SAMPLES}
     assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
@@ -435,25 +405,19 @@ async def test_a_source_goes_on_where_the_frames_here_end() -> None:
 
 
 async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(12)
-    bench.pool.lose()
-    await bench.settle()
+    bench = playing("a", sent=12)
+    await bench.lose()
     assert bench.started_at == {1: 10 * FRAME_SAMPLES}
 
 
 async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.pool.lose((1, 77))
     assert bench.suspects.uris == ["http://radio.example/a.mp3"]
 
 
 async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", sent=4)
     bench.pool.lose()
     for volume in (0.5, 0.4):
         bench.player.change_filters(FilterChange(volume=volume))
@@ -466,9 +430,7 @@ async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
 
 
 async def test_a_skip_right_after_a_death() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", "b", sent=4)
     bench.pool.lose()
     bench.player.skip()
     await bench.settle()
@@ -479,24 +441,19 @@ async def test_a_skip_right_after_a_death() -> None:
 
 
 async def test_a_skip_that_was_not_heard_yet_when_the_decoder_died() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", "b", sent=4)
     bench.player.skip()
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {2: 0}
     assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
 
 
 async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
     bench.tick(4)
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {2: 0}
     bench.opened(2)
     bench.tick(6)
@@ -505,15 +462,13 @@ async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
 
 
 async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_again() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     bench.opened(2)
     bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
     bench.audio(5, 5, 2, position=1000)
     bench.tick(2)
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {2: 1000 + 5 * FRAME_SAMPLES}
     assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
     bench.player.change_filters(FilterChange(volume=0.5))
@@ -527,22 +482,19 @@ async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_a
 
 
 async def test_a_source_that_has_just_joined_goes_on_to_the_sample() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     bench.opened(2)
     bench.audio(0, 5, marks=[(BEGIN, 0, 1)])
     bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)])
     bench.tick(20)
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at[2] == 3 * FRAME_SAMPLES - 500
     assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
 
 
 async def test_another_next_track_right_after_a_death_in_a_join() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.decoded(1)
     bench.opened(2)
     bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
@@ -556,23 +508,17 @@ async def test_another_next_track_right_after_a_death_in_a_join() -> None:
 
 
 async def test_two_deaths_one_after_the_other_lose_nothing() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", sent=4)
     bench.pool.lose()
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {1: 10 * FRAME_SAMPLES}
     bench.audio(10, 5, voice=1)
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {1: 15 * FRAME_SAMPLES}
 
 
 async def test_a_player_without_a_decoder_takes_all_orders() -> None:
-    bench = PlayerBench("a", "b", "c")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", "b", "c", sent=4)
     bench.pool.is_empty = True
     bench.pool.lose()
     bench.tick(10)
@@ -587,8 +533,7 @@ async def test_a_player_without_a_decoder_takes_all_orders() -> None:
     bench.tick(10)
     assert bench.player.status().quality.decoder_process_id is None
     bench.pool.is_empty = False
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {3: 0}
     assert (bench.plan.switch_to, bench.plan.filters.volume) == (3, 0.5)
     bench.audio(10, 10, 3, position=0, marks=[(BEGIN, 10, 3)], voice=3)
@@ -597,8 +542,7 @@ async def test_a_player_without_a_decoder_takes_all_orders() -> None:
 
 
 async def test_a_player_may_be_deleted_while_it_waits_for_a_decoder() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.pool.is_empty = True
     bench.pool.lose()
     await bench.player.delete()
@@ -609,9 +553,7 @@ async def test_a_player_may_be_deleted_while_it_waits_for_a_decoder() -> None:
 
 
 async def test_a_source_that_cannot_be_opened_again_ends_after_what_is_here() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(4)
+    bench = playing("a", "b", sent=4)
     bench.pool.lose()
     bench.failed(1, FILE_MISSING)
     bench.tick(5)
@@ -628,9 +570,7 @@ async def test_a_source_that_cannot_be_opened_again_ends_after_what_is_here() ->
 async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(2)
+    bench = playing("a", "b", sent=2)
     with monkeypatch.context() as patch:
         patch.setattr("tonearm.player.clients.broadcast.Broadcast.send", _fail)
         bench.tick(1)
@@ -644,8 +584,7 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
 
 
 async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     monkeypatch.setattr("tonearm.player.sending.Sending.send_next", _fail)
     bench.tick(50)
     assert bench.time.waiting_timers == 0 or state(bench) == "failed"
@@ -655,8 +594,7 @@ async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeyp
 async def test_an_error_with_a_message_ends_the_track(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     with monkeypatch.context() as patch:
         patch.setattr("tonearm.decoder.session.frame_buffer.FrameBuffer.append", _fail)
         bench.audio(10, 5)
@@ -666,9 +604,7 @@ async def test_an_error_with_a_message_ends_the_track(
 
 
 async def test_after_an_error_in_the_decoder_what_is_here_is_heard_and_the_next_track_plays() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
-    bench.tick(2)
+    bench = playing("a", "b", sent=2)
     first = bench.session
     bench.session_failed(1)
     await bench.settle()
@@ -688,8 +624,7 @@ async def test_after_an_error_in_the_decoder_what_is_here_is_heard_and_the_next_
 
 
 async def test_an_error_in_the_decoder_at_the_next_track_spares_the_one_that_sounds() -> None:
-    bench = PlayerBench("a", "b", "c")
-    bench.start(20)
+    bench = playing("a", "b", "c", frames=20)
     bench.decoded(1)  # so that the next one is opened
     await bench.settle()
     bench.session_failed(2)
@@ -712,8 +647,7 @@ async def test_an_error_after_a_source_was_opened_ends_its_track_at_once(monkeyp
 
 
 async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() -> None:
-    bench = PlayerBench("a", "b", "c")
-    bench.start(10)
+    bench = playing("a", "b", "c")
     bench.session_failed(1)
     bench.tick(20)
     await bench.settle()
@@ -730,8 +664,7 @@ async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() 
 
 
 async def test_a_skip_while_an_error_of_the_decoder_is_under_way_spares_the_next_track() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.player.skip()
     await bench.settle()
     bench.session_failed(1)
@@ -741,8 +674,7 @@ async def test_a_skip_while_an_error_of_the_decoder_is_under_way_spares_the_next
 
 
 async def test_after_an_error_in_the_decoder_no_overlay_is_opened_again() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.player.add_overlays((make_track("clip"), OverlaySettings()))
     await bench.settle()
     bench.session_failed(0)
@@ -755,8 +687,7 @@ async def test_after_an_error_in_the_decoder_no_overlay_is_opened_again() -> Non
 
 
 async def test_a_process_that_ended_at_work_on_a_session_counts_against_its_track() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.pool.lose((0,))
     assert [uri.rpartition("/")[2] for uri in bench.suspects.uris] == ["a.mp3"]
     bench.player.stop()
@@ -780,8 +711,7 @@ async def test_a_listener_may_go_and_the_player_be_deleted_while_a_frame_is_sent
 
 
 async def test_reports_about_sources_that_were_dropped_change_nothing() -> None:
-    bench = PlayerBench("a", "b")
-    bench.start(10)
+    bench = playing("a", "b")
     bench.player.skip()
     before = bench.events.ops[:]
     bench.opened(1)
@@ -878,9 +808,7 @@ def _fail(*_: object) -> None:
 
 
 async def test_the_end_of_the_sound_before_is_sent_at_once_and_moves_no_position() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(3)
+    bench = playing("a", sent=3)
     await bench.settle()
     bench.player.seek(30_000)
     bench.tick(2)  # nothing is there
@@ -897,8 +825,7 @@ async def test_the_end_of_the_sound_before_is_sent_at_once_and_moves_no_position
 
 
 async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     await bench.settle()
     bench.tick(3)
     bench.player.seek(30_000)
@@ -928,20 +855,17 @@ async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_o
 
 
 async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     await bench.settle()
     bench.player.seek(30_000)
-    bench.pool.lose((1,))
-    await bench.settle()
+    await bench.lose((1,))
     assert bench.suspects.uris == ["http://radio.example/a.mp3"]
     assert bench.started_at == {2: 1_440_000}
     assert bench.plan.switch_to == 2
 
 
 async def test_an_interrupted_source_is_opened_again_to_seek_in_it() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     await bench.settle()
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
     bench.player.seek(5_000)

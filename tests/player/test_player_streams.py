@@ -1,6 +1,6 @@
 """A player with streams, in time that is turned by hand: titles, sound that stays away, long pauses."""
 
-from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
+from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
 from tests.support.tracks import CONNECTION_LOST
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
@@ -19,9 +19,7 @@ def live_player(*names: str) -> PlayerBench:
 
 def stalled_player(*names: str) -> PlayerBench:
     """The audio of its track has been missing for a moment."""
-    bench = PlayerBench(*(names or ("a",)))
-    bench.start(10)
-    bench.tick(12)
+    bench = playing(*(names or ("a",)), sent=12)
     assert bench.player.status().state == "loading"
     return bench
 
@@ -107,9 +105,7 @@ async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_reported_
 
 
 async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
-    bench.tick(10)
+    bench = playing("a", sent=10)
     bench.pool.is_full = True
     bench.pool.lose()
     bench.tick(2)
@@ -121,8 +117,7 @@ async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_tak
     assert bench.events.named("TrackException") == []
 
     bench.pool.is_full = False
-    bench.pool.lose()
-    await bench.settle()
+    await bench.lose()
     assert bench.started_at == {1: 10 * FRAME_SAMPLES}
     assert bench.player.status().quality.waiting_for_room_ms is None
     bench.time.forward(31)  # now it is the source's own fault
@@ -336,8 +331,7 @@ async def test_the_station_after_a_skip_is_let_go_as_well() -> None:
 
 
 async def test_a_file_may_be_paused_for_long() -> None:
-    bench = PlayerBench("a")
-    bench.start(10)
+    bench = playing("a")
     bench.player.pause()
     bench.time.forward(1000)
     bench.player.play()

@@ -85,7 +85,6 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> No
     updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][1:]
     assert updates == [5_000 * (number + 1) for number in range(len(updates))]
     assert len(updates) >= 6
-    await bench.close()
 
 
 async def test_a_new_player_without_a_listener_sleeps_from_its_first_frame_on() -> None:
@@ -98,7 +97,6 @@ async def test_a_new_player_without_a_listener_sleeps_from_its_first_frame_on() 
     await bench.run(3)
     assert bench.player.status().position_ms == pytest.approx(3_200, abs=60)
     assert len(bench.pool.contents) == rendered <= GRANT_FRAMES
-    await bench.close()
 
 
 async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that_the_player_can_sleep() -> None:
@@ -116,7 +114,6 @@ async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that
     await bench.run(0.2)
     assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
     assert bench.shelf.loaded == ["a"]
-    await bench.close()
 
 
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
@@ -134,7 +131,6 @@ async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> 
     await bench.run(2)
     assert bench.heard(listener)[0].pieces[0].sample == 0
     assert bench.player.status().track.info.title == "b"
-    await bench.close()
 
 
 async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
@@ -143,7 +139,6 @@ async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
     timers = bench.timers_set
     await bench.run(100)
     assert bench.timers_set - timers == 20  # for a PlayerUpdate each
-    await bench.close()
 
 
 @pytest.mark.parametrize("moment_s", [7.0, 23.456, 44.99])
@@ -167,7 +162,6 @@ async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -
     pieces = [piece for content in heard for piece in content.pieces]
     assert [piece.sample for piece in pieces] == list(range(first.sample, 60 * SAMPLE_RATE_HZ, FRAME_SAMPLES))
     assert bench.player.status().quality.underruns == 0
-    await bench.close()
 
 
 async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player() -> None:
@@ -186,7 +180,6 @@ async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player(
         goes_on = piece.source == before.source and piece.sample == before.sample + before.samples
         joins = piece.sample == 0 and before.sample + before.samples in lengths
         assert goes_on or joins
-    await bench.close()
 
 
 async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awake() -> None:
@@ -201,7 +194,6 @@ async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awa
     await bench.run(5)
     assert not bench.is_asleep
     assert bench.shelf.opened == ["a"]
-    await bench.close()
 
 
 async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> None:
@@ -216,7 +208,6 @@ async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> 
     await bench.run(10)
     assert bench.is_asleep
     assert bench.player.status().position_ms == pytest.approx(position_ms + 10_000, abs=20)
-    await bench.close()
 
 
 async def test_a_paused_player_is_opened_for_its_listener() -> None:
@@ -233,7 +224,6 @@ async def test_a_paused_player_is_opened_for_its_listener() -> None:
     bench.player.play()
     await bench.run(1)
     assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
-    await bench.close()
 
 
 async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_other() -> None:
@@ -250,7 +240,6 @@ async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_ot
     await bench.run(2)
     assert bench.player.status().state == "playing"
     assert bench.heard(listener)[0].pieces[0].sample == (position_ms + 2000) * 48
-    await bench.close()
 
 
 async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() -> None:
@@ -265,7 +254,6 @@ async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() ->
     assert [(event["track"]["info"]["title"], event["reason"]) for event in ends] == [("a", "finished")]
     assert bench.player.status().track.info.title == "b"
     assert bench.player.status().state == "playing"
-    await bench.close()
 
 
 async def test_a_source_that_breaks_in_mid_track_ends_by_its_own_reason() -> None:
@@ -277,7 +265,6 @@ async def test_a_source_that_breaks_in_mid_track_ends_by_its_own_reason() -> Non
     last = bench.said[-3:]
     assert [event["op"] for event in last] == ["TrackException", "TrackEnd", "PlayerUpdate"]
     assert last[1]["reason"] == "loadFailed"
-    await bench.close()
 
 
 async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
@@ -292,7 +279,6 @@ async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
     assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
     assert bench.player.status().track.info.title == "b"
     assert bench.player.status().state == "playing"
-    await bench.close()
 
 
 async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() -> None:
@@ -300,7 +286,6 @@ async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() ->
     bench.player.set_loop(LoopMode.TRACK)
     await bench.run(170)
     assert bench.shelf.opened == ["a"] * 5
-    await bench.close()
 
 
 class Idler:
@@ -351,7 +336,6 @@ async def test_filters_that_change_while_the_source_is_opened_shift_nothing() ->
     status = bench.player.status()
     assert heard[-1].pieces[0].sample + 960 == status.position_ms * 48
     assert status.position_ms == pytest.approx(position_ms + 2060, abs=20)
-    await bench.close()
 
 
 @pytest.mark.parametrize("after_s", [0.02, 0.04, 0.08, 0.12, 0.2])
@@ -368,7 +352,6 @@ async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_
     assert len(samples) >= 8
     assert samples == [samples[0] + 960 * n for n in range(len(samples))]
     assert samples[-1] + 960 == bench.player.status().position_ms * 48
-    await bench.close()
 
 
 @pytest.mark.parametrize("after_s", [0.02, 0.04])
@@ -384,7 +367,6 @@ async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_tra
     pieces = [content.pieces[0] for content in bench.heard(listener)]
     assert [piece.sample for piece in pieces] == [960 * n for n in range(len(pieces))]
     assert bench.player.status().position_ms == 20 * len(pieces)
-    await bench.close()
 
 
 async def test_a_skip_leaves_sleep_and_the_next_track_sleeps_as_well() -> None:
@@ -395,7 +377,6 @@ async def test_a_skip_leaves_sleep_and_the_next_track_sleeps_as_well() -> None:
     assert bench.player.status().track.info.title == "b"
     assert bench.player.status().state == "playing"
     assert bench.is_asleep
-    await bench.close()
 
 
 async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
@@ -428,7 +409,6 @@ async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from
     assert 0 <= samples[0] - position_ms * 48 <= 4 * FRAME_SAMPLES
     assert samples == [samples[0] + FRAME_SAMPLES * n for n in range(len(samples))]
     assert [event["op"] for event in bench.said].count("TrackStart") == 1
-    await bench.close()
 
 
 async def test_a_seek_behind_the_end_ends_the_track_of_a_sleeping_player() -> None:
@@ -442,7 +422,6 @@ async def test_a_seek_behind_the_end_ends_the_track_of_a_sleeping_player() -> No
     assert bench.player.status().track.info.title == "b"
     await bench.run(4)
     assert bench.is_asleep
-    await bench.close()
 
 
 async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
@@ -455,7 +434,6 @@ async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_t
     assert bench.player.status().track.info.title == "b"
     await bench.run(2)
     assert bench.is_asleep
-    await bench.close()
 
 
 async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> None:
@@ -480,7 +458,6 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> Non
     assert joints == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
     end = next(event for event in bench.said if event["op"] == "TrackEnd")
     assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
-    await bench.close()
 
 
 async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
@@ -489,7 +466,6 @@ async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
     await bench.run(130)
     starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
-    await bench.close()
 
 
 async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
@@ -528,7 +504,6 @@ async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> 
         if piece.source != before.source
     ]
     assert joints == [(52 * SAMPLE_RATE_HZ, 0)]
-    await bench.close()
 
 
 async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
@@ -536,7 +511,6 @@ async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
     bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000, on_skip=True))
     await bench.run(20)
     assert not bench.is_asleep
-    await bench.close()
 
 
 async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:
@@ -552,7 +526,6 @@ async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() ->
     starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
     assert bench.player.status().quality.underruns == 0
-    await bench.close()
 
 
 async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> None:
@@ -567,7 +540,6 @@ async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> No
     await bench.run(15)
     assert bench.player.status().track.info.title == "b"
     assert bench.player.status().quality.underruns == 0
-    await bench.close()
 
 
 async def test_a_part_that_joins_another_track_says_its_own_position_from_its_first_frame_on() -> None:
@@ -578,4 +550,3 @@ async def test_a_part_that_joins_another_track_says_its_own_position_from_its_fi
     assert bench.player.status().position_ms == pytest.approx(30_000, abs=40)
     await bench.run(0.1)
     assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
-    await bench.close()

@@ -75,11 +75,6 @@ def decoder_processes(node: Node) -> list[int]:
     return [process_id for process_id in found if process_id is not None]
 
 
-def as_any(value: object) -> Any:
-    """JSON to look into."""
-    return value
-
-
 def state_of(node: Node, player_id: str) -> Any:
     """A player's whole state, as clients get it."""
     state = player_out(node.player(player_id).status())

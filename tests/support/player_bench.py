@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.support.hand_time import HandTime
 from tests.support.settling import Settling
@@ -141,6 +141,21 @@ async def _no_facts(uri: SourceUri) -> SourceFacts:
     raise PlayError(FILE_MISSING)
 
 
+def services_of(pool: DecoderPool, opener: Any, clock: Clock, time: HandTime, **more: Any) -> PlayerServices:
+    """What a player is given. `opener` opens what it plays; the others are for `PlayerServices`."""
+    given: dict[str, Any] = {
+        "known_files": KnownFiles(opener, _no_facts),
+        "wall_ms": lambda: round(time.now_s() * 1000),
+        "event_text": event_text,
+        "json_bytes": json_bytes,
+        "call_later": time.call_later,
+        "first_listener_wait_ms": 0,
+        "max_waiting_tracks": 100_000,
+        "max_listeners": 10,
+    }
+    return PlayerServices(pool=pool, opener=opener, clock=clock, **given | more)
+
+
 class PlayerBench:
     """A player `p` with one listener, one event client, and the tracks named, a word each."""
 
@@ -151,19 +166,8 @@ class PlayerBench:
         self.suspects = HandSuspects()
         self.opener = HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
-        services = PlayerServices(
-            pool=self.pool,
-            opener=self.opener,
-            suspects=self.suspects,
-            known_files=KnownFiles(self.opener, _no_facts),
-            clock=self.clock,
-            wall_ms=lambda: 0,
-            event_text=event_text,
-            call_later=self.time.call_later,
-            first_listener_wait_ms=wait_ms,
-            max_waiting_tracks=100_000,
-            max_listeners=10,
-            json_bytes=json_bytes,
+        services = services_of(
+            self.pool, self.opener, self.clock, self.time, suspects=self.suspects, first_listener_wait_ms=wait_ms
         )
         self.totals = services.totals
         self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
@@ -182,6 +186,11 @@ class PlayerBench:
     async def settle(self) -> bool:
         """Lets openings come to their end. True when there was something to do."""
         return await self._settling.settle()
+
+    async def lose(self, suspect_sources: tuple[int, ...] = ()) -> None:
+        """The process dies, and what comes of that is done."""
+        self.pool.lose(suspect_sources)
+        await self.settle()
 
     # What the node said
 
@@ -267,3 +276,11 @@ class PlayerBench:
         owner = self.pool.owners.get(self.session.id)
         if owner is not None:
             owner.receive(message)
+
+
+def playing(*names: str, frames: int = 10, sent: int = 0) -> PlayerBench:
+    """So many frames of its first track are here, and `sent` ticks have passed."""
+    bench = PlayerBench(*names)
+    bench.start(frames)
+    bench.tick(sent)
+    return bench

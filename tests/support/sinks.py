@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import PCM, Output
 from tonearm.protocol.framing import HEADER_BYTES, FrameFlag, Framing
 
@@ -74,10 +73,6 @@ class MemoryListener:
         """Waits until so many frames came; returns the PCM of exactly these."""
         await self.wait_for(lambda: len(self.messages) >= count, f"{count} frames")
         return b"".join(self.messages[:count])
-
-    async def wait_pcm(self, pcm: bytes) -> None:
-        """Waits until something was heard as long as `pcm`, filled up to a frame."""
-        await self.wait_frames(-(-len(pcm) // FRAME_BYTES))
 
     async def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         await self._changes.until(

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from tests.support.hand_time import HandTime, Timer
+from tests.support.player_bench import services_of
 from tests.support.settling import Settling
 from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
@@ -42,9 +43,6 @@ from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
-from tonearm.player.player_services import PlayerServices
-from tonearm.protocol.json_text import json_bytes
-from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 
@@ -208,19 +206,14 @@ class SleepBench:
         self._track_numbers = itertools.count(1)
         self.clock = Clock(self.time.now_s, self._call_later)
         self.time.forward(BETWEEN_TICKS_S)
-        services = PlayerServices(
-            pool=self.pool,
-            opener=self.shelf,
+        services = services_of(
+            self.pool,
+            self.shelf,
+            self.clock,
+            self.time,
             suspects=self.shelf,
             known_files=KnownFiles(self.shelf, self.shelf.load),
-            clock=self.clock,
-            wall_ms=lambda: round(self.time.now_s() * 1000),
-            event_text=event_text,
-            json_bytes=json_bytes,
             call_later=self._call_later,
-            first_listener_wait_ms=0,
-            max_waiting_tracks=1000,
-            max_listeners=10,
         )
         self.player = Player("p", self.new_track(names[0]), {}, services)
         self.events = MemoryEventClient()
