@@ -45,22 +45,20 @@ async def opus_alone(node: Node, uri: str) -> PacketListener:
     return listener
 
 
-@pytest.mark.parametrize("container", ["ogg", "webm", "mp4"])
-async def test_an_opus_listener_gets_the_packets_of_a_file(node: Node, shelf: Shelf, container: str) -> None:
-    file = song(1.5, container=container)
-    listener = await opus_alone(node, shelf.put(f"song.{container}", file))
-    await listener.wait_frames(75)
-    assert listener.messages[:74] == packets_in(file)[:74]
-    assert np.array_equal(decoded(listener.messages[:74]), decoded(packets_in(file)[:74]))
-
-
-@pytest.mark.parametrize("with_ranges", [True, False])
-async def test_and_those_of_a_file_on_a_server(node: Node, server: MediaServer, with_ranges: bool) -> None:
-    file = song(1.5)
-    uri = server.serve("/song.ogg", media(file, ranges=with_ranges))
+@pytest.mark.parametrize(
+    ("container", "where"),
+    [("ogg", "file"), ("webm", "file"), ("mp4", "file"), ("ogg", "server"), ("ogg", "pipe")],
+)
+async def test_an_opus_listener_gets_the_packets_of_a_source(
+    node: Node, shelf: Shelf, server: MediaServer, container: str, where: str
+) -> None:
+    file, name = song(1.5, container=container), f"song.{container}"
+    is_local = where == "file"
+    uri = shelf.put(name, file) if is_local else server.serve(f"/{name}", media(file, ranges=where == "server"))
     listener = await opus_alone(node, uri)
     await listener.wait_frames(75)
     assert listener.messages[:74] == packets_in(file)[:74]
+    assert np.array_equal(decoded(listener.messages[:74]), decoded(packets_in(file)[:74]))
 
 
 async def test_pcm_and_opus_listeners_of_one_player_hear_the_same(node: Node, shelf: Shelf) -> None:

@@ -7,10 +7,12 @@ import pytest
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media, stall, status
-from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
+from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
+from tonearm.core.failure import PlayFailure
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 
 
@@ -144,10 +146,10 @@ async def test_a_playlist_fills_the_queue_to_its_longest_length(server: MediaSer
 async def test_loadtracks_answers_the_first_entry_that_can_be_played(node: Node, server: MediaServer) -> None:
     serve_songs(server, "a", "b")
     uri = serve_list(server, "/list.m3u", "missing.wav", "list.m3u", "#EXTINF:1,Song A", "a.wav", "b.wav")
-    info = await node.load_track(uri)
-    assert info is not None
+    info = await loaded(node, uri)
+    assert isinstance(info, TrackInfo)
     assert info.title == "Song A"
     assert (info.identifier, info.uri) == (uri, server.url("/a.wav"))
     assert info.length_ms == 200
     for nothing in (("missing.wav",), ("list2.m3u",)):
-        assert await node.load_track(serve_list(server, "/list2.m3u", *nothing)) is None
+        assert isinstance(await loaded(node, serve_list(server, "/list2.m3u", *nothing)), PlayFailure)

@@ -10,17 +10,17 @@ import numpy as np
 import pytest_asyncio
 
 from tests.support.audio_files import mp3, music, opus, tone
-from tests.support.eventually import eventually
 from tests.support.fetching import QUICK
 from tests.support.hls import LivePlaylist, serve_cut, ts
 from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import MediaServer, in_turn, media
-from tests.support.node_in_process import listening, running_node
+from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.radio_server import radio
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output
+from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 
 BYTES_PER_S: Final = 16_000
@@ -192,12 +192,12 @@ async def test_a_live_playlist_is_read_once_up_to_its_end(node: Node, server: Me
     assert len(segments) == len(set(segments))
 
 
-async def test_an_overlay_of_a_station_shares_its_connection(node: Node, server: MediaServer) -> None:
-    uri = server.serve("/live", radio(sound()))
+async def test_who_looks_a_station_up_shares_its_connection(node: Node, server: MediaServer) -> None:
+    uri = server.serve("/live", radio(sound(), name="Radio Zürich"))
     player = await listening(node, "p", uri)
     await player.listener.wait_frames(10)
-    info = await node.load_track(uri)
-    assert info is not None
-    assert info.is_stream
-    await eventually(lambda: len(player.listener) > 30, "it plays on")
+    info = await loaded(node, uri)
+    assert isinstance(info, TrackInfo)
+    assert (info.title, info.is_stream, info.length_ms) == ("Radio Zürich", True, 0)
+    await player.more_frames(20)
     assert server.connections == 1

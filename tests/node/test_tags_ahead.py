@@ -6,10 +6,11 @@ from typing import Any
 from tests.support.audio_files import mp3, music, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media, stall
-from tests.support.node_in_process import listening, running_node
+from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.radio_server import radio
 from tests.support.resolving import fake_sites, told
 from tests.support.shelf import Shelf
+from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import queued_track_details_out
 
@@ -96,7 +97,7 @@ async def test_what_plays_and_what_clients_load_go_on(server: MediaServer, shelf
     async with running_node(SETTINGS) as node:
         player = await listening(node, "p", shelf.song(30.0)[0], server.serve("/silent.mp3", stall()))
         await server.requested(1)
-        assert (await asyncio.wait_for(node.load_track(shelf.song(1.0)[0]), 10)) is not None
+        assert isinstance(await asyncio.wait_for(loaded(node, shelf.song(1.0)[0]), 10), TrackInfo)
         await player.more_frames(50)
         player.require_no_underrun()
         await node.delete_player("p")

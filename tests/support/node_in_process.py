@@ -15,7 +15,9 @@ from tests.support.processes import WaitForCpu, exists, has_children, open_descr
 from tests.support.sandboxing import SANDBOX
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.wire_check import check_player
+from tonearm.core.failure import PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
+from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
@@ -59,7 +61,7 @@ def _is_of_the_node(task: asyncio.Task[Any]) -> bool:
 
 async def spare_ready(node: Node) -> None:
     """Waits until a decoder process is ready that no player uses."""
-    await eventually(lambda: node.has_spare_decoder, "a spare decoder process is ready")
+    await eventually(lambda: node._pool.has_spare, "a spare decoder process is ready")
 
 
 async def forget_players(node: Node) -> None:
@@ -67,6 +69,11 @@ async def forget_players(node: Node) -> None:
     for player in node.players():
         await node.delete_player(player.status().player_id)
     await spare_ready(node)
+
+
+async def loaded(node: Node, identifier: str) -> TrackInfo | PlayFailure:
+    """What a client gets that looks a track up."""
+    return await node.lookup.load(identifier, came_through_proxy=False)
 
 
 def decoder_processes(node: Node) -> list[int]:

@@ -38,7 +38,6 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
-from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.tags_ahead import TagsAhead
@@ -329,11 +328,6 @@ class Node:
         that saves no state."""
         return self._saving is None or await self._saving.saved(player_id)
 
-    @property
-    def has_spare_decoder(self) -> bool:
-        """Whether a decoder process is ready that no player uses."""
-        return self._pool.has_spare
-
     async def create_player(
         self,
         player_id: str,
@@ -555,11 +549,6 @@ class Node:
         except PlayError as error:
             raise_refusal(error.failure)
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
-
-    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
-        """As `lookup.load`; None for what cannot be played."""
-        loaded = await self.lookup.load(identifier, came_through_proxy=came_through_proxy)
-        return loaded if isinstance(loaded, TrackInfo) else None
 
     async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
         """Returns when the titles and lengths of these waiting tracks are read, where they can be, but after `wait_s`
