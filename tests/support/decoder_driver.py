@@ -45,40 +45,18 @@ _M = TypeVar("_M", bound=FromDecoder)
 _STDERR_BYTES: Final = 64 * 1024
 
 
-class DecoderDriver:
-    """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer.
+class DecoderOrders:
+    """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer."""
 
-    With an `interpreter` of its own, or more `variables` in its environment, the process is no fork (`decoder_forks`).
-    """
-
-    def __init__(
-        self,
-        memory_limit_mb: int = 1024,
-        interpreter: str | None = None,
-        sandbox: SandboxMode = SANDBOX,
-        variables: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, connection: socket.socket, suspects: mmap.mmap) -> None:
         self.feeds: dict[tuple[int, int], Feed] = {}
         self.received: list[FromDecoder] = []
         self._splitter = MessageSplitter(FromDecoder)
-        self._stderr = ""
-        self._status: int | None = None
-        self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        suspects = os.memfd_create("suspects", os.MFD_CLOEXEC)
-        os.ftruncate(suspects, SUSPECT_BYTES)
-        self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
-        reading, writing = os.pipe()
-        self._stderr_pipe = os.fdopen(reading, "rb")
-        descriptors = (decoder_end.fileno(), suspects)
-        arguments = (*descriptors, memory_limit_mb, sandbox)
-        self._process: ChildProcess = (
-            start_decoder(arguments, descriptors, writing)
-            if interpreter is None and variables is None
-            else start_alone(arguments, descriptors, writing, interpreter, variables)
-        )
-        os.close(writing)
-        decoder_end.close()
-        os.close(suspects)
+        self._socket = connection
+        self._suspects = suspects
+
+    def how_it_ended(self) -> str:
+        raise NotImplementedError
 
     # Orders
 
@@ -121,6 +99,11 @@ class DecoderDriver:
         order = open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable)
         self.send(structs.replace(order, resumes=resumes))
 
+    def begin(self, session: int = 1, following: int | None = None) -> None:
+        """Opens a session whose source 1 plays as soon as it is opened."""
+        self.open_session(session)
+        self.plan(session, following=following)
+
     def plan(self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2) -> None:
         """Cuts to `source` with the first frame."""
         self.send(Plan(session, epoch, epoch - 1, 0, source, source, following, Filters()))
@@ -128,12 +111,11 @@ class DecoderDriver:
     # What comes back
 
     def step(self) -> list[FromDecoder]:
-        """Waits for messages, answers read requests and returns all. Raises `EOFError` when the process has ended."""
+        """Waits for messages, answers read requests and returns all. Raises `EOFError` when it has ended."""
         self._socket.settimeout(PATIENCE_S)
         data = self._socket.recv(1 << 20)
         if not data:
-            status, stderr = self.wait_for_end()
-            raise EOFError(f"the decoder process has ended with {status}: {stderr}")
+            raise EOFError(f"the decoder has ended with {self.how_it_ended()}")
         fresh: list[FromDecoder] = []
         for message in self._splitter.feed(data):
             if isinstance(message, ReadRequest):
@@ -145,7 +127,13 @@ class DecoderDriver:
         self.received.extend(fresh)
         return fresh
 
-    def wait_for(self, kind: type[_M], session: int = 1, source: int | None = None) -> _M:
+    def wait_for(
+        self,
+        kind: type[_M],
+        session: int = 1,
+        source: int | None = None,
+        that: Callable[[_M], bool] = lambda _: True,
+    ) -> _M:
         """The first message of this kind that was not returned before."""
         while True:
             for index, message in enumerate(self.received):
@@ -153,6 +141,7 @@ class DecoderDriver:
                     isinstance(message, kind)
                     and getattr(message, "session", session) == session
                     and (source is None or getattr(message, "source", source) == source)
+                    and that(message)
                 ):
                     del self.received[index]
                     return message
@@ -160,7 +149,41 @@ class DecoderDriver:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Polls what has no message, such as the threads of the process."""
-        eventually_without_a_loop(condition, "what the decoder process does without a word")
+        eventually_without_a_loop(condition, "what the decoder does without a word")
+
+    def suspects(self) -> list[tuple[int, int]]:
+        """What the process has noted."""
+        return noted_suspects(self._suspects[:])
+
+
+class DecoderDriver(DecoderOrders):
+    """A process. With an `interpreter` of its own, or more `variables` in its environment, it is no fork."""
+
+    def __init__(
+        self,
+        memory_limit_mb: int = 1024,
+        interpreter: str | None = None,
+        sandbox: SandboxMode = SANDBOX,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self._stderr = ""
+        self._status: int | None = None
+        node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        suspects = os.memfd_create("suspects", os.MFD_CLOEXEC)
+        os.ftruncate(suspects, SUSPECT_BYTES)
+        super().__init__(node_end, mmap.mmap(suspects, SUSPECT_BYTES))
+        reading, writing = os.pipe()
+        self._stderr_pipe = os.fdopen(reading, "rb")
+        descriptors = (decoder_end.fileno(), suspects)
+        arguments = (*descriptors, memory_limit_mb, sandbox)
+        self._process: ChildProcess = (
+            start_decoder(arguments, descriptors, writing)
+            if interpreter is None and variables is None
+            else start_alone(arguments, descriptors, writing, interpreter, variables)
+        )
+        os.close(writing)
+        decoder_end.close()
+        os.close(suspects)
 
     def ready(self) -> SandboxReport:
         """Waits for the process, and returns in which sandbox it is."""
@@ -171,10 +194,6 @@ class DecoderDriver:
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    def suspects(self) -> list[tuple[int, int]]:
-        """What the process has noted."""
-        return noted_suspects(self._suspects[:])
 
     def suspects_of_exit(self) -> tuple[tuple[int, int], ...]:
         """Those that the node would count against it, now that the process has ended."""
@@ -205,6 +224,9 @@ class DecoderDriver:
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def how_it_ended(self) -> str:
+        return "{}: {}".format(*self.wait_for_end())
 
     def end(self) -> tuple[int, str]:
         """Closes the socket; returns the status and the stderr of the process."""

@@ -1,5 +1,7 @@
 """PCM made and looked at by tests: s16le stereo at 48 kHz."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +34,22 @@ def sounds_the_same(pcm: bytes, other: bytes) -> bool:
 def largest_step(pcm: bytes) -> int:
     """The largest jump from a sample to the next in a channel: a click stands out here."""
     return int(np.abs(np.diff(channels(pcm), axis=0)).max())
+
+
+def bend(pcm: bytes) -> int:
+    """The largest second difference: a click in a tone stands out in it."""
+    return int(np.abs(np.diff(channels(pcm), 2, axis=0)).max())
+
+
+def true_peak_db(sound: NDArray[np.floating[Any]]) -> float:
+    """The highest point of the curve through the samples (along the last axis, 1.0 is full scale), at 16 times the
+    rate, but for the ends, which ring."""
+    samples = sound.shape[-1]
+    spectrum = np.fft.rfft(sound.astype(np.float64))
+    wide = np.zeros((*sound.shape[:-1], samples * 8 + 1), dtype=np.complex128)
+    wide[..., : spectrum.shape[-1]] = spectrum
+    curve = np.fft.irfft(wide, samples * 16) * 16
+    return float(20 * np.log10(np.abs(curve[..., 16 * 2_000 : -16 * 2_000]).max()))
 
 
 def level_of(pcm: bytes, frequency_hz: float) -> float:

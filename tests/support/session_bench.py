@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from tonearm.worker.rendering.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FR
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
 from tonearm.worker.sources.pcm_store import PcmStore
+
+# What fades in within 5 ms does so by half a cosine: the gain of each sample block.
+RISE: Final = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
 
 
 class MemorySource:
@@ -64,6 +67,11 @@ class StoredSource:
             self.store.append(pcm)
         if is_finished:
             self.store.finish(is_interrupted=is_interrupted)
+
+    def arrive(self, pcm: bytes) -> None:
+        """The rest of its sound."""
+        self.store.append(pcm)
+        self.store.finish(is_interrupted=False)
 
 
 class SessionBench:
@@ -146,6 +154,12 @@ class SessionBench:
         self.crossfade = crossfade
         self.granted = min(self.granted, max(at_frame, self.sent) + SHORT_GRANT_FRAMES)
 
+    def change(self, *steps: tuple[int, Filters]) -> None:
+        """Sends the frames before each step and changes the filters of source 1 there."""
+        for frame, filters in steps:
+            self.run(frame)
+            self.plan(self.sent, after=1, filters=filters)
+
     def play(self, source: int, following: int | None = None) -> None:
         """Cuts to a source at the next frame that would be sent."""
         self.plan(self.sent, switch_to=source, following=following)
@@ -208,13 +222,16 @@ class SessionBench:
         self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before))
 
     def run(self, frames: int | None = None) -> bytes:
-        """Renders and sends until nothing more comes, or `frames` were sent. All PCM so far."""
+        """Renders and sends until nothing more comes, or `frames` were sent and what is granted then is rendered. The
+        PCM of all frames."""
         while frames is None or self.sent < self.first_frame + frames:
             before = self.sent, self.end_frame
             self.render()
             self.send(5 if frames is None else min(5, self.first_frame + frames - self.sent))
             if (self.sent, self.end_frame) == before:
                 break
+        if frames is not None:
+            self.render()
         return self.pcm
 
 
@@ -228,7 +245,7 @@ def with_tail(frame: bytes, tail: bytes) -> bytes:
     mixed = np.zeros((FRAME_SAMPLES, 2))
     for samples, gain in (
         (frame, np.ones(FRAME_SAMPLES)),
-        (tail, 0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240)),
+        (tail, 1.0 - RISE[:, 0]),
     ):
         values = np.frombuffer(samples, dtype="<i2").reshape(-1, 2)
         mixed[: len(values)] += values * gain[: len(values), np.newaxis]
@@ -238,7 +255,7 @@ def with_tail(frame: bytes, tail: bytes) -> bytes:
 def risen(pcm: bytes) -> bytes:
     """A sound that fades in within 5 ms: half a cosine."""
     samples = np.frombuffer(pcm, dtype="<i2").reshape(-1, 2).astype(np.float64)
-    samples[:240] *= (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    samples[:240] *= RISE
     return np.rint(samples).astype("<i2").tobytes()
 
 

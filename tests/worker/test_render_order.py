@@ -13,7 +13,7 @@ from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.outputs import PCM, Output
 from tonearm.decoder.message_coding import pack
-from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, OpenSession, Plan
+from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
 from tonearm.worker import worker as worker_module
 from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
@@ -69,8 +69,7 @@ def busy(driver: DecoderDriver, tmp_path: Path) -> DecoderDriver:
     path = tmp_path / "song.wav"
     path.write_bytes(wav(music(3.0)))
     for session in range(1, PLAYERS + 1):
-        driver.open_session(session)
-        driver.plan(session)
+        driver.begin(session)
         driver.open_file(path, session)
     for session in range(1, PLAYERS + 1):
         SentAudio(driver, session).play(GRANT_FRAMES)
@@ -129,9 +128,8 @@ def test_audio_that_is_due_does_not_wait_for_the_blocks_of_all_others(
     try:
         sessions = range(1, 13)
         for session in sessions:
-            worker.send(OpenSession(session, 1, 0, Filters()))
+            worker.begin(session)
             worker.open_file(path, session)
-            worker.send(Plan(session, 2, 1, 0, 1, 1, None, Filters()))
             frames = 0
             while frames < 20:
                 worker.send(Grant(session, 2, 0, 20))

@@ -43,85 +43,75 @@ from tonearm.worker.sources.source import DecodingSource
 SONG = music(2.0)
 SONG_PCM = pcm_of(SONG)
 BAD, GOOD = 1, 2
+MISPLACED = LookupError("samples 5 to 6 of a store of 7 to 8")
+
+
+class BreakableWorker(WorkerInThread):
+    """One whose steps for the bad session can be made to fail. Each session that is played has the song as source 1."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.song = folder / "song.wav"
+        self.song.write_bytes(wav(SONG))
+        self.patch = patch
+
+    def breaks_in(self, kind: type, name: str, error: Exception) -> None:
+        """Has a method raise for the bad session."""
+        really = getattr(kind, name)
+
+        def broken(it: object, *arguments: object, **more: object) -> object:
+            of = arguments[0] if name == "__init__" else it
+            if getattr(of, "session", getattr(of, "_id", 0)) == BAD or getattr(of, "suspect", 0) >> 32 == BAD:
+                raise error
+            return really(it, *arguments, **more)
+
+        self.patch.setattr(kind, name, broken)
+
+    def play(self, session: int) -> None:
+        self.begin(session)
+        self.open_file(self.song, session)
+
+    def renders_all(self, session: int = GOOD, outputs: Outputs = frozenset({PCM})) -> None:
+        """That the session renders the song from its first sample to its last."""
+        pcm = b""
+        while len(pcm) < len(SONG_PCM):
+            frames = len(pcm) // 3840
+            self.send(Grant(session, 2, frames, frames + 40, outputs))
+            pcm += bytes(self.wait_for(Audio, session).pcm)
+        assert pcm.startswith(SONG_PCM)
 
 
 @pytest.fixture
-def worker() -> Iterator[WorkerInThread]:
-    worker = WorkerInThread()
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BreakableWorker]:
+    worker = BreakableWorker(tmp_path, monkeypatch)
     yield worker
     worker.close()
 
 
-@pytest.fixture
-def song(tmp_path: Path) -> Path:
-    path = tmp_path / "song.wav"
-    path.write_bytes(wav(SONG))
-    return path
-
-
-def raises_in(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, error: Exception) -> None:
-    """Has a method raise for the bad session."""
-    really = getattr(kind, name)
-
-    def broken(self: object, *arguments: object, **more: object) -> object:
-        of = arguments[0] if name == "__init__" else self
-        if getattr(of, "session", getattr(of, "_id", 0)) == BAD or getattr(of, "suspect", 0) >> 32 == BAD:
-            raise error
-        return really(self, *arguments, **more)
-
-    monkeypatch.setattr(kind, name, broken)
-
-
-def play(worker: WorkerInThread, session: int, song: Path) -> None:
-    worker.send(OpenSession(session, 1, 0, Filters()))
-    worker.open_file(song, session)
-    worker.send(Plan(session, 2, 1, 0, 1, 1, None, Filters()))
-
-
-def heard(worker: WorkerInThread, session: int, outputs: Outputs = frozenset({PCM})) -> bytes:
-    """All that a session renders of the song."""
-    pcm = b""
-    while len(pcm) < len(SONG_PCM):
-        frames = len(pcm) // 3840
-        worker.send(Grant(session, 2, frames, frames + 40, outputs))
-        pcm += bytes(worker.wait_for(Audio, session).pcm)
-    return pcm[: len(SONG_PCM)]
-
-
 @pytest.mark.parametrize(
-    ("kind", "name"),
+    ("kind", "name", "error"),
     [
-        (RenderSession, "__init__"),
-        (RenderSession, "plan"),
-        (RenderSession, "grant"),
-        (RenderSession, "render"),
-        (RenderSession, "take_measured"),
-        (RenderSession, "used_up_to"),
-        (DecodingSource, "start"),
-        (DecodingSource, "used"),
-        (DecodingSource, "fill_up"),
-        (Cursor, "finish"),
+        *((RenderSession, name, MISPLACED) for name in ("__init__", "plan", "grant", "take_measured", "used_up_to")),
+        (RenderSession, "render", MISPLACED),
+        (RenderSession, "render", MemoryError("Unable to allocate 3.55 PiB")),  # while the process has enough
+        *((DecodingSource, name, MISPLACED) for name in ("start", "used", "fill_up")),
+        (Cursor, "finish", MISPLACED),
     ],
 )
 def test_an_error_in_any_step_ends_that_session_alone(
-    worker: WorkerInThread,
-    song: Path,
-    kind: type,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    worker: BreakableWorker, kind: type, name: str, error: Exception, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    raises_in(monkeypatch, kind, name, LookupError("samples 5 to 6 of a store of 7 to 8"))
-    play(worker, BAD, song)
+    worker.breaks_in(kind, name, error)
+    worker.play(BAD)
     for frames in (0, 30, 60):
         worker.send(Grant(BAD, 2, frames, frames + 40))
     failed = worker.wait_for(SessionFailed, BAD)
     assert (failed.failure.code, failed.failure.stage) == (FailureCode.INTERNAL, Stage.DECODE)
-    assert "LookupError: samples 5 to 6" in failed.failure.message
+    assert f"{type(error).__name__}: {error}" in failed.failure.message
     worker.send(Grant(BAD, 2, 10, 50))  # the node does not know it yet
     worker.send(SeekSource(BAD, 1, 3, 0))
-    play(worker, GOOD, song)
-    assert heard(worker, GOOD) == SONG_PCM
+    worker.play(GOOD)
+    worker.renders_all()
     stderr = capfd.readouterr().err
     assert stderr.count("Traceback") == 1
     assert "an error of its own while it worked on session 1, which ends" in stderr
@@ -129,50 +119,44 @@ def test_an_error_in_any_step_ends_that_session_alone(
 
 
 @pytest.mark.parametrize("error", [LookupError("no such place"), OSError(5, "Input/output error")])
-def test_an_error_in_taking_a_sources_bytes_ends_that_session_alone(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_an_error_in_taking_a_sources_bytes_ends_that_session_alone(worker: BreakableWorker, error: Exception) -> None:
     """It comes up in the thread that reads the socket. As an OSError it would look as if the node had gone."""
 
     def deliver(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(DecodingSource, "deliver", deliver)
-    worker.send(OpenSession(BAD, 1, 0, Filters()))
+    worker.patch.setattr(DecodingSource, "deliver", deliver)
+    worker.open_session(BAD)
     worker.send(open_order(BAD, 1, 1000))
     request = worker.wait_for(ReadRequest, BAD)
     worker.send(Data(BAD, 1, request.offset, b"RIFF"))
     assert str(error) in worker.wait_for(SessionFailed, BAD).failure.message
-    play(worker, GOOD, song)
-    assert heard(worker, GOOD) == SONG_PCM
+    worker.play(GOOD)
+    worker.renders_all()
 
 
-def test_what_sounded_is_named(worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker.send(OpenSession(BAD, 1, 0, Filters()))
-    worker.open_file(song, BAD, source=7)
+def test_what_sounded_is_named(worker: BreakableWorker) -> None:
+    worker.open_session(BAD)
+    worker.open_file(worker.song, BAD, source=7)
     worker.send(Plan(BAD, 2, 1, 0, 7, 7, None, Filters()))
     worker.wait_for(Audio, BAD)
-    raises_in(monkeypatch, RenderSession, "render", RuntimeError("x"))
+    worker.breaks_in(RenderSession, "render", RuntimeError("x"))
     worker.send(Grant(BAD, 2, 10, 50))
     assert worker.wait_for(SessionFailed, BAD).source == 7
 
 
-def test_files_of_a_session_that_failed_are_closed(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raises_in(monkeypatch, RenderSession, "render", RuntimeError("x"))
-    play(worker, BAD, song)
+def test_files_of_a_session_that_failed_are_closed(worker: BreakableWorker) -> None:
+    worker.breaks_in(RenderSession, "render", RuntimeError("x"))
+    worker.play(BAD)
     worker.wait_for(SessionFailed, BAD)
-    worker.open_file(song, BAD, source=2)  # for a session that is gone
-    worker.wait_until(lambda: open_descriptors_of(song) == 0)
+    worker.open_file(worker.song, BAD, source=2)  # for a session that is gone
+    worker.wait_until(lambda: open_descriptors_of(worker.song) == 0)
 
 
-def test_the_same_error_is_logged_once(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    raises_in(monkeypatch, RenderSession, "render", RuntimeError("x" * 100_000))
+def test_the_same_error_is_logged_once(worker: BreakableWorker, capfd: pytest.CaptureFixture[str]) -> None:
+    worker.breaks_in(RenderSession, "render", RuntimeError("x" * 100_000))
     for _ in range(5):
-        play(worker, BAD, song)
+        worker.play(BAD)
         failed = worker.wait_for(SessionFailed, BAD)
         assert len(failed.failure.message) < 1000
     stderr = capfd.readouterr().err
@@ -180,34 +164,20 @@ def test_the_same_error_is_logged_once(
     assert len(stderr) < 5000
 
 
-def test_a_session_that_asks_for_too_much_memory_ends_and_not_the_process(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raises_in(monkeypatch, RenderSession, "render", MemoryError("Unable to allocate 3.55 PiB"))
-    play(worker, BAD, song)
-    assert "3.55 PiB" in worker.wait_for(SessionFailed, BAD).failure.message
-    play(worker, GOOD, song)
-    assert heard(worker, GOOD) == SONG_PCM
-
-
-def test_a_process_whose_memory_is_used_up_ends(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_memory_is_used_up_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit_bytes = address_space_bytes() + 1_000_000
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit_bytes, limit_bytes))
     monkeypatch.setattr(os, "_exit", sys.exit)
-    worker = WorkerInThread()
-    try:
-        raises_in(monkeypatch, RenderSession, "render", MemoryError())
-        play(worker, BAD, song)
-        end = worker.wait_for_end()
-        assert isinstance(end, SystemExit)
-        assert end.code == EXIT_MEMORY_LIMIT
-    finally:
-        worker.close()
+    worker = BreakableWorker(tmp_path, monkeypatch)
+    worker.breaks_in(RenderSession, "render", MemoryError())
+    worker.play(BAD)
+    end = worker.wait_for_end()
+    worker.close()
+    assert isinstance(end, SystemExit)
+    assert end.code == EXIT_MEMORY_LIMIT
 
 
-def test_while_a_session_is_worked_on_it_is_noted(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_a_session_is_worked_on_it_is_noted(worker: BreakableWorker) -> None:
     noted: list[list[tuple[int, int]]] = []
     really = RenderSession.render
 
@@ -215,14 +185,14 @@ def test_while_a_session_is_worked_on_it_is_noted(
         noted.append(worker.suspects())
         return really(self, *arguments)
 
-    monkeypatch.setattr(RenderSession, "render", render)
-    play(worker, BAD, song)
+    worker.patch.setattr(RenderSession, "render", render)
+    worker.play(BAD)
     worker.wait_for(Audio, BAD)
     assert (BAD, 1) in noted[-1]
     worker.wait_until(lambda: worker.suspects() == [])
 
 
-def test_an_order_that_cannot_be_read_names_the_session_that_it_was_for(worker: WorkerInThread) -> None:
+def test_an_order_that_cannot_be_read_names_the_session_that_it_was_for(worker: BreakableWorker) -> None:
     """The node will give it to the next process as well: so the end must count against that session."""
     unreadable: int = "x"  # type: ignore[assignment]
     worker.send(OpenSession(BAD, unreadable, 0, Filters()))
@@ -230,11 +200,9 @@ def test_an_order_that_cannot_be_read_names_the_session_that_it_was_for(worker: 
     assert worker.suspects() == [(BAD, 0)]
 
 
-def test_an_error_of_libopus_ends_that_session_alone(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    play(worker, BAD, song)
-    play(worker, GOOD, song)
+def test_an_error_of_libopus_ends_that_session_alone(worker: BreakableWorker) -> None:
+    worker.play(BAD)
+    worker.play(GOOD)
     opus = Output("opus")
     worker.send(Grant(BAD, 2, 0, 10, frozenset({opus})))
     worker.wait_for(Audio, BAD)
@@ -245,35 +213,31 @@ def test_an_error_of_libopus_ends_that_session_alone(
             bad.append(self)
             ok, internal_error = 0, -3
             library = SimpleNamespace(opus_encode=lambda *_: internal_error, opus_encoder_ctl=lambda *_: ok)
-            monkeypatch.setattr(self, "_library", library)
+            worker.patch.setattr(self, "_library", library)
         return really(self, pcm, without_prediction=without_prediction)
 
-    monkeypatch.setattr(OpusEncoder, "encode", encode)
+    worker.patch.setattr(OpusEncoder, "encode", encode)
     worker.send(Grant(BAD, 2, 10, 50, frozenset({opus})))
     failure = worker.wait_for(SessionFailed, BAD).failure
     assert (failure.code, failure.stage) == (FailureCode.INTERNAL, Stage.DECODE)
     assert "libopus could not encode a frame: error -3" in failure.message
-    assert heard(worker, GOOD, frozenset({PCM, opus})) == SONG_PCM
+    worker.renders_all(GOOD, frozenset({PCM, opus}))
 
 
-def test_a_source_without_a_thread_fails_alone(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_without_a_thread_fails_alone(worker: BreakableWorker) -> None:
     def no_start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     worker.wait_for(Ready, 0)  # its own threads have started
-    play(worker, GOOD, song)
-    monkeypatch.setattr(threading.Thread, "start", no_start)
-    worker.send(OpenSession(BAD, 1, 0, Filters()))
+    worker.play(GOOD)
+    worker.patch.setattr(threading.Thread, "start", no_start)
+    worker.open_session(BAD)
     worker.send(open_order(BAD, 1, 1000))  # one that waits for bytes has a thread of its own
     assert worker.wait_for(Failed, BAD).failure.code is FailureCode.LIMIT_EXCEEDED
-    assert heard(worker, GOOD) == SONG_PCM
+    worker.renders_all()
 
 
-def test_without_a_thread_for_mp3_its_frames_are_missing_and_nothing_else(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_thread_for_mp3_its_frames_are_missing_and_nothing_else(worker: BreakableWorker) -> None:
     output = mp3_output(128_000)
     start = threading.Thread.start
 
@@ -282,19 +246,17 @@ def test_without_a_thread_for_mp3_its_frames_are_missing_and_nothing_else(
             raise RuntimeError("can't start new thread")
         start(self)
 
-    play(worker, GOOD, song)
-    monkeypatch.setattr(threading.Thread, "start", no_start)
+    worker.play(GOOD)
+    worker.patch.setattr(threading.Thread, "start", no_start)
     outputs = frozenset({PCM, output})
-    assert heard(worker, GOOD, outputs) == SONG_PCM
+    worker.renders_all(GOOD, outputs)
     assert worker.wait_for(Encoded, GOOD).mp3_frames == ()
-    monkeypatch.undo()
+    worker.patch.undo()
     worker.send(Grant(GOOD, 2, 100, 140, outputs))
-    assert worker.wait_for(Encoded, GOOD, lambda encoded: bool(encoded.mp3_frames)).mp3_frames
+    assert worker.wait_for(Encoded, GOOD, that=lambda encoded: bool(encoded.mp3_frames)).mp3_frames
 
 
-def test_an_error_in_one_encoder_of_mp3_is_not_the_end_of_the_others(
-    worker: WorkerInThread, song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_one_encoder_of_mp3_is_not_the_end_of_the_others(worker: BreakableWorker) -> None:
     really = Mp3Encoder.encode
     broken: list[Mp3Encoder] = []
 
@@ -305,9 +267,9 @@ def test_an_error_in_one_encoder_of_mp3_is_not_the_end_of_the_others(
             raise MemoryError
         return really(self, pcm)
 
-    monkeypatch.setattr(Mp3Encoder, "encode", encode)
+    worker.patch.setattr(Mp3Encoder, "encode", encode)
     outputs = frozenset({PCM, mp3_output(128_000)})
     for session in (BAD, GOOD):
-        play(worker, session, song)
-        assert heard(worker, session, outputs) == SONG_PCM
-    assert worker.wait_for(Encoded, GOOD, lambda encoded: bool(encoded.mp3_frames))
+        worker.play(session)
+        worker.renders_all(session, outputs)
+    assert worker.wait_for(Encoded, GOOD, that=lambda encoded: bool(encoded.mp3_frames))

@@ -45,8 +45,7 @@ def other(tmp_path: Path) -> Path:
 def play_stalled(driver: DecoderDriver, disk: SlowDisk, song: Path) -> SentAudio:
     """Plays a file up to where the disk does not answer any more, which is in its middle."""
     disk.stall(song, first_byte=song.stat().st_size // 2)
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     driver.open_file(song)
     sent = SentAudio(driver)
     sent.play(100)
@@ -64,8 +63,7 @@ def test_a_stalled_read_is_neither_busy_nor_suspect_and_delays_no_other_source(
     assert driver.wait_for(Pong).busy_s < 0.3
     assert driver.suspects() == []
     for session in (2, 3, 4):
-        driver.open_session(session)
-        driver.plan(session)
+        driver.begin(session)
         driver.open_file(other, session)
     for session in (2, 3, 4):
         assert SentAudio(driver, session).play(WHOLE) == pcm_of(music(3.0, seed=2))
@@ -80,8 +78,7 @@ def test_files_that_stall_while_they_are_opened_delay_no_other(
     driver.open_session()
     for source in range(1, 7):  # more than there are slots
         driver.open_file(song, source=source)
-    driver.open_session(2)
-    driver.plan(2)
+    driver.begin(2)
     driver.open_file(other, 2)
     assert SentAudio(driver, 2).play(WHOLE) == pcm_of(music(3.0, seed=2))
     driver.send(Ping(1))
@@ -94,8 +91,7 @@ def test_files_that_stall_while_they_are_opened_delay_no_other(
 def test_sources_that_are_dropped_in_a_stalled_read_are_freed_after_it(
     driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path
 ) -> None:
-    driver.open_session(2)
-    driver.plan(2)
+    driver.begin(2)
     threads, descriptors = driver.threads(), driver.descriptors()
     play_stalled(driver, disk, song)
     driver.send(CloseSession(1))

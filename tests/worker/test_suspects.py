@@ -44,57 +44,31 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     return Process(monkeypatch)
 
 
-def test_a_suspect_is_named_for_as_long_as_its_step_lasts(process: Process) -> None:
-    process.notes.note(0, 7)
-    process.notes.note(1, 8)
-    assert process.suspects() == {7, 8}
-    process.notes.note(0, 0)
-    assert process.suspects() == {8}
-
-
-def test_sources_that_decode_while_many_players_use_the_memory_up_are_no_suspects(process: Process) -> None:
-    process.used_mib = 350
-    process.notes.note(0, 7)
-    process.used_mib = 398
-    process.notes.note(1, 8)
-    process.notes.note_session(5, 9)
-    process.notes.end()
-    assert process.status == EXIT_MEMORY_LIMIT
-    assert process.suspects() == set()
-
-
-def test_the_source_whose_step_used_the_memory_up_is_the_suspect_where_it_was_alone(process: Process) -> None:
-    process.notes.note(1, 8)
-    process.used_mib = 399
-    process.notes.end()
-    assert process.suspects() == {8}
-
-
-def test_where_the_memory_ends_nobody_beside_others_is_a_suspect(process: Process) -> None:
-    process.notes.note(1, 8)
-    process.used_mib = 330
-    process.notes.note(0, 7)
-    process.used_mib = 399
-    process.notes.end()
-    assert process.suspects() == set()
-
-
-def test_of_two_that_may_have_used_it_up_none_is_a_suspect(process: Process) -> None:
-    process.notes.note(1, 8)
-    process.notes.note(2, 9)
-    process.used_mib = 399
-    process.notes.end()
-    assert process.suspects() == set()
-
-
-def test_the_memory_of_earlier_steps_does_not_count(process: Process) -> None:
-    process.notes.note(0, 7)
-    process.used_mib = 350
-    process.notes.note(0, 0)
-    process.notes.note(0, 7)
-    process.used_mib = 399
-    process.notes.end()
-    assert process.suspects() == set()
+# What happens one after the other: a pair is noted, a slot and the source that is worked on in it, or 0; a number is
+# the memory that is used from then on, in MiB. The process reaches its limit where it gets to 399.
+@pytest.mark.parametrize(
+    ("story", "suspects"),
+    [
+        pytest.param([(0, 7), (1, 8)], {7, 8}, id="each step"),
+        pytest.param([(0, 7), (1, 8), (0, 0)], {8}, id="for as long as it lasts"),
+        pytest.param([350, (0, 7), 398, (1, 8), 399], set(), id="many players use the memory up"),
+        pytest.param([(1, 8), 399], {8}, id="alone when the memory was used up"),
+        pytest.param([(1, 8), 330, (0, 7), 399], set(), id="beside another where the memory ends"),
+        pytest.param([(1, 8), (2, 9), 399], set(), id="one of two that may have used it up"),
+        pytest.param([(0, 7), 350, (0, 0), (0, 7), 399], set(), id="the memory of earlier steps does not count"),
+    ],
+)
+def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], suspects: set[int]) -> None:
+    for event in story:
+        if isinstance(event, tuple):
+            process.notes.note(*event)
+        else:
+            process.used_mib = event
+            if event == 399:
+                process.notes.note_session(5, 9)  # which is none, as long as others may be
+                process.notes.end()
+                assert process.status == EXIT_MEMORY_LIMIT
+    assert process.suspects() == suspects
 
 
 def test_of_a_crash_where_there_was_hardly_any_memory_the_memory_is_judged(process: Process) -> None:

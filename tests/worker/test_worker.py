@@ -74,8 +74,7 @@ def never(request: ReadRequest) -> None:
 
 @pytest.mark.parametrize("given", ["a file", "ranges", "a stream"])
 def test_a_source_comes_bit_for_bit(driver: DecoderDriver, song_wav: Path, given: str) -> None:
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     if given == "a file":
         driver.open_file(song_wav)
     else:
@@ -90,8 +89,7 @@ def test_a_source_comes_bit_for_bit(driver: DecoderDriver, song_wav: Path, given
 
 def test_a_flush_ends_the_wait_for_a_slow_next_source(driver: DecoderDriver) -> None:
     short = SONG[: 2 * FRAME_SAMPLES + 100]
-    driver.open_session()
-    driver.plan(following=2)
+    driver.begin(following=2)
     driver.open_bytes(wav(short))
     driver.open_bytes(b"", source=2, feed=never)
     driver.wait_for(Decoded, source=1)
@@ -107,8 +105,7 @@ def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object,
     """One that cannot be sought is decoded up to there when it was played that far, as after a process has died."""
     assert callable(encode)
     start = 54_321
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start, resumes=not is_seekable)
     sent = SentAudio(driver)
     assert sounds_the_same(sent.play(WHOLE), risen(padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])))
@@ -117,8 +114,7 @@ def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object,
 
 @pytest.mark.parametrize("is_seekable", [True, False])
 def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is_seekable: bool) -> None:
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     driver.open_bytes(wav(SONG), is_seekable=is_seekable, start_sample=10**7, resumes=not is_seekable)
     driver.wait_for(Decoded)
     sent = SentAudio(driver)
@@ -131,11 +127,9 @@ def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is
 
 def test_a_slow_source_delays_only_itself(driver: DecoderDriver, song_wav: Path) -> None:
     for session in range(1, 11):
-        driver.open_session(session)
-        driver.plan(session)
+        driver.begin(session)
         driver.open_bytes(b"", session, feed=never)
-    driver.open_session(20)
-    driver.plan(20)
+    driver.begin(20)
     driver.open_file(song_wav, 20)
     assert SentAudio(driver, 20).play(WHOLE) == SONG_PCM
     driver.send(Ping(5))
@@ -150,8 +144,7 @@ def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDrive
             return DataFailed(1, 1, request.offset, LOST)
         return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
 
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     driver.open_bytes(data, is_seekable=False, feed=interrupts)
     sent, failed = SentAudio(driver), list[Failed]()
     while len(sent.marks) < 2:
@@ -198,8 +191,7 @@ def test_dropped_sources_free_their_threads_and_files(driver: DecoderDriver, son
 def test_a_closed_session_frees_everything(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     for session in range(1, 6):
-        driver.open_session(session)
-        driver.plan(session)
+        driver.begin(session)
         driver.open_file(song_wav, session)
         driver.open_bytes(b"", session, source=2, feed=never)
         SentAudio(driver, session).play(20)
@@ -214,8 +206,7 @@ def test_files_keep_to_their_sources_however_their_messages_are_cut(driver: Deco
     for number, piece in enumerate(pieces, 1):
         path = tmp_path / f"{number}.wav"
         path.write_bytes(wav(piece))
-        driver.open_session(number)
-        driver.plan(number)
+        driver.begin(number)
         data = pack(open_order(number, 1, path.stat().st_size, has_descriptor=True)) + pack(Ping(number))
         descriptor = os.open(path, os.O_RDONLY)
         driver.send_bytes(data[:1], descriptor)
@@ -232,8 +223,7 @@ def test_a_file_beyond_the_limit_fails_and_the_next_one_is_not_taken_for_it(
     other = tmp_path / "other.wav"
     other.write_bytes(wav(SONG[5000:9800]))
     driver.open_session(1)
-    driver.open_session(2)
-    driver.plan(2)
+    driver.begin(2)
     _, most = resource.prlimit(driver.pid, resource.RLIMIT_NOFILE)
     open_ones = {int(entry) for entry in os.listdir(f"/proc/{driver.pid}/fd")}
     lowest_free = next(number for number in count() if number not in open_ones)
@@ -251,8 +241,7 @@ def test_a_file_beyond_the_limit_fails_and_the_next_one_is_not_taken_for_it(
 
 
 def test_it_ends_when_the_node_closes_its_socket(driver: DecoderDriver, song_wav: Path) -> None:
-    driver.open_session()
-    driver.plan()
+    driver.begin()
     driver.open_file(song_wav)
     driver.open_bytes(b"", source=2, feed=never)
     driver.wait_for(ReadRequest, source=2)
@@ -297,8 +286,7 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
 
 def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None:
     with running_decoder(memory_limit_mb=400, interpreter=sys.executable) as driver:
-        driver.open_session()
-        driver.plan()
+        driver.begin()
         driver.open_file(song_wav)
         driver.wait_for(Opened)
         driver.open_session(2)
@@ -358,8 +346,7 @@ def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: Decode
     path.write_bytes(mp3(music(3.0, 44_100)))
     players = [SentAudio(driver, session) for session in range(1, 61)]
     for session in range(1, 61):
-        driver.open_session(session)
-        driver.plan(session)
+        driver.begin(session)
         driver.open_file(path, session)
     cpu_before_s = cpu_seconds(driver)
     for frames in range(10, 126, 10):

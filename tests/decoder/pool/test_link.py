@@ -26,6 +26,20 @@ class Ends:
         self.ended: list[OSError | BrokenMessage | None] = []
         self.link = DecoderLink(node_end, self.taken.append, self.ended.append)
 
+    async def received(self, count: int) -> tuple[list[Message], int]:
+        """So many messages at the decoder's end, and how many descriptors came with them, none after its message."""
+        splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
+        while len(messages) < count:
+            await asyncio.sleep(0)
+            with contextlib.suppress(BlockingIOError):
+                received, came, _, _ = socket.recv_fds(self.decoder_end, 50_000, 4)
+                for descriptor in came:
+                    os.close(descriptor)
+                descriptors += len(came)
+                messages += splitter.feed(received)
+                assert descriptors >= sum(isinstance(message, OpenSource) for message in messages)
+        return messages, descriptors
+
     async def settle(self) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
@@ -56,20 +70,7 @@ async def test_messages_arrive_in_order_however_slowly_they_are_read(ends: Ends)
             orders.append(open_source(number))
     for order in orders:
         ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
-    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
-    while len(messages) < len(orders):
-        await asyncio.sleep(0)
-        try:
-            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
-        except BlockingIOError:
-            continue
-        for descriptor in came:
-            os.close(descriptor)
-        descriptors += len(came)
-        messages += splitter.feed(data_received)
-        assert descriptors >= sum(isinstance(message, OpenSource) for message in messages)
-    assert messages == orders
-    assert descriptors == 9
+    assert await ends.received(len(orders)) == (orders, 9)
 
 
 async def test_messages_of_one_turn_wake_the_other_end_once(ends: Ends) -> None:
@@ -126,36 +127,23 @@ async def test_a_descriptor_that_the_kernel_does_not_take_yet_holds_up_its_sessi
         ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
     ends.link.send(Ping(1))
     ends.link.send(DropSource(2, 7))
-    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
-    while len(messages) < 6:
-        await asyncio.sleep(0.001)
-        with contextlib.suppress(BlockingIOError):
-            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
-            descriptors += len(came)
-            for descriptor in came:
-                os.close(descriptor)
-            messages += splitter.feed(data_received)
-    assert messages == [Ping(1), DropSource(2, 7), *later]
-    assert descriptors == 2
+    assert await ends.received(6) == ([Ping(1), DropSource(2, 7), *later], 2)
 
 
-async def test_closing_gives_back_descriptors_that_the_kernel_did_not_take(
-    ends: Ends, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refused", [True, False])
+async def test_closing_gives_back_descriptors_that_were_not_sent(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, refused: bool
 ) -> None:
+    """Because the kernel did not take them, or because of what was to be sent before."""
+
     def refusing(*_: Any) -> int:
         raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
 
-    monkeypatch.setattr(socket, "send_fds", refusing)
-    descriptor = os.open("/dev/null", os.O_RDONLY)
-    ends.link.send(open_source(1), descriptor)
-    ends.link.close()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
-
-
-async def test_closing_gives_back_descriptors_that_were_not_sent(ends: Ends) -> None:
-    for number in range(20):
-        ends.link.send(data(number))
+    if refused:
+        monkeypatch.setattr(socket, "send_fds", refusing)
+    else:
+        for number in range(20):
+            ends.link.send(data(number))
     descriptor = os.open("/dev/null", os.O_RDONLY)
     ends.link.send(open_source(1), descriptor)
     await ends.settle()

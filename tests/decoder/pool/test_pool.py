@@ -25,13 +25,7 @@ from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool.pool import (
-    MOVE_SLICE_S,
-    MOVED_AT_ONCE,
-    SESSIONS_BEFORE_NEXT,
-    DecoderPool,
-    PoolSession,
-)
+from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.template import DecoderTemplate
 from tonearm.sandbox.report import SandboxMode
@@ -111,12 +105,7 @@ async def one_template() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running_pool(
-    limit: int = 1,
-    timeouts: Timeouts = SOON,
-    *,
-    has_spare: bool = True,
-    without_template: bool = False,
-    held: int = 0,
+    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True, without_template: bool = False, held: int = 0
 ) -> AsyncIterator[DecoderPool]:
     """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left.
 

@@ -106,11 +106,7 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
         for process_id in pool.process_ids:
             null, also_null, _, *others = descriptors_of(process_id).values()
             assert (null, also_null) == ("/dev/null", "/dev/null")
-            assert sorted(other.split(":")[0] for other in others) == [
-                "/memfd",
-                f"/proc/{process_id}/statm",
-                "socket",
-            ]
+            assert sorted(other.split(":")[0] for other in others) == ["/memfd", f"/proc/{process_id}/statm", "socket"]
         assert len(descriptors_of(pid_of(template))) == 5  # of these it keeps its own socket and its own statm
         alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
         await alone.start()

@@ -173,12 +173,29 @@ def test_a_session_begins_with_nothing_to_play() -> None:
     assert plan.session_opened(7) == (OpenSession(7, 1, 0, FLAT),)
 
 
-def test_a_cut_begins_with_the_next_frame_and_empties_the_buffer() -> None:
+@pytest.mark.parametrize(
+    ("until_tick_s", "wanted", "plan", "frames_ahead"),
+    [
+        pytest.param(
+            0.02, (2, None, QUIET), (3, 2, 2, None), 0, id="a cut: with the next, the buffer is emptied"
+        ),
+        pytest.param(0.02, (1, 2, FLAT), (3, None, 1, 2), 7, id="a change keeps the buffer until it arrives"),
+        pytest.param(0.005, (1, 2, FLAT), (3, None, 1, 2), 7, id="it comes in time shortly before a tick, too"),
+        pytest.param(0.005, (1, None, QUIET), (4, None, 1, None), 7, id="filters are for the frame after that tick"),
+    ],
+)
+def test_where_a_plan_begins(
+    until_tick_s: float,
+    wanted: tuple[int, int | None, Filters],
+    plan: tuple[int, int | None, int, int | None],
+    frames_ahead: int,
+) -> None:
     bench = Bench()
     bench.send(3)
-    plan = bench.play(2, filters=QUIET)
-    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, 2, 2, None)
-    assert bench.plan.buffer.frames_ahead == 0
+    bench.until_tick_s = until_tick_s
+    made = bench.play(*wanted)
+    assert (made.at_frame, made.switch_to, made.after, made.following) == plan
+    assert bench.plan.buffer.frames_ahead == frames_ahead
 
 
 def test_what_a_late_block_reports_of_a_source_is_void_once_another_one_is_cut_to() -> None:
@@ -198,14 +215,6 @@ def test_the_same_again_is_no_new_plan() -> None:
     assert Bench().plan.play(Program(1, None, Mix(FLAT))) == ()
 
 
-def test_a_change_keeps_the_buffered_frames_until_it_arrives() -> None:
-    bench = Bench()
-    bench.send(3)
-    plan = bench.play(1, 2)
-    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, None, 1, 2)
-    assert bench.plan.buffer.frames_ahead == 7
-
-
 def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
     bench = Bench()
     assert bench.plan.play(Program(1, 77, Mix(FLAT))) == ()
@@ -216,31 +225,13 @@ def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
 # Filters
 
 
-def test_filters_shortly_before_a_tick_are_for_the_frame_after_it() -> None:
-    bench = Bench()
-    bench.until_tick_s = 0.005
-    assert bench.play(1, filters=QUIET).at_frame == 1
-
-
-def test_another_next_source_shortly_before_a_tick_is_for_the_next_frame() -> None:
-    bench = Bench()
-    bench.until_tick_s = 0.005
-    assert bench.play(1, 2).at_frame == 0
-
-
-def test_of_filters_that_change_faster_than_plans_arrive_the_last_ones_are_planned_then() -> None:
+@pytest.mark.parametrize("last", [LOUD, FLAT], ids=["others", "those before"])
+def test_of_filters_that_change_faster_than_plans_arrive_the_last_ones_are_planned_then(last: Filters) -> None:
     bench = Bench()
     bench.play(1, filters=QUIET)
     assert bench.plan.play(Program(1, None, Mix(Filters(volume=0.7)))) == ()
-    assert bench.plan.play(Program(1, None, Mix(LOUD))) == ()
-    assert plan_in(bench.audio(0, 10)).filters == LOUD
-
-
-def test_filters_changed_and_changed_back_before_they_arrive_are_heard_and_changed_back() -> None:
-    bench = Bench()
-    bench.play(1, filters=QUIET)
-    assert bench.plan.play(Program(1, None, Mix(FLAT))) == ()
-    assert plan_in(bench.audio(0, 10)).filters == FLAT
+    assert bench.plan.play(Program(1, None, Mix(last))) == ()
+    assert plan_in(bench.audio(0, 10)).filters == last
 
 
 def test_filters_that_arrive_too_late_are_planned_again_further_on_each_time() -> None:
@@ -332,19 +323,6 @@ def test_a_last_partial_frame_is_flushed_once() -> None:
 # Sessions
 
 
-def test_another_session_goes_on_after_the_buffered_frames() -> None:
-    bench = Bench()
-    bench.send(4)
-    bench.plan.lose()
-    opened, *openings, plan, grant = bench.plan.session_opened(2)
-    assert isinstance(opened, OpenSession)
-    assert opened.first_frame == 10
-    assert openings == [OpenSourceAt(1, 10 * FRAME_SAMPLES, resumes=True), OpenSourceAt(2, 0, resumes=False)]
-    assert isinstance(plan, Plan)
-    assert (plan.at_frame, plan.switch_to, plan.after) == (10, 1, 1)
-    assert isinstance(grant, Grant)
-
-
 @pytest.mark.parametrize(
     ("mp3_to", "first_frame", "mp3_from"),
     [
@@ -354,16 +332,20 @@ def test_another_session_goes_on_after_the_buffered_frames() -> None:
         pytest.param(10, 10, 10, id="all-was"),
     ],
 )
-def test_what_was_sent_and_not_encoded_to_mp3_is_rendered_once_more(
+def test_another_session_goes_on_after_the_buffered_frames_or_after_those_that_were_encoded_to_mp3(
     mp3_to: int | None, first_frame: int, mp3_from: int | None
 ) -> None:
     bench = Bench()
     bench.send(4)
     bench.plan.lose()
-    opened, opening, *_ = bench.plan.session_opened(2, mp3_to)
+    opened, *openings, plan, grant = bench.plan.session_opened(2, mp3_to)
     assert isinstance(opened, OpenSession)
     assert (opened.first_frame, opened.mp3_from) == (first_frame, mp3_from)
-    assert opening == OpenSourceAt(1, first_frame * FRAME_SAMPLES, resumes=True)
+    at_sample = first_frame * FRAME_SAMPLES
+    assert openings == [OpenSourceAt(1, at_sample, resumes=True), OpenSourceAt(2, 0, resumes=False)]
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (first_frame, 1, 1)
+    assert isinstance(grant, Grant)
 
 
 @pytest.mark.parametrize("has_arrived", [False, True])

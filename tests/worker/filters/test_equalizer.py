@@ -70,16 +70,6 @@ def test_a_cut_beyond_the_limit_is_refused() -> None:
         equalizer(one_band(3, -26.0))
 
 
-@pytest.mark.parametrize("gains_db", [SETTINGS["five bands"], SETTINGS["all down"]], ids=["float32", "float64"])
-def test_it_takes_sound_however_it_lies_in_memory(gains_db: tuple[float, ...]) -> None:
-    samples = channels(noise(frames=13, peak=20_000)).astype(np.int16)
-    kernel = equalizer(gains_db)
-    expected, _ = kernel.process(samples.T, kernel.silence())
-    for sound in (samples.T.astype(np.float32), samples.T.astype(np.float64), samples.T.astype(np.float32, order="C")):
-        planes, _ = kernel.process(sound, kernel.silence())
-        assert np.array_equal(planes, expected)
-
-
 def test_what_it_remembers_of_a_block_is_small() -> None:
     kernel = equalizer(SETTINGS["all up"])
     _, states = kernel.process(channels(noise(frames=10, peak=9_000)).astype(np.int16).T, kernel.silence())

@@ -8,14 +8,7 @@ import pytest
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes
-from tonearm.worker.filters.loudness import (
-    KNOWN_AFTER_MS,
-    MOST_GAIN_DB,
-    STEP_MS,
-    Meter,
-    next_gain_db,
-    wanted_gain_db,
-)
+from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, MOST_GAIN_DB, STEP_MS, Meter, next_gain_db, wanted_gain_db
 
 
 def next_gain(meter: Meter, gain_db: float, target_lufs: float) -> float:

@@ -17,7 +17,6 @@ from tonearm.worker.packets.mp3 import TAIL_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus", complexity=0)
-SMALL = Output("opus", 48_000, complexity=0)
 MP3 = mp3_output(128_000)
 SECOND = 48_000
 
@@ -46,17 +45,6 @@ def expected_packets(bench: SessionBench, output: Output) -> list[bytes]:
 
 def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
     return [bench.packets[output][frame] for frame in range(first, bench.end_frame)]
-
-
-def test_each_output_gets_its_own_packets_beside_the_pcm() -> None:
-    bench = bench_of(SECOND)
-    bench.outputs = frozenset({PCM, OPUS, SMALL})
-    bench.play(1)
-    bench.grant()
-    assert len(bench.run()) == 50 * FRAME_BYTES
-    assert packets(bench, OPUS) == expected_packets(bench, OPUS)
-    assert packets(bench, SMALL) == expected_packets(bench, SMALL)
-    assert len(b"".join(packets(bench, SMALL))) < len(b"".join(packets(bench, OPUS)))
 
 
 @pytest.mark.parametrize("seed", range(5))

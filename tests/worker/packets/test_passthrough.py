@@ -26,11 +26,7 @@ from tonearm.worker.media.opus_format import can_follow_ours
 from tonearm.worker.mixing.voices import ONE_VOICE, Fade, Voices, falling, rising
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 from tonearm.worker.packets.passthrough import WAIT_FRAMES, first_allowed
-from tonearm.worker.rendering.block_packets import (
-    ENCODED_BLOCK_FRAMES,
-    FIRST_BLOCK_FRAMES,
-    PASSED_BLOCK_FRAMES,
-)
+from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES, PASSED_BLOCK_FRAMES
 
 PASSING = Output("opus", passes_through=True)
 NAMED = Output("opus", 64_000)
@@ -139,11 +135,7 @@ def test_filters_go_over_to_encoding_and_back_without_a_click() -> None:
     rendered = []
     for outputs in ((PASSING,), (PCM,)):
         bench = playing(PacketSource(file), outputs=outputs)
-        for frames, filters in ((60, HALF), (83, FLAT), (200, Filters(1.0, (6.0,) + (0.0,) * (BAND_COUNT - 1)))):
-            bench.run(frames)
-            bench.plan(bench.sent, after=1, filters=filters)
-        bench.run(250)
-        bench.plan(bench.sent, after=1, filters=FLAT)
+        bench.change((60, HALF), (83, FLAT), (200, Filters(1.0, (6.0,) + (0.0,) * (BAND_COUNT - 1))), (250, FLAT))
         bench.run()
         rendered.append(bench)
     encoded, plain = rendered
@@ -173,10 +165,7 @@ def test_where_the_post_filter_stays_on_the_way_back_is_waited_for_and_then_as_g
     assert sum(not can_follow_ours(packet) for packet in packets_in(file)) > 190, "its post-filter is off"
     encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
     for bench in (encoded, plain):
-        bench.run(40)
-        bench.plan(bench.sent, after=1, filters=HALF)
-        bench.run(60)
-        bench.plan(bench.sent, after=1, filters=FLAT)
+        bench.change((40, HALF), (60, FLAT))
         bench.run()
     first = passed(encoded).index(True, 60)
     assert WAIT_FRAMES <= first - 60 <= WAIT_FRAMES + 15  # where a block begins no frame is counted
@@ -198,8 +187,7 @@ def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -
     file, at = opus(music(3.0) * 0.12, bit_rate=128_000), 61
     encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
     for bench in (encoded, plain):
-        bench.run(at)
-        bench.plan(bench.sent, after=1, filters=filters)
+        bench.change((at, filters))
         bench.run(at + 20)
     assert passed(encoded)[: at + 1] == [True] * at + [False]
     wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
@@ -212,19 +200,10 @@ def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -
 
 def test_what_is_planned_again_is_what_it_was() -> None:
     file = song(4.0)
-    bench = playing(PacketSource(file))
-    bench.run(50)
-    bench.plan(bench.sent, after=1, filters=HALF)
-    bench.run(53)
-    bench.plan(bench.sent, after=1, filters=FLAT)
-    again = playing(PacketSource(file))
-    again.run(50)
-    again.plan(again.sent, after=1, filters=HALF)
-    again.run(53)
-    again.plan(again.sent, after=1, filters=FLAT)
-    for frame in (55, 61, 62, 68, 90):  # plans that change nothing, in the middle of blocks
-        again.run(frame)
-        again.plan(again.sent, after=1)
+    bench, again = playing(PacketSource(file)), playing(PacketSource(file))
+    for each in (bench, again):
+        each.change((50, HALF), (53, FLAT))
+    again.change(*((frame, FLAT) for frame in (55, 61, 62, 68, 90)))  # nothing, in the middle of blocks
     bench.run()
     again.run()
     first_again = passed(again).index(True, 53)
@@ -277,10 +256,7 @@ def test_a_track_that_begins_with_a_frame_passes_after_two_encoded_ones() -> Non
 
 def test_a_lag_ends_at_a_cut() -> None:
     files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True), song(3.0, 3)
-    sources = {number: PacketSource(file) for number, file in enumerate(files, 1)}
-    bench = SessionBench(sources)
-    bench.listen(PASSING)
-    bench.plan(0, switch_to=1, following=2)
+    bench = playing(*map(PacketSource, files))
     bench.run(200)
     assert bench.audios[-1].lag_samples == 500
     bench.plan(bench.sent, switch_to=3)
@@ -297,9 +273,7 @@ def test_a_lag_ends_at_a_cut() -> None:
 @pytest.mark.parametrize("outputs", [(PASSING,), (PASSING, NAMED)])
 def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[Output, ...]) -> None:
     files = song(3.0 - 500 / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
-    bench = SessionBench({number: PacketSource(file) for number, file in enumerate(files, 1)})
-    bench.listen(*outputs)
-    bench.plan(0, switch_to=1, following=2)
+    bench = playing(*map(PacketSource, files), outputs=outputs)
     for frame in range(187, 217):
         bench.run(frame)
         assert (bench.audios[-1].lag_samples, bench.audios[-1].is_passed) == (500, True)

@@ -15,11 +15,7 @@ class Parts:
     """A reader of `parts`. The node says once that a part has ended, and for ever that the last one has."""
 
     def __init__(
-        self,
-        parts: Sequence[bytes | PlayFailure],
-        *,
-        size_bytes: int | None = None,
-        is_seekable: bool = False,
+        self, parts: Sequence[bytes | PlayFailure], *, size_bytes: int | None = None, is_seekable: bool = False
     ) -> None:
         self._answers = [answer for part in parts for answer in (part, b"")]
         self.requests = 0

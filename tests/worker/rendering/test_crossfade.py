@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, sounds_the_same
-from tests.support.session_bench import SessionBench, StoredSource
+from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Crossfade, Mark, MarkKind
@@ -27,8 +27,12 @@ def bench_with(crossfade: Crossfade | None, known: dict[int, StoredSource] | Non
     return bench
 
 
+def whole_of(source: StoredSource) -> bytes:
+    return source.store.read(0, source.store.end)
+
+
 def samples_of(source: StoredSource) -> NDArray[np.float64]:
-    return channels(source.store.read(0, source.store.end)).astype(np.float64)
+    return channels(whole_of(source)).astype(np.float64)
 
 
 def expected(first: NDArray[np.float64], second: NDArray[np.float64], curve: str) -> NDArray[np.float64]:
@@ -75,9 +79,8 @@ def test_a_next_source_that_is_late_joins_at_the_end() -> None:
     known[2] = StoredSource(b"", is_finished=False)
     bench = bench_with(POWER, known)
     bench.run(60)
-    known[2].store.append(late.store.read(0, late.store.end))
-    known[2].store.finish(is_interrupted=False)
-    assert bench.run() == known[1].store.read(0, known[1].store.end) + late.store.read(0, late.store.end)
+    known[2].arrive(whole_of(late))
+    assert bench.run() == whole_of(known[1]) + whole_of(late)
     assert bench.marks[1:3] == [Mark(MarkKind.END, FRAMES, 1), Mark(MarkKind.BEGIN, FRAMES, 2)]
 
 
@@ -94,13 +97,12 @@ def test_an_old_source_that_ends_early_only_ends() -> None:
 
 def test_an_old_source_that_is_not_decoded_far_enough_is_waited_for() -> None:
     known = sources()
-    whole = known[1].store.read(0, known[1].store.end)
+    whole = whole_of(known[1])
     known[1] = StoredSource(whole[: 4 * (AT + 3 * FRAME_SAMPLES)], is_finished=False)
     bench = bench_with(POWER, known)
     bench.run()
     assert bench.end_frame == 43
-    known[1].store.append(whole[4 * (AT + 3 * FRAME_SAMPLES) :])
-    known[1].store.finish(is_interrupted=False)
+    known[1].arrive(whole[4 * (AT + 3 * FRAME_SAMPLES) :])
     undisturbed = bench_with(POWER).run()
     assert sounds_the_same(bench.run(), undisturbed)
 
@@ -110,7 +112,6 @@ def test_rendered_again_from_any_frame_it_is_the_same(at_frame: int) -> None:
     undisturbed = bench_with(POWER).run()
     bench = bench_with(POWER)
     bench.run(at_frame)
-    bench.render()
     current, following = (1, 2) if at_frame <= 40 else (2, None)
     crossfade = POWER if at_frame <= 40 else None
     bench.plan(at_frame, after=current, following=following, crossfade=crossfade)
@@ -120,7 +121,6 @@ def test_rendered_again_from_any_frame_it_is_the_same(at_frame: int) -> None:
 def test_filters_change_in_the_middle() -> None:
     bench = bench_with(POWER)
     bench.run(45)
-    bench.render()
     bench.plan(45, after=2, filters=Filters(volume=0.5))
     sound = channels(bench.run()).astype(np.float64)
     undisturbed = channels(bench_with(POWER).run()).astype(np.float64)
@@ -131,15 +131,13 @@ def test_filters_change_in_the_middle() -> None:
 def test_a_cut_in_the_middle_ends_both_voices_within_5_ms() -> None:
     bench = bench_with(POWER)
     bench.run(48)
-    bench.render()
     bench.plan(48, switch_to=3)
     sound = bench.run()
     joint = channels(sound)[48 * FRAME_SAMPLES : 49 * FRAME_SAMPLES].astype(np.float64)
     undisturbed = channels(bench_with(POWER).run())[48 * FRAME_SAMPLES : 48 * FRAME_SAMPLES + 240].astype(np.float64)
-    fall = (0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
     third = samples_of(bench.sources[3])
     # Both voices go on as they were at the cut, but for the ramp of the crossfade, which stands still then.
-    assert np.abs(joint[:240] - third[:240] - undisturbed * fall).max() < 400
+    assert np.abs(joint[:240] - third[:240] - undisturbed * (1 - RISE)).max() < 400
     assert np.abs(joint[240:] - third[240:FRAME_SAMPLES]).max() <= 0.51
     assert sound[49 * FRAME_BYTES :].startswith(bench.sources[3].store.read(FRAME_SAMPLES, 10 * FRAME_SAMPLES))
 
@@ -225,8 +223,7 @@ def test_a_rest_begins_when_the_next_source_is_there() -> None:
     bench.run(30)
     begins_at = bench.end_frame * FRAME_SAMPLES
     assert AT < begins_at < AT + SPAN
-    known[2].store.append(late.store.read(0, late.store.end))
-    known[2].store.finish(is_interrupted=False)
+    known[2].arrive(whole_of(late))
     bench.run()
     sound = channels(bench.pcm).astype(np.float64)
     result = faded_from(samples_of(known[1]), samples_of(known[2]), begins_at)
@@ -243,8 +240,7 @@ def test_a_rest_that_is_too_short_is_a_plain_join() -> None:
     while bench.end_frame * FRAME_SAMPLES < AT + SPAN - 4 * FRAME_SAMPLES:
         bench.render()
         bench.send(1)
-    known[2].store.append(late.store.read(0, late.store.end))
-    known[2].store.finish(is_interrupted=False)
+    known[2].arrive(whole_of(late))
     bench.run()
     assert bench.pcm.startswith(first + late.store.read(0, 40 * FRAME_SAMPLES))
 
@@ -253,7 +249,6 @@ def test_a_rest_that_is_too_short_is_a_plain_join() -> None:
 def test_a_rest_that_is_rendered_again_goes_on_from_there(at_frame: int) -> None:
     bench = bench_with(REST)
     bench.run(at_frame)
-    bench.render()
     current, following = (1, 2) if at_frame <= 40 else (2, None)
     bench.plan(at_frame, after=current, following=following, crossfade=REST if following else None)
     assert sounds_the_same(bench.run(), bench_with(LINEAR).run())

@@ -37,7 +37,6 @@ def playing(
     bench.play(1, following)
     if sent is not None:
         bench.run(sent)
-        bench.render()
     return bench
 
 
@@ -70,38 +69,12 @@ def test_no_more_than_granted_is_rendered() -> None:
         assert bench.end_frame == sent + GRANT_FRAMES
 
 
-def test_a_frame_waits_until_all_its_samples_are_decoded() -> None:
-    source = MemorySource(1)
-    bench = SessionBench({1: source})
-    bench.play(1)
-    assert bench.render() == []
-    source.append(FRAME_SAMPLES - 1)
-    assert bench.render() == []
-    source.append(2)
-    bench.render()
-    assert bench.end_frame == 1
-    source.append(FRAME_SAMPLES)
-    source.store.finish(is_interrupted=False)
-    assert bench.run() == padded(whole(bench, 1))
-    assert bench.marks == [begin(0, 1), end(3, 1)]
-
-
 def test_a_source_that_starts_in_its_middle_reports_its_position() -> None:
     source = MemorySource(1, 5 * FRAME_SAMPLES, start_sample=123_456, ends=True)
     bench = SessionBench({1: source})
     bench.play(1)
     assert sounds_the_same(bench.run(), risen(whole(bench, 1)))
     assert [audio.position_samples for audio in bench.audios if audio.frames] == [123_456]
-
-
-def test_an_interrupted_source_is_rendered_to_its_last_sample() -> None:
-    source = MemorySource(1, SECOND + 5)
-    bench = SessionBench({1: source})
-    bench.play(1)
-    bench.run()
-    source.store.finish(is_interrupted=True)
-    assert bench.run() == padded(whole(bench, 1))
-    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 51, 1)]
 
 
 def test_a_source_that_ends_without_a_sample_has_no_begin() -> None:
@@ -212,14 +185,6 @@ def test_a_next_source_that_has_nothing_is_not_waited_for(has_failed: bool) -> N
         next_source.store.finish(is_interrupted=False)
     assert bench.run() == padded(whole(bench, 1))
     assert bench.marks == [begin(0, 1), end(1, 1)]
-
-
-def test_the_samples_of_an_interrupted_source_are_joined_too() -> None:
-    bench = bench_of(300, 1000)
-    bench.sources[1].store.is_interrupted = True
-    bench.play(1, following=2)
-    assert bench.run() == padded(whole(bench, 1, 2))
-    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 0, 1), begin(0, 2, 300), end(2, 2)]
 
 
 def test_a_source_that_follows_itself_does_not_hang() -> None:
@@ -339,16 +304,6 @@ def test_a_plan_after_the_end_keeps_the_end() -> None:
         bench.plan(at_frame, after=1, filters=QUIET if at_frame == 3 else QUIETER)
         bench.run()
         assert bench.marks == [begin(0, 1), end(3, 1)]
-
-
-def test_a_cut_that_was_not_sent_comes_again_with_the_next_plan() -> None:
-    bench = playing(SECOND, SECOND, SECOND, sent=5)
-    sent = bench.sent_epoch
-    bench.plan(5, switch_to=2)
-    bench.session.render()
-    bench.plan(5, switch_to=3, base_epoch=sent)
-    assert bench.run()[6 * FRAME_BYTES :] == whole(bench, 3)[FRAME_BYTES:]
-    assert bench.marks == [begin(0, 1), begin(5, 3), end(55, 3)]
 
 
 def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:

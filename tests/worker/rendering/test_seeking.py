@@ -174,14 +174,6 @@ def test_a_source_that_is_decoded_to_its_end_can_still_be_sought(player: Seeking
         assert marks_of(heard)[-1].kind is MarkKind.END
 
 
-def test_a_seek_behind_the_end_ends_the_source(player: SeekingDriver) -> None:
-    player.open(file_of("mp3"), 1)
-    player.cut_to(1)
-    player.play(10)
-    player.seek(1, 2, 20 * SECOND)
-    assert [mark.kind for mark in marks_of(player.play(20))] == [MarkKind.END]
-
-
 @pytest.mark.parametrize("name", ["wav", "flac"])
 def test_tracks_cut_from_one_file_join_as_the_file_is(player: SeekingDriver, name: str) -> None:
     whole = decode_bytes(file_of(name))

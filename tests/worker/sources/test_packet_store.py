@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from tests.support.audio_files import music, opus
 from tests.support.media_files import decode_rest, open_bytes
-from tests.support.packet_source import CountingDecoding, PacketSource, packets_in, taken
+from tests.support.packet_source import CountingDecoding, PacketSource, taken
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.messages import GRANT_FRAMES
 from tonearm.worker.media.opus_format import can_pass_through, packet_samples
@@ -135,20 +135,6 @@ def test_a_broken_packet_is_silent_and_moves_nothing() -> None:
     assert not stores[1][begin + 120 : begin + 840].any()
     assert np.array_equal(stores[0][:begin], stores[1][:begin])
     assert np.abs(stores[0] - stores[1])[begin + 25 * 960 :].max() <= 1
-
-
-def test_packets_lie_where_their_sound_is() -> None:
-    file = file_in("ogg")
-    store = PacketSource(file).store
-    first, second = store.packet_with(0), store.packet_with(648)
-    assert first is not None
-    assert second is not None
-    assert (first.start, first.is_whole, second.start, second.is_whole) == (-312, False, 648, True)
-    last = store.packet_with(LENGTH - 1)
-    assert last is not None
-    assert last.audible_to == LENGTH
-    assert not last.is_whole
-    assert [packet.data for packet in (first, second)] == packets_in(file)[:2]
 
 
 def test_end_sample_cuts_a_packet() -> None:

@@ -181,21 +181,6 @@ class NotingJob:
         return self._scheduler.release_and_continue(slot)
 
 
-def test_a_thread_runs_the_next_waiting_job_itself() -> None:
-    notes = Notes()
-    scheduler, threads = DecodeScheduler(range(1), notes), DecodeThreads()
-    threads.add(2)
-    done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = acquire(scheduler, 0, 1)
-    for deadline_s in range(20):
-        scheduler.submit(NotingJob(scheduler, threads, done_by), deadline_s)
-    scheduler.release(slot)
-    assert len({done_by.get(timeout=10) for _ in range(20)}) == 1
-    assert acquire(scheduler, 0, 2) == slot
-    threads.remove()
-    threads.remove()
-
-
 def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
     scheduler, threads = DecodeScheduler(range(1), Notes()), DecodeThreads()
     threads.add(1)

@@ -1,8 +1,6 @@
 """A source without a process around it: what it reports, how far it decodes ahead, and how urgent it is."""
 
-import os
 import queue
-from tempfile import NamedTemporaryFile
 
 import pytest
 from msgspec import structs
@@ -12,17 +10,7 @@ from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.decoder.messages import (
-    Data,
-    DataFailed,
-    Decoded,
-    Failed,
-    Opened,
-    OpenSource,
-    ReadRequest,
-    TitleAt,
-    Titled,
-)
+from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, ReadRequest, TitleAt, Titled
 from tonearm.worker.sources.cursor import Report
 from tonearm.worker.sources.demand import AHEAD_SAMPLES, AmpleMemory, Demand
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
@@ -34,12 +22,7 @@ class Bench:
     """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
 
     def __init__(
-        self,
-        data: bytes,
-        order: OpenSource | None = None,
-        failure: PlayFailure | None = None,
-        *,
-        is_heard: bool = True,
+        self, data: bytes, order: OpenSource | None = None, failure: PlayFailure | None = None, *, is_heard: bool = True
     ) -> None:
         self._data = data
         self._failure = failure
@@ -127,33 +110,6 @@ def test_decoding_keeps_to_its_distance_ahead() -> None:
         used += SAMPLE_RATE_HZ // 2
         bench.source.used(used, is_current=True)
     bench.source.drop()
-
-
-def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
-    noted: list[int] = []
-
-    def use_up(session: int) -> None:
-        source.used(source.cursor.store.end, is_current=True)
-
-    song = wav(music(3.0))
-    with NamedTemporaryFile() as file:
-        file.write(song)
-        file.flush()
-        reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        threads = DecodeThreads()
-        threads.add(2)
-        services = SourceServices(
-            decoding=DecodeScheduler(range(1), lambda slot, suspect: noted.append(suspect)),
-            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
-            threads=threads,
-            report=reports.put,
-            pcm_decoded=use_up,
-        )
-        source = DecodingSource(open_order(7, 3, len(song)), os.open(file.name, os.O_RDONLY), services)
-        source.start()
-        while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
-            pass
-    assert sum(suspect != 0 for suspect in noted) <= 2 + -(-source.cursor.store.end // STEP_SAMPLES)
 
 
 def test_a_title_just_before_an_interruption_is_reported() -> None:

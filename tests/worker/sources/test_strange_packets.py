@@ -44,8 +44,7 @@ def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
     packets[60] = packets[60][:1] + bytes(length - 1)
     outputs = frozenset({PCM, Output("opus", passes_through=True)})
     with running_decoder() as driver:
-        driver.open_session()
-        driver.plan()
+        driver.begin()
         driver.open_bytes(ogg(packets))
         sent = SentAudio(driver)
         passed: list[bytes] = []
