@@ -278,9 +278,6 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
         driver.close()
 
 
-# Suspects
-
-
 # Memory
 
 

@@ -176,9 +176,7 @@ def test_a_session_begins_with_nothing_to_play() -> None:
 @pytest.mark.parametrize(
     ("until_tick_s", "wanted", "plan", "frames_ahead"),
     [
-        pytest.param(
-            0.02, (2, None, QUIET), (3, 2, 2, None), 0, id="a cut: with the next, the buffer is emptied"
-        ),
+        pytest.param(0.02, (2, None, QUIET), (3, 2, 2, None), 0, id="a cut: with the next, the buffer is emptied"),
         pytest.param(0.02, (1, 2, FLAT), (3, None, 1, 2), 7, id="a change keeps the buffer until it arrives"),
         pytest.param(0.005, (1, 2, FLAT), (3, None, 1, 2), 7, id="it comes in time shortly before a tick, too"),
         pytest.param(0.005, (1, None, QUIET), (4, None, 1, None), 7, id="filters are for the frame after that tick"),

@@ -1,4 +1,4 @@
-"""Overlays over a session's music: sample for sample, over cuts, fades, holds and what is missing."""
+"""Overlays over a session's music: sample for sample, over cuts, fades, pauses and what is missing."""
 
 import numpy as np
 import pytest
