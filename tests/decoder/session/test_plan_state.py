@@ -535,17 +535,16 @@ def awake_after_a_sleep() -> Bench:
     return bench
 
 
-def test_frames_that_passed_while_a_source_was_opened_are_not_sent() -> None:
+def test_frames_that_pass_while_a_source_is_opened_are_rendered_and_not_sent() -> None:
     bench = awake_after_a_sleep()
+    grant = bench.plan.grant()
+    assert grant is not None
+    assert (grant.sent, grant.granted) == (500, 503 + SHORT_GRANT_FRAMES)  # nobody listens
+    assert bench.play(1, filters=QUIET).at_frame == 500
     bench.audio(500, 10, marks=(Mark(MarkKind.BEGIN, 500, 1),))
     assert (bench.plan.buffer.next_frame, bench.plan.buffer.frames_ahead) == (503, 7)
     bench.plan.take_event()
     assert bench.plan.buffer.pop().position_samples == 503 * FRAME_SAMPLES
-
-
-def test_a_plan_made_while_a_source_is_opened_begins_where_the_source_does() -> None:
-    bench = awake_after_a_sleep()
-    assert bench.play(1, filters=QUIET).at_frame == 500
 
 
 def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_sound() -> None:
@@ -557,12 +556,6 @@ def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_so
     assert bench.plan.buffer.end_frame == 503
     bench.audio(500, 10)
     assert bench.plan.buffer.end_frame == 510
-
-
-def test_while_a_source_is_opened_its_first_frames_count_as_not_sent_yet() -> None:
-    grant = awake_after_a_sleep().plan.grant()
-    assert grant is not None
-    assert (grant.sent, grant.granted) == (500, 503 + SHORT_GRANT_FRAMES)  # nobody listens
 
 
 def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:

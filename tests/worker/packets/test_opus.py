@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.opus_listening import decoded
 from tests.support.pcm import channels, noise, tone
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
@@ -27,20 +27,6 @@ def frames_of(pcm: bytes) -> list[bytes]:
 def encoded(pcm: bytes, settings: Output | None = None) -> list[bytes]:
     encoder = OpusEncoder(settings or Output("opus"))
     return [encoder.encode(frame) for frame in frames_of(pcm)]
-
-
-def decoded(packets: list[bytes]) -> NDArray[np.float64]:
-    """What libopus makes of the packets, n by 2 in 16-bit units."""
-    codec = av.CodecContext.create("libopus", "r")
-    assert isinstance(codec, av.AudioCodecContext)
-    codec.sample_rate = 48_000
-    codec.layout = "stereo"
-    blocks = [
-        frame.to_ndarray().reshape(-1, 2).astype(np.float64)
-        for data in packets
-        for frame in codec.decode(av.Packet(data))
-    ]
-    return np.concatenate(blocks)
 
 
 def snr_db(pcm: bytes, sound: NDArray[np.float64]) -> float:

@@ -112,16 +112,11 @@ def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
     scheduler.release(second)
     clock.now_s += 10
     assert scheduler.busy_s() == 0.0
-
-
-def test_waiting_for_a_slot_does_not_count_as_busy() -> None:
-    clock = Clock()
-    scheduler = DecodeScheduler(range(1), Notes(), clock)
-    slot = acquire(scheduler, 0, 1)
-    taken: list[int] = []
-    waiting = start_waiting(scheduler, 0, 2, taken.append)
-    clock.now_s += 60
-    scheduler.release(slot)
+    both = acquire(scheduler, 0, 3), acquire(scheduler, 0, 4)
+    waiting = start_waiting(scheduler, 0, 5, lambda _: None)
+    clock.now_s += 60  # to wait for a slot is not to be busy
+    for slot in both:
+        scheduler.release(slot)
     waiting.join()
     clock.now_s += 1
     assert scheduler.busy_s() == 1.0
