@@ -39,9 +39,7 @@ def driver() -> Iterator[DecoderDriver]:
         (((1, 10), (2, 5), (1, 0), (2, 15), (3, 10)), [1, 3, 2]),  # the plans of 1 and 2 were changed
     ],
 )
-def test_the_session_with_the_fewest_frames_ahead_comes_first_and_once(
-    added: tuple[tuple[int, int], ...], taken: list[int]
-) -> None:
+def test_the_fewest_frames_ahead_come_first_and_once(added: tuple[tuple[int, int], ...], taken: list[int]) -> None:
     order = RenderOrder()
     for session, frames_ahead in added:
         order.add(session, frames_ahead)
@@ -99,9 +97,7 @@ def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
 
 
-def test_audio_that_is_due_does_not_wait_for_the_blocks_of_all_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_audio_that_is_due_does_not_wait_for_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As near saturation, where a round has no end: each block takes 0.1 s here, and all have frames for 0.4 s."""
     path = tmp_path / "song.wav"
     path.write_bytes(wav(music(2.0)))

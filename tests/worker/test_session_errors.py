@@ -98,7 +98,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Breakabl
         (Cursor, "finish", MISPLACED),
     ],
 )
-def test_an_error_in_any_step_ends_that_session_alone(
+def test_an_error_ends_its_session_alone(
     worker: BreakableWorker, kind: type, name: str, error: Exception, capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker.breaks_in(kind, name, error)

@@ -52,7 +52,7 @@ def play_stalled(driver: DecoderDriver, disk: SlowDisk, song: Path) -> SentAudio
     return sent
 
 
-def test_a_stalled_read_is_neither_busy_nor_suspect_and_delays_no_other_source(
+def test_a_stalled_read_is_no_suspect_and_delays_no_other(
     driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path
 ) -> None:
     stalled = play_stalled(driver, disk, song)
@@ -71,7 +71,7 @@ def test_a_stalled_read_is_neither_busy_nor_suspect_and_delays_no_other_source(
     assert stalled.play(WHOLE) == pcm_of(music(SECONDS))
 
 
-def test_files_that_stall_while_they_are_opened_delay_no_other(
+def test_files_that_stall_at_their_opening_delay_no_other(
     driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path
 ) -> None:
     disk.stall(song)
@@ -88,7 +88,7 @@ def test_files_that_stall_while_they_are_opened_delay_no_other(
         driver.wait_for(Opened, source=source)
 
 
-def test_sources_that_are_dropped_in_a_stalled_read_are_freed_after_it(
+def test_what_is_dropped_in_a_stalled_read_is_freed_after_it(
     driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path
 ) -> None:
     driver.begin(2)

@@ -217,7 +217,7 @@ def test_files_keep_to_their_sources_however_their_messages_are_cut(driver: Deco
         assert SentAudio(driver, number).play(WHOLE) == pcm_of(piece)
 
 
-def test_a_file_beyond_the_limit_fails_and_the_next_one_is_not_taken_for_it(
+def test_a_file_beyond_the_limit_fails_and_none_is_taken_for_it(
     driver: DecoderDriver, song_wav: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.wav"

@@ -136,9 +136,7 @@ async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Si
     assert suspects.uris == []  # it waited for bytes, so nothing speaks against it
 
 
-async def test_a_source_that_is_worked_on_when_the_process_dies_is_a_suspect(
-    tmp_path: Path, pool: OnDemandPool
-) -> None:
+async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Path, pool: OnDemandPool) -> None:
     # Its long tag makes opening take a while.
     song = tmp_path / "song.mp3"
     song.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))

@@ -208,7 +208,7 @@ LIES: Final[dict[str, Callable[[int], Said | tuple[Said, ...]]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-async def test_a_lie_ends_the_process_and_the_sessions_go_on(
+async def test_a_lie_ends_the_process_alone(
     lie: Callable[[int], Said | tuple[Said, ...]], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with lying_pool() as (pool, starter):

@@ -109,7 +109,7 @@ async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
     assert [type(error) for error in ends.ended] == [BrokenMessage]
 
 
-async def test_a_descriptor_that_the_kernel_does_not_take_yet_holds_up_its_session_alone(
+async def test_a_descriptor_not_taken_yet_holds_up_its_session_alone(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ETOOMANYREFS: more descriptors are on their way than a process may have open."""
@@ -131,9 +131,7 @@ async def test_a_descriptor_that_the_kernel_does_not_take_yet_holds_up_its_sessi
 
 
 @pytest.mark.parametrize("refused", [True, False])
-async def test_closing_gives_back_descriptors_that_were_not_sent(
-    ends: Ends, monkeypatch: pytest.MonkeyPatch, refused: bool
-) -> None:
+async def test_closing_gives_descriptors_back(ends: Ends, monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
     """Because the kernel did not take them, or because of what was to be sent before."""
 
     def refusing(*_: Any) -> int:

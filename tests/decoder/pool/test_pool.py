@@ -294,9 +294,7 @@ async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Calla
     end(crashing)
 
 
-async def test_a_crash_counts_against_what_was_being_worked_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_pool() as pool:
         waiting, busy = Owner(pool), Owner(pool)
         order = list[Owner]()
@@ -325,7 +323,7 @@ async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -
         assert busy.losses[1] == ()
 
 
-async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
+async def test_suspects_wait_for_no_spare_that_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
 ) -> None:
     async with running_pool(2, without_template=True) as pool:
@@ -337,7 +335,7 @@ async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
         await busy.plays(song, source=100)
 
 
-async def test_a_process_that_reaches_its_memory_limit_is_replaced(
+async def test_a_process_without_memory_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A shell is the process, which exits as a decoder does that has no memory left, when the decoder in it is gone."""
@@ -373,9 +371,7 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
         await owner.plays(song)
 
 
-async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit_and_one_that_goes_on_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_pool(has_spare=False) as pool:
         (process,) = pool._in_use
         killed_at_s: list[float] = []
@@ -432,9 +428,7 @@ def hand_time_of(process: DecoderProcess, monkeypatch: pytest.MonkeyPatch) -> It
         process._timer = None
 
 
-async def test_an_exit_with_an_error_counts_against_the_session_under_work(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_exit_with_an_error_counts_against_its_session(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_pool() as pool:
         bad, other = Owner(pool), Owner(pool)
         await other.plays(song)
@@ -475,7 +469,7 @@ async def test_where_no_process_comes_up_it_is_tried_again_and_not_in_a_rush(
         await owner.plays(song)
 
 
-async def test_no_further_process_means_more_sessions_in_the_others(
+async def test_without_further_processes_sessions_share_one(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_pool(4, has_spare=False, without_template=True) as pool:
@@ -489,7 +483,7 @@ async def test_no_further_process_means_more_sessions_in_the_others(
 @pytest.mark.parametrize(
     ("interpreter", "why"), [("/nonexistent/python", "nonexistent"), ("/bin/false", "it exited with 1")]
 )
-async def test_a_node_without_any_process_does_not_start(
+async def test_a_node_without_a_process_does_not_start(
     monkeypatch: pytest.MonkeyPatch, interpreter: str, why: str
 ) -> None:
     monkeypatch.setattr(sys, "executable", interpreter)
@@ -501,9 +495,7 @@ async def test_a_node_without_any_process_does_not_start(
     assert open_descriptors().keys() <= descriptors.keys()
 
 
-async def test_a_session_that_fails_to_take_something_in_harms_no_other(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_session_that_takes_nothing_in_harms_no_other(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with first_process_only() as pool:
         broken, sound = Owner(pool), Owner(pool)
 
@@ -582,7 +574,7 @@ async def _nothing(pool: DecoderPool) -> None: ...
 
 
 @pytest.mark.parametrize("before", [_nothing, _kill, _stop_signal])
-async def test_stopping_leaves_nothing_whatever_goes_on(
+async def test_stopping_leaves_nothing(
     before: Callable[[DecoderPool], Awaitable[None]], song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`running_pool` looks for processes, tasks and descriptors that are left."""
@@ -630,9 +622,7 @@ async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
             await pool.stop()
 
 
-async def test_a_pool_does_not_start_without_the_sandbox_that_it_must_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pool_does_not_start_without_its_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
@@ -729,7 +719,7 @@ async def test_who_starts_waits_for_room_and_who_plays_does_not(caplog: pytest.L
         assert not any(player.losses for player in players)
 
 
-async def test_the_newest_leave_a_process_that_stays_late_and_the_log_says_so_once(
+async def test_the_newest_leave_a_process_that_stays_late(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -144,9 +144,7 @@ async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pyt
         await owner.plays(song)
 
 
-async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
-    song: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_death_of_the_template_is_not_noticed(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with templated_pool() as (pool, template):
         owner = Owner(pool)
         before, killed = pool.process_ids, pid_of(template)
@@ -175,9 +173,7 @@ async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
         await spare_ready(pool)
 
 
-async def test_a_template_that_does_not_answer_is_killed_and_not_waited_for(
-    song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_template_that_does_not_answer_is_killed(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with templated_pool() as (pool, template):
         monkeypatch.setattr(pool_template, "ANSWER_LIMIT_S", 0.2)
         owner = Owner(pool)

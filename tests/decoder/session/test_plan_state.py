@@ -266,9 +266,7 @@ def test_filters_that_were_put_off_glide_although_another_next_source_came_with_
 
 
 @pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 5), (3, None), (8, None)])
-def test_a_fade_in_a_frame_that_was_sent_without_it_is_planned_again_further_on(
-    fades_at: int, at_frame: int | None
-) -> None:
+def test_a_fade_in_a_frame_that_was_sent_without_it_is_put_off(fades_at: int, at_frame: int | None) -> None:
     bench = Bench()
     bench.play(1, 2)
     bench.send(3)
@@ -356,7 +354,7 @@ def test_another_session_goes_on_after_the_buffered_frames_or_after_those_that_w
         pytest.param(Program(3, 2, Mix(FLAT)), 1, id="cut-to-another-one-before-it"),
     ],
 )
-def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session(
+def test_what_joins_in_the_buffer_is_replaced_by_another_session(
     program: Program, end_frame: int, has_arrived: bool
 ) -> None:
     """The session after a death has no more than what follows the buffered frames: the joining source from its third

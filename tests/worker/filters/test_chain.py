@@ -223,7 +223,7 @@ some_filters = st.builds(
     changes=st.lists(st.tuples(st.integers(0, 6), some_filters), min_size=1, max_size=6),
     frequency_hz=st.sampled_from([300, 1_000, 5_000]),
 )
-def test_any_changes_at_any_frames_neither_click_nor_wrap(
+def test_any_changes_neither_click_nor_wrap(
     start: Filters, changes: list[tuple[int, Filters]], frequency_hz: int
 ) -> None:
     # The largest sum of 15 bands is 46 dB, 200 times: 100 goes through all of it without clipping.

@@ -199,9 +199,7 @@ def test_channel_mix_is_its_matrix_sample_for_sample() -> None:
 
 class TestOscillators:
     @pytest.mark.parametrize(("frequency_hz", "depth"), [(2.0, 0.5), (5.0, 0.2), (20.0, 0.1), (4.0, 1.0)])
-    def test_tremolo_has_its_rate_and_swings_between_1_and_1_minus_its_depth(
-        self, frequency_hz: float, depth: float
-    ) -> None:
+    def test_tremolo_has_its_rate_and_swings_by_its_depth(self, frequency_hz: float, depth: float) -> None:
         level = 20_000.0
         constant = stereo(np.full(96_000, level), np.full(96_000, level))
         envelope = through(Tremolo(frequency_hz, depth), constant)[:, 0] / level

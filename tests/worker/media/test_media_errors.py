@@ -257,9 +257,7 @@ def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fai
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_an_error_of_the_reader_while_playing_comes_after_all_that_was_there(
-    kind: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_the_reader_comes_after_all_that_was_there(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     file = file_of(kind)
     reader = FailingReader(file, len(file) * 3 // 4, LOST, can_jump=False)
     media = open_media(reader, name="song", content_type=None, size_bytes=len(file))

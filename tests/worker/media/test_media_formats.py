@@ -157,9 +157,7 @@ def test_lossy_formats_lose_the_encoders_delay_and_filling(kind: str) -> None:
         ("avi", lambda: encoded("avi", "libmp3lame", tone(997, SECONDS), with_video=True)),
     ],
 )
-def test_formats_without_exact_length_have_pitch_loudness_and_about_the_length(
-    kind: str, make: Callable[[], bytes]
-) -> None:
+def test_other_formats_have_pitch_loudness_and_about_the_length(kind: str, make: Callable[[], bytes]) -> None:
     media = open_bytes(make())
     got = decode_rest(media)
     assert media.facts.probe_name == kind

@@ -80,9 +80,7 @@ def test_texts_are_fit_for_json(text: str, clean: str) -> None:
         ({}, None, None),
     ],
 )
-def test_the_loudness_that_a_track_was_measured_at(
-    tags: dict[str, str], track_lufs: float | None, album_lufs: float | None
-) -> None:
+def test_loudness_in_tags(tags: dict[str, str], track_lufs: float | None, album_lufs: float | None) -> None:
     read = read_tags(tags)
     assert read.loudness_lufs == (track_lufs if track_lufs is None else pytest.approx(track_lufs))
     assert read.album_loudness_lufs == (album_lufs if album_lufs is None else pytest.approx(album_lufs))

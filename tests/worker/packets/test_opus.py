@@ -82,9 +82,7 @@ def test_part_of_a_frame_is_refused() -> None:
 
 
 @pytest.mark.parametrize("library", ["nowhere", __file__, "libc.so.6"])
-def test_without_a_libopus_that_can_be_called_a_decoder_process_says_why(
-    library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_libopus_to_call_a_decoder_process_says_why(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opus_encoder, "library_path", lambda: Path(library))
     monkeypatch.setattr(opus_encoder, "_libopus", opus_encoder._libopus.__wrapped__)
     monkeypatch.setattr(worker, "opus_problem", opus_encoder.opus_problem.__wrapped__)

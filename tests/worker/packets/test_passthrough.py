@@ -158,9 +158,7 @@ def steady_tone(seconds: float, frequency_hz: float) -> bytes:
 
 
 @pytest.mark.parametrize("frequency_hz", [110.0, 220.0])
-def test_where_the_post_filter_stays_on_the_way_back_is_waited_for_and_then_as_good_as_the_encoder(
-    frequency_hz: float,
-) -> None:
+def test_the_way_back_with_a_post_filter_that_stays_on_is_as_good_as_the_encoder(frequency_hz: float) -> None:
     file = steady_tone(4.0, frequency_hz)
     assert sum(not can_follow_ours(packet) for packet in packets_in(file)) > 190, "its post-filter is off"
     encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
@@ -369,7 +367,7 @@ def tagged(lufs: float | None) -> SourceLoudness:
         (state_with(Effects(normalization=Normalization()), gain_db=-3.0), ONE_VOICE, -14.0, "normalization"),
     ],
 )
-def test_what_keeps_packets_from_being_passed_through(
+def test_what_keeps_packets_from_passing(
     state: ChainState, voices: Voices, lufs: float | None, why: str | None
 ) -> None:
     first = first_allowed(state, voices, 960, [tagged(lufs)])

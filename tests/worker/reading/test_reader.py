@@ -180,7 +180,7 @@ def test_a_failed_read_ahead_does_not_fail_a_read_elsewhere() -> None:
     [(lambda reader: reader.fail(0, LOST), PlayError), (lambda reader: reader.drop(), Dropped)],
     ids=["a failure", "dropping"],
 )
-def test_a_wait_ends_and_the_slot_is_acquired_again(
+def test_a_wait_ends_with_the_slot_acquired_again(
     end: Callable[[RequestingReader], None], error: type[Exception]
 ) -> None:
     node = Node(answers=False)
@@ -295,7 +295,7 @@ def test_seeks_leave_the_chunk_that_was_read_from_the_disk(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM])
-def test_where_the_cache_cannot_be_asked_every_read_is_one_of_the_disk(
+def test_where_the_cache_cannot_be_asked_the_disk_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
 ) -> None:
     disk = Disk(tmp_path / "bytes", monkeypatch, refuses=refusal)
@@ -305,7 +305,7 @@ def test_where_the_cache_cannot_be_asked_every_read_is_one_of_the_disk(
     disk.reader.close()
 
 
-def test_a_kernel_that_answers_zero_for_what_is_not_cached_is_not_believed(
+def test_a_kernel_that_answers_zero_for_what_it_lacks_is_not_believed(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Linux 5.9 and 5.10 do so (preadv2(2), bugs)."""

@@ -239,9 +239,7 @@ def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
 
 @pytest.mark.parametrize("at_frame", [44, 46, 50])
 @pytest.mark.parametrize(("before", "after"), [(Filters(), NORMALIZED), (NORMALIZED, Filters())])
-def test_switched_on_and_off_where_tracks_crossfade_it_does_not_click(
-    before: Filters, after: Filters, at_frame: int
-) -> None:
+def test_switched_where_tracks_crossfade_it_does_not_click(before: Filters, after: Filters, at_frame: int) -> None:
     sources = [SoundSource(sine(213, -12.0), lufs=-24.0), SoundSource(sine(213, -12.0), lufs=-16.0)]
     fade = Crossfade(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
     bench = played(*sources, filters=before, following=2, crossfade=fade)

@@ -268,9 +268,7 @@ def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
 
 
 @pytest.mark.parametrize(("at_frame", "filters"), [(6, QUIETER), (5, Filters())], ids=["other", "taken back"])
-def test_a_ramp_starts_from_the_filters_that_were_sent_and_not_from_a_replaced_plan(
-    at_frame: int, filters: Filters
-) -> None:
+def test_a_ramp_starts_from_the_filters_that_were_sent(at_frame: int, filters: Filters) -> None:
     bench = playing(SECOND, sent=5)
     sent = bench.sent_epoch
     bench.plan(5, after=1, filters=QUIET)
