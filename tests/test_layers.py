@@ -131,7 +131,6 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("discord",),
     "disnake": ("disnake",),
     "nextcord": ("nextcord",),
-    "m3u8": ("sources.hls",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
     "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "commands.listen"),

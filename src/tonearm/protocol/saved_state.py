@@ -4,18 +4,19 @@ Each track is there once; the current one, the queue and the history name it by 
 ten thousand, leave out fields that have their default.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.json_value import JsonObject
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
@@ -31,6 +32,26 @@ _Position = Annotated[int, Field(ge=0, le=MAX_POSITION_MS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _Text = Annotated[str, Field(max_length=MAX_TITLE_CHARACTERS)]
 _Link = Annotated[str, Field(max_length=65_536)]
+
+
+# The fields of `SavedTrack` that a track, its info and its place in a queue have, the info's under these names.
+_OF_TRACK: Final = (
+    "id",
+    "metadata",
+    "start_ms",
+    "end_ms",
+    "is_known",
+    "keeps_names",
+    "is_playlist_entry",
+    "has_own_tags",
+)
+_OF_INFO: Final[Mapping[str, str]] = {
+    **{name: name for name in ("author", "artwork_url", "isrc", "source_name", "is_seekable", "is_stream")},
+    **{name: name for name in ("is_length_exact", "has_picture")},
+    "length": "length_ms",
+    "format": "probe_name",
+}
+_OF_QUEUED: Final = ("is_read", "gave_audio", "failures")
 
 
 class SavedTrack(RequestModel):
@@ -81,31 +102,11 @@ class SavedTrack(RequestModel):
             identifier=first.identifier,
             uri=self.opened_uri or first.uri,
             title=self.title or first.title,
-            author=self.author,
-            length_ms=self.length,
-            is_seekable=self.is_seekable,
-            is_stream=self.is_stream,
-            artwork_url=self.artwork_url,
-            isrc=self.isrc,
-            source_name=self.source_name,
-            probe_name=self.format,
-            is_length_exact=self.is_length_exact,
-            has_picture=self.has_picture,
+            **{attribute: getattr(self, name) for name, attribute in _OF_INFO.items()},
         )
-        track = Track(
-            self.id,
-            uri,
-            info,
-            self.metadata,
-            self.is_playlist_entry,
-            self.start_ms,
-            self.end_ms,
-            keeps_names=self.keeps_names,
-            is_known=self.is_known,
-            metadata_bytes=json_bytes(self.metadata),
-            has_own_tags=self.has_own_tags,
-        )
-        return QueuedTrack(track, self.gave_audio, self.failures, self.is_read)
+        of_track = {name: getattr(self, name) for name in _OF_TRACK}
+        track = Track(uri=uri, info=info, metadata_bytes=json_bytes(self.metadata), **of_track)
+        return QueuedTrack(track, **{name: getattr(self, name) for name in _OF_QUEUED})
 
     def _source(self, came_through_proxy: bool) -> SourceUri:
         given = parse_source_uri(self.uri, takes_search=True)
@@ -274,41 +275,23 @@ def saved_track_out(queued: QueuedTrack) -> JsonObject:
     first = initial_track_info(uri)
     is_found = uri.kind == "file" and uri.path.startswith("/")  # a relative path means something in a folder only
     values: JsonObject = {
-        "id": track.id,
         "uri": uri.given,
         "address": uri.normalised if is_found and uri.given != uri.path else None,
         "cameThroughProxy": uri.came_through_proxy,
-        "metadata": track.metadata,
-        "startMs": track.start_ms,
-        "endMs": track.end_ms,
         "title": "" if info.title == first.title else info.title,
-        "author": info.author,
-        "length": info.length_ms,
         "openedUri": None if info.uri == first.uri else info.uri,
-        "artworkUrl": info.artwork_url,
-        "isrc": info.isrc,
-        "sourceName": info.source_name,
-        "format": info.probe_name,
-        "isKnown": track.is_known,
-        "isSeekable": info.is_seekable,
-        "isStream": info.is_stream,
-        "isLengthExact": info.is_length_exact,
-        "hasPicture": info.has_picture,
-        "keepsNames": track.keeps_names,
-        "isPlaylistEntry": track.is_playlist_entry,
-        "hasOwnTags": track.has_own_tags,
-        "isRead": queued.is_read,
-        "gaveAudio": queued.gave_audio,
-        "failures": queued.failures,
     }
-    return {name: value for name, value in values.items() if not _is_default(name, value)}
+    for owner, attributes in ((track, _TRACK_OUT), (info, _INFO_OUT), (queued, _QUEUED_OUT)):
+        for name, attribute in attributes:
+            values[name] = getattr(owner, attribute)
+    return {name: value for name, value in values.items() if name not in _DEFAULTS or value != _DEFAULTS[name]}
 
 
-def _is_default(name: str, value: Json) -> bool:
-    """Whether `value` is the default of the field `name` of `SavedTrack`."""
-    match name:
-        case "metadata":
-            return value == {}
-        case "sourceName":
-            return value == "http"
-    return not value
+_TRACK_OUT: Final = tuple((to_camel(name), name) for name in _OF_TRACK)
+_INFO_OUT: Final = tuple((to_camel(name), attribute) for name, attribute in _OF_INFO.items())
+_QUEUED_OUT: Final = tuple((to_camel(name), name) for name in _OF_QUEUED)
+_DEFAULTS: Final = {
+    to_camel(name): field.get_default(call_default_factory=True, validated_data={})
+    for name, field in SavedTrack.model_fields.items()
+    if not field.is_required()
+}

@@ -5,12 +5,12 @@ to the playlist's.
 """
 
 import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from m3u8 import parser
-
-from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.failure import FailureCode
 from tonearm.sources.playlist import damaged, nothing_to_play, playlist_error, too_large
 
 MAX_SEGMENTS: Final = 10_000
@@ -18,14 +18,9 @@ MAX_VARIANTS: Final = 1_000
 _MAX_DURATION_S: Final = 24 * 3600.0
 _MAX_LINE_CHARACTERS: Final = 16 * 1024
 _MAX_NUMBER: Final = 1 << 62
-# The tags that the library reads. EXT-X-TARGETDURATION and EXT-X-KEY are left to `_OwnTags`: the library refuses
-# fractions, which some servers write, and compares every key with every other.
-_USED_TAGS: Final = frozenset(
-    {
-        "#EXTINF", "#EXT-X-BYTERANGE", "#EXT-X-DISCONTINUITY", "#EXT-X-ENDLIST", "#EXT-X-GAP", "#EXT-X-MAP",
-        "#EXT-X-MEDIA", "#EXT-X-MEDIA-SEQUENCE", "#EXT-X-STREAM-INF",
-    }
-)  # fmt: skip
+_OF_SEGMENT: Final = frozenset({"#EXTINF", "#EXT-X-BYTERANGE", "#EXT-X-DISCONTINUITY", "#EXT-X-GAP"})
+# RFC 8216, 4.2: a value in quotes may have commas in it.
+_ATTRIBUTE: Final = re.compile(r'(?:^|,)\s*([A-Za-z0-9-]+)\s*=\s*(?:"([^"]*)"?|([^,]*))', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,102 +98,81 @@ class MasterPlaylist:
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
     """The values of a playlist. Blocks for long on a long one. Raises `PlayError` for a playlist that is damaged, too
     long or encrypted."""
-    lines = text.splitlines()
+    lines = [line.strip() for line in text.splitlines()]
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
-    entries = sum(1 for line in lines if line.strip() and not line.startswith("#"))
+    entries = sum(1 for line in lines if line and not line.startswith("#"))
     if entries > MAX_SEGMENTS:
         raise too_large(f"it has {entries} entries, and {MAX_SEGMENTS} are the most")
-    tags = _OwnTags()
     try:
-        data: dict[str, Any] = parser.parse("\n".join(lines), custom_tags_parser=tags.take)
-        if data["is_variant"]:
-            return _master(data)
-        return _media(data, tags)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        is_master = any(line.startswith("#EXT-X-STREAM-INF:") for line in lines)
+        return _master(lines) if is_master else _media(lines)
+    except (ValueError, KeyError, OverflowError) as error:
         raise damaged(f"its HLS tags are wrong ({type(error).__name__})") from error
 
 
-def _encrypted(method: str) -> PlayError:
-    message = f"The HLS stream is encrypted ({method}); encrypted HLS is not supported."
-    return playlist_error(FailureCode.UNSUPPORTED_CODEC, message, "Give a stream without encryption.")
+def _attributes(text: str) -> dict[str, str]:
+    return {name.upper(): quoted or plain.strip() for name, quoted, plain in _ATTRIBUTE.findall(text)}
 
 
-class _OwnTags:
-    """Hides lines from the library, and reads two tags itself."""
-
-    def __init__(self) -> None:
-        self.target_duration_s: float | None = None
-
-    def take(self, line: str, _number: int, _data: object, _state: object) -> bool:
-        """True to hide the line from the library."""
+def _master(lines: Iterable[str]) -> MasterPlaylist:
+    variants: list[Variant] = []
+    renditions: list[Rendition] = []
+    stream: dict[str, str] | None = None  # of the next URI
+    for line in lines:
         tag, _, value = line.partition(":")
-        if tag == "#EXT-X-TARGETDURATION":
-            self.target_duration_s = _duration_s(value)
-        elif tag == "#EXT-X-KEY":
-            method = _key_method(value)
-            if method != "NONE":
-                raise _encrypted(method)
-        return tag not in _USED_TAGS
-
-
-def _key_method(attributes: str) -> str:
-    for attribute in attributes.split(","):
-        name, _, value = attribute.partition("=")
-        if name.strip().upper() == "METHOD":
-            return "".join(character for character in value if character.isalnum() or character == "-")[:40]
-    return "unknown method"
-
-
-def _master(data: dict[str, Any]) -> MasterPlaylist:
-    variants = tuple(
-        Variant(
-            reference=listed["uri"],
-            bandwidth=int(listed["stream_info"].get("bandwidth", 0)),
-            codecs=tuple(
-                codec.strip() for codec in listed["stream_info"].get("codecs", "").split(",") if codec.strip()
-            ),
-            has_resolution="resolution" in listed["stream_info"],
-            audio_group=listed["stream_info"].get("audio"),
-        )
-        for listed in data["playlists"][:MAX_VARIANTS]
-    )
+        if tag == "#EXT-X-STREAM-INF":
+            stream = _attributes(value)
+        elif tag == "#EXT-X-MEDIA" and len(renditions) < MAX_VARIANTS:
+            media = _attributes(value)
+            if media.get("TYPE", "").upper() == "AUDIO":
+                is_default, is_autoselect = (media.get(name, "").upper() == "YES" for name in ("DEFAULT", "AUTOSELECT"))
+                renditions.append(
+                    Rendition(media.get("GROUP-ID", ""), media.get("URI") or None, is_default, is_autoselect)
+                )
+        elif stream is not None and line and not line.startswith("#") and len(variants) < MAX_VARIANTS:
+            codecs = tuple(codec.strip() for codec in stream.get("CODECS", "").split(",") if codec.strip())
+            bandwidth = int(float(stream.get("BANDWIDTH", "0")))
+            variants.append(Variant(line, bandwidth, codecs, "RESOLUTION" in stream, stream.get("AUDIO")))
+            stream = None
     if not variants:
         raise nothing_to_play("names no stream")
-    renditions = tuple(
-        Rendition(
-            group=listed.get("group_id", ""),
-            reference=listed.get("uri") or None,
-            is_default=listed.get("default", "").upper() == "YES",
-            is_autoselect=listed.get("autoselect", "").upper() == "YES",
-        )
-        for listed in data["media"][:MAX_VARIANTS]
-        if listed.get("type", "").upper() == "AUDIO"
-    )
-    return MasterPlaylist(variants, renditions)
+    return MasterPlaylist(tuple(variants), tuple(renditions))
 
 
-def _media(data: dict[str, Any], tags: _OwnTags) -> MediaPlaylist:
-    number = _whole(data["media_sequence"])
+def _media(lines: Sequence[str]) -> MediaPlaylist:
+    head = dict(line.partition(":")[::2] for line in lines if line.startswith("#EXT-X-"))
+    first = _whole(head.get("#EXT-X-MEDIA-SEQUENCE", "0"))
     segments: list[Segment] = []
+    tags: dict[str, str] = {}  # of the next segment
+    init: Piece | None = None
     before: Piece | None = None
-    for listed in data["segments"]:
-        if "uri" not in listed:
-            continue  # tags at the end, without a file (yet)
-        piece = Piece(listed["uri"], _segment_range(listed.get("byterange"), listed["uri"], before))
-        segments.append(
-            Segment(
-                number=number + len(segments),
-                piece=piece,
-                duration_s=_duration_s(listed["duration"]) if "duration" in listed else 0.0,
-                init=_init(listed.get("init_section")),
-                breaks=bool(listed.get("discontinuity")),
-                is_gap=bool(listed.get("gap_tag")),
-            )
-        )
-        before = piece
-    target_duration_s = tags.target_duration_s or max((segment.duration_s for segment in segments), default=0.0)
-    return MediaPlaylist(tuple(segments), target_duration_s, bool(data["is_endlist"]))
+    for line in lines:
+        tag, _, value = line.partition(":")
+        if tag in _OF_SEGMENT:
+            tags[tag] = value
+        elif tag == "#EXT-X-MAP":
+            attributes = _attributes(value)
+            uri = attributes["URI"]
+            init = Piece(uri, _segment_range(attributes.get("BYTERANGE"), uri, None))
+        elif tag == "#EXT-X-KEY":
+            _refuse_encryption(_attributes(value).get("METHOD", "unknown method"))
+        elif line and not line.startswith("#") and tags.keys() & {"#EXTINF", "#EXT-X-BYTERANGE"}:
+            before = Piece(line, _segment_range(tags.get("#EXT-X-BYTERANGE"), line, before))
+            duration_s = _duration_s(tags.get("#EXTINF", "0").partition(",")[0])
+            breaks, is_gap = "#EXT-X-DISCONTINUITY" in tags, "#EXT-X-GAP" in tags
+            segments.append(Segment(first + len(segments), before, duration_s, init, breaks, is_gap))
+            tags = {}
+    target_duration_s = _duration_s(head.get("#EXT-X-TARGETDURATION", "0"))
+    target_duration_s = target_duration_s or max((segment.duration_s for segment in segments), default=0.0)
+    return MediaPlaylist(tuple(segments), target_duration_s, "#EXT-X-ENDLIST" in head)
+
+
+def _refuse_encryption(method: str) -> None:
+    if method != "NONE":
+        shown = re.sub("[^A-Za-z0-9 -]", "", method)[:40]
+        message = f"The HLS stream is encrypted ({shown}); encrypted HLS is not supported."
+        raise playlist_error(FailureCode.UNSUPPORTED_CODEC, message, "Give a stream without encryption.")
 
 
 def _segment_range(text: str | None, reference: str, before: Piece | None) -> ByteRange | None:
@@ -217,21 +191,14 @@ def _segment_range(text: str | None, reference: str, before: Piece | None) -> By
     return ByteRange(start, length)
 
 
-def _init(listed: dict[str, str] | None) -> Piece | None:
-    if not listed:
-        return None
-    text = listed.get("byterange")
-    return Piece(listed["uri"], _segment_range(text, listed["uri"], None))
-
-
-def _whole(value: str | int) -> int:
+def _whole(value: str) -> int:
     number = int(value)
     if not 0 <= number <= _MAX_NUMBER:
         raise ValueError(value)
     return number
 
 
-def _duration_s(value: str | float) -> float:
+def _duration_s(value: str) -> float:
     seconds = float(value)
     if not 0 <= seconds <= _MAX_DURATION_S:  # NaN is not, either
         raise ValueError(value)
