@@ -17,6 +17,8 @@ from tests.support.processes import exists
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.decoder.messages import ReadRequest
+from tonearm.decoder.opening.source_feed import SourceFeed
 from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.sources.opener import SourceOpener
@@ -123,13 +125,24 @@ async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Signals) -> None:
+async def test_a_load_survives_the_process(
+    pool: OnDemandPool, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suspects = Suspects()
+    wanted: list[int] = []
+    request_read = SourceFeed.request_read
+
+    def noted(feed: SourceFeed, request: ReadRequest) -> None:
+        wanted.append(request.offset)
+        request_read(feed, request)
+
+    monkeypatch.setattr(SourceFeed, "request_read", noted)
     async with MediaServer() as server, loading(pool, suspects) as loader:
         url = server.serve("/song.wav", in_turn(media(SONG, stall_after=20), media(SONG)))
         task = asyncio.create_task(loader.load(uri_of(url)))
-        await server.requested(1)
+        await eventually(lambda: 20 in wanted, "the process asks for bytes that do not come")
         (pid,) = pool.process_ids
+        await eventually(lambda: not _is_working(pid), "it waits for them")
         os.kill(pid, number)
         assert (await task).length_ms == 1000
         assert pid not in pool.process_ids
