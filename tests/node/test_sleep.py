@@ -21,7 +21,7 @@ from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND
 from tonearm.node.node import Node, NodeSettings
 
-SECONDS = 18.0
+SECONDS = 8.0
 HEARD_WITHIN_S = 0.15
 
 
