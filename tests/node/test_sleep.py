@@ -13,7 +13,7 @@ from tests.support.audio_files import flac, mp3, music, opus, pcm_of, tone, wav
 from tests.support.eventually import eventually
 from tests.support.media_files import Samples, decode_bytes, samples_of
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import BUFFER_S, decoder_processes, running_node, state_of
+from tests.support.node_in_process import decoder_processes, explained_underruns, running_node, state_of
 from tests.support.processes import WaitForCpu
 from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
@@ -91,8 +91,8 @@ async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, sh
         await eventually(partial(plays, node, kind, f"{kind}1"), "the next one")
         await listener.wait_frames(len(listener) + 25)
         heard, pcm = listener.pcm, whole[kind]
-        by_the_machine = wait_from_the_first.seconds(*decoder_processes(node)) / BUFFER_S
-        assert node.player(kind).status().quality.underruns <= by_the_machine
+        waited_s = wait_from_the_first.seconds(*decoder_processes(node))
+        assert node.player(kind).status().quality.underruns <= explained_underruns(waited_s)
         first = samples_of(heard)
         reference = samples_of(pcm)
         place = positions_ms[kind] * 48
