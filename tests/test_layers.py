@@ -91,7 +91,14 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
     "server": (
         *("server", "dashboard.page_files"),
-        *("node.node", "node.lookup", "node.wanted_tracks", "player.player", "protocol.framing"),
+        *(
+            "node.node",
+            "node.lookup",
+            "node.wanted_tracks",
+            "player.player",
+            "player.player_services",
+            "protocol.framing",
+        ),
         *("protocol", "description", "interop", "core", "version"),
     ),
     "client": ("client", "protocol", "core"),

@@ -44,8 +44,6 @@ class StillNode(Node):
     def __init__(self, settings: NodeSettings | None = None) -> None:
         self.opener = StillOpener()
         super().__init__(self.opener, settings or NodeSettings())
-        self._pool = _StillPool()
-        self._template = cast(Any, _NoTemplate())
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
 
@@ -89,8 +87,11 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 @asynccontextmanager
 async def still_node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StillNode]:
     """With an idle player, `p`."""
-    time, node = HandTime(), StillNode()
+    time = HandTime()
     monkeypatch.setattr("tonearm.node.node.Clock", lambda: Clock(time.now_s, time.call_later))
+    monkeypatch.setattr("tonearm.node.node.DecoderPool", lambda *_, **__: _StillPool())
+    monkeypatch.setattr("tonearm.node.node.DecoderTemplate", lambda *_: _NoTemplate())
+    node = StillNode()
     monkeypatch.setattr(Player, "attach", lambda *given, **options: node.attach(*given, **options))
     monkeypatch.setattr(Player, "subscribe", lambda *given, **options: node.subscribe(*given, **options))
     await node.start()

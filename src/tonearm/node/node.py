@@ -25,13 +25,12 @@ from tonearm.core.events import DeleteReason, Event, PlayerState
 from tonearm.core.failure import PlayError
 from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
-from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.outputs import OutputFormat
 from tonearm.core.overlays import OverlaySettings
-from tonearm.core.play_queue import LeftOut, LoopMode
+from tonearm.core.play_queue import LeftOut
 from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.player_id import require_player_id
 from tonearm.core.printable import text_for_logs
@@ -108,22 +107,6 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedSettings:
-    """The settings with which a new player begins; `changes` are made one after the other."""
-
-    paused: bool = False
-    loop_mode: LoopMode = LoopMode.NONE
-    changes: tuple[FilterChange, ...] = ()
-
-    def checked(self) -> FirstSettings:
-        """Raises `BadRequest` for a filter that is out of its range."""
-        filters = Filters()
-        for change in self.changes:
-            filters = change.applied_to(filters)
-        return FirstSettings(self.paused, filters, self.loop_mode)
-
-
-@dataclass(frozen=True, slots=True)
 class AddedTracks:
     """The ids of new tracks, at least one, and what a playlist left out."""
 
@@ -152,16 +135,40 @@ class Node:
             self._decoder_processes, settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template
         )
         self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
-        self._feed: EventFeed | None = None
-        self._services: PlayerServices | None = None
-        self._loader: TrackLoader | None = None
-        self._lookup: Lookup | None = None
-        self._artworks: Artworks | None = None
-        self._tags_ahead: TagsAhead | None = None
-        self._known_files: KnownFiles | None = None
-        self._trials: Trials | None = None
-        self._suspects: QuarantinedOpener | None = None
-        self._load: LoadWatch | None = None
+        call_later = asyncio.get_running_loop().call_later
+        self._load = LoadWatch(call_later) if settings.max_load else None
+        self._trials = Trials(self._opener, self._on_demand_pool())
+        self._suspects = suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
+        self._loader = TrackLoader(suspects, suspects, self._on_demand_pool())
+        self.lookup = Lookup(self._opener, self._loader)
+        self._artworks = Artworks(self._loader)
+        self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
+        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, settings.tags_ahead, late_s=LATE_S)
+        self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
+        self._services = PlayerServices(
+            pool=self._pool,
+            opener=suspects,
+            suspects=suspects,
+            carriers=LiveCarriers(suspects),
+            known_files=self._known_files,
+            clock=Clock(),
+            wall_ms=_wall_ms,
+            event_text=event_text,
+            call_later=call_later,
+            first_listener_wait_ms=settings.first_listener_wait_ms,
+            max_waiting_tracks=settings.max_waiting_tracks,
+            max_listeners=settings.max_listeners,
+            json_bytes=json_bytes,
+            max_waiting_bytes=settings.max_waiting_bytes,
+            max_metadata_bytes=settings.max_metadata_bytes,
+            max_event_bytes=settings.max_event_bytes,
+            live_pause_s=settings.live_pause_s,
+            event_feed=self._feed,
+            start_timeout_s=settings.start_timeout_s,
+            queue_changed=self._tags_ahead.queue_changed,
+            told=_tell_nobody if self._saving is None else self._saving.told,
+        )
+        self._is_running = False
         self._started_s = time.monotonic()
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -179,41 +186,9 @@ class Node:
             await self._template.stop()
             await self._opener.close()
             raise
-        loop = asyncio.get_running_loop()
-        if self._settings.max_load:
-            self._load = LoadWatch(loop.call_later)
+        if self._load is not None:
             self._load.start()
-        self._trials = Trials(self._opener, self._on_demand_pool())
-        suspects = self._suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
-        self._loader = TrackLoader(suspects, suspects, self._on_demand_pool())
-        self._lookup = Lookup(self._opener, self._loader)
-        self._artworks = Artworks(self._loader)
-        self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
-        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead, late_s=LATE_S)
-        self._feed = EventFeed(loop.call_later, lambda: events_lost_text(_wall_ms()))
-        self._services = PlayerServices(
-            pool=self._pool,
-            opener=suspects,
-            suspects=suspects,
-            carriers=LiveCarriers(suspects),
-            known_files=self._known_files,
-            clock=Clock(),
-            wall_ms=_wall_ms,
-            event_text=event_text,
-            call_later=loop.call_later,
-            first_listener_wait_ms=self._settings.first_listener_wait_ms,
-            max_waiting_tracks=self._settings.max_waiting_tracks,
-            max_listeners=self._settings.max_listeners,
-            json_bytes=json_bytes,
-            max_waiting_bytes=self._settings.max_waiting_bytes,
-            max_metadata_bytes=self._settings.max_metadata_bytes,
-            max_event_bytes=self._settings.max_event_bytes,
-            live_pause_s=self._settings.live_pause_s,
-            event_feed=self._feed,
-            start_timeout_s=self._settings.start_timeout_s,
-            queue_changed=self._tags_ahead.queue_changed,
-            told=_tell_nobody if self._saving is None else self._saving.told,
-        )
+        self._is_running = True
         try:
             await self._pool.start(spare_at_once=self._decoder_processes > 1)
             if self._saving is not None:
@@ -222,7 +197,7 @@ class Node:
             await self.stop()
             raise
         if self._settings.expire_s:
-            self._expiring = loop.create_task(self._delete_forgotten())
+            self._expiring = asyncio.create_task(self._delete_forgotten())
 
     def _on_demand_pool(self) -> OnDemandPool:
         return OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
@@ -235,35 +210,29 @@ class Node:
 
     async def stop(self) -> None:
         """Writes the state, stops the clock, closes every socket with 1001 and ends the decoder processes."""
-        if self._services is None:
+        if not self._is_running:
             return
         if self._saving is not None:
             await self._saving.stop()
-        clock, self._services = self._services.clock, None
+        self._is_running = False
         if self._expiring is not None:
             self._expiring.cancel()
             await asyncio.wait([self._expiring])
-        clock.stop()
+        self._services.clock.stop()
         if self._load is not None:
             self._load.stop()
         players = list(self._players.values())
         self._players.clear()
         for player in players:
             player.close_connections(close_codes.GOING_AWAY, "the node is shutting down")
-        if self._feed is not None:
-            self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
+        self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
-        if self._known_files is not None:
-            await _stopped("reading files", self._known_files.stop())
-        if self._tags_ahead is not None:
-            await _stopped("reading tags ahead", self._tags_ahead.stop())
-        if self._artworks is not None:
-            await _stopped("reading pictures", self._artworks.stop())
-        if self._loader is not None:
-            await _stopped("loading tracks", self._loader.stop())
-        if self._suspects is not None and self._trials is not None:
-            await _stopped("trying suspect sources", self._suspects.stop())
-            await _stopped("their process", self._trials.stop())
+        await _stopped("reading files", self._known_files.stop())
+        await _stopped("reading tags ahead", self._tags_ahead.stop())
+        await _stopped("reading pictures", self._artworks.stop())
+        await _stopped("loading tracks", self._loader.stop())
+        await _stopped("trying suspect sources", self._suspects.stop())
+        await _stopped("their process", self._trials.stop())
         await _stopped("the decoder processes", self._pool.stop())
         await _stopped("their template", self._template.stop())
         await _stopped("what opens sources", self._opener.close())
@@ -295,7 +264,7 @@ class Node:
             frames_left_out=services.clock.skipped_frames,
             frames_late=services.clock.frames_late,
             lateness=services.clock.lateness,
-            fetches={} if self._suspects is None else dict(self._suspects.fetches),
+            fetches=dict(self._suspects.fetches),
             decoder_exits=self._pool.exits,
             decoder_work=self._pool.work,
             sandboxes={"decoders": self._sandbox.level, "resolvers": self._opener.resolver_sandbox},
@@ -306,7 +275,7 @@ class Node:
 
     def unreadiness(self) -> str:
         """Why the node should get no more players now; empty when it may get more."""
-        if self._services is None:
+        if not self._is_running:
             return "The node is not started, or is shutting down."
         if not self._pool.process_ids_in_use and not self._pool.has_spare:
             return "No decoder process is ready; the log says why."
@@ -334,7 +303,7 @@ class Node:
         track: str | WantedTrack | None,
         metadata: Json,
         *,
-        settings: WantedSettings | None = None,
+        settings: FirstSettings | None = None,
         came_through_proxy: bool = False,
         client: str = "",
     ) -> LeftOut:
@@ -350,7 +319,6 @@ class Node:
         wanted = WantedTrack(track) if isinstance(track, str) else track
         checked = None if wanted is None else self._track_maker.check(wanted, came_through_proxy)
         self._track_maker.check_metadata(metadata)
-        first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         self._require_room()
@@ -358,7 +326,7 @@ class Node:
         try:
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
-            player = Player(player_id, first, metadata, self._started(), first_settings)
+            player = Player(player_id, first, metadata, self._started(), settings)
         finally:
             self._reserved_ids.discard(player_id)
         self._add(player)
@@ -528,7 +496,6 @@ class Node:
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         """Sends the events of all players to `sink` from now on. Returns a call that stops it."""
-        assert self._feed is not None, "the node was not started"
         return self._feed.subscribe(sink)
 
     def _still(self, player_id: str, player: Player) -> Player:
@@ -553,7 +520,6 @@ class Node:
     async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
         """Returns when the titles and lengths of these waiting tracks are read, where they can be, but after `wait_s`
         at the latest. Raises `PlayerNotFound`."""
-        assert self._tags_ahead is not None, "the node was not started"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._tags_ahead.known(self.player(player_id), first, count)
@@ -563,14 +529,7 @@ class Node:
 
         Raises `PlayerNotFound`, `NoArtwork`, `SourceBlocked` and `SourceRefused`.
         """
-        assert self._artworks is not None, "the node was not started"
         return await self._artworks.of(self.player(player_id).status().track)
-
-    @property
-    def lookup(self) -> Lookup:
-        """Finds tracks without a player."""
-        assert self._lookup is not None, "the node was not started"
-        return self._lookup
 
     def _require_room(self) -> None:
         """Raises `LimitReached` when no further player may be created."""
@@ -588,7 +547,7 @@ class Node:
         self._started().totals.players_created += 1
         if self._saving is not None:
             self._saving.changed(player.player_id)
-        if self._feed is not None and self._feed.has_followers:
+        if self._feed.has_followers:
             self._feed.send(player_create_text(player.player_id, player.status().life, _wall_ms()))
 
     async def _restore(self, saving: Saving) -> None:
@@ -627,7 +586,7 @@ class Node:
                         log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
 
     def _started(self) -> PlayerServices:
-        assert self._services is not None, "the node was not started"
+        assert self._is_running, "the node was not started, or is stopped"
         return self._services
 
 

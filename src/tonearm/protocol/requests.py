@@ -19,6 +19,7 @@ from tonearm.core.filters import (
     LAVALINK_GAIN_MIN,
     VOLUME_MAX,
     FilterChange,
+    Filters,
     db_of_lavalink_gain,
 )
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlaySettings
@@ -278,14 +279,14 @@ class NewPlayer(_GivenSource):
             return None
         return self.track if ways == ["track"] else self
 
-    def filter_changes(self) -> tuple[FilterChange, ...]:
-        """The changes to make to flat filters, in this order; ranges are not checked yet."""
-        changes: list[FilterChange] = []
+    def first_filters(self) -> Filters:
+        """Those that the player begins with. Raises BadRequest for a value that is out of its range."""
+        filters = Filters()
         if "filters" in self.model_fields_set:
-            changes.append(self.filters.as_change())
+            filters = self.filters.as_change().applied_to(filters)
         if "volume" in self.model_fields_set:
-            changes.append(FilterChange(volume=self.volume))
-        return tuple(changes)
+            filters = FilterChange(volume=self.volume).applied_to(filters)
+        return filters
 
 
 class TrackInfoToEncode(RequestModel):

@@ -8,9 +8,10 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json
-from tonearm.node.node import AddedTracks, Node, WantedSettings
+from tonearm.node.node import AddedTracks, Node
 from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.player.player import Player
+from tonearm.player.player_services import FirstSettings
 from tonearm.protocol.rendering import (
     filters_out,
     played_track_out,
@@ -130,7 +131,7 @@ class PlayerRoutes(_PlayerHandlers):
             body.id,
             None if first is None else wanted_track(first, "" if first is body else "track."),
             body.metadata,
-            settings=WantedSettings(body.paused, body.loop, body.filter_changes()),
+            settings=FirstSettings(body.paused, body.first_filters(), body.loop),
             came_through_proxy=call.came_through_proxy,
             client=call.client,
         )
