@@ -22,7 +22,7 @@ from tests.support.e2e_players import (
     waiting_uris,
 )
 from tests.support.e2e_sockets import following, listening
-from tests.support.media_server import MediaServer, in_turn, media, redirect, reset, status
+from tests.support.media_server import MediaServer, in_turn, media, status
 from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
@@ -45,12 +45,7 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNod
         MediaServer() as server,
         MediaServer(tls=unsigned_certificate(node.folder)) as tls_server,
     ):
-        server.serve("/circle", redirect("/circle"))
         server.serve("/empty", media(b""))
-        server.serve("/page", media(b"<!doctype html><html></html>", content_type="text/html"))
-        server.serve("/forbidden", status(403))
-        server.serve("/broken", status(500))
-        server.serve("/reset", reset())
         wanted: dict[str, tuple[str, str, int | None]] = {
             "missing.mp3": ("file_missing", "connect", None),
             "folder.mp3": ("file_unreadable", "connect", None),
@@ -58,18 +53,12 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNod
             "noise.mp3": ("not_audio", "decode", None),
             "silent film.mp4": ("no_audio_stream", "decode", None),
             server.url("/none"): ("http_status", "connect", 404),
-            server.url("/forbidden"): ("http_status", "connect", 403),
-            server.url("/broken"): ("http_status", "connect", 500),
-            server.url("/circle"): ("too_many_redirects", "connect", None),
             server.url("/empty"): ("empty", "", None),
-            server.url("/page"): ("not_audio", "decode", None),
             f"http://127.0.0.1:{refusing_port}/x.mp3": ("connect_failed", "connect", None),
             "http://no-such-host.invalid/x.mp3": ("name_not_found", "connect", None),
             tls_server.url("/x.mp3"): ("tls", "connect", None),
         }
-        heard = await hear_all(
-            node, {uri: uri for uri in (*wanted, "header only.wav", "cut off.m4a", server.url("/reset"))}
-        )
+        heard = await hear_all(node, {uri: uri for uri in (*wanted, "header only.wav", "cut off.m4a")})
     for uri, (code, stage, http_status) in wanted.items():
         exception, *rest = heard[uri].summary
         assert exception.split()[0] == "TrackException", uri
@@ -80,7 +69,7 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNod
             "PlayerDelete PlayerDelete",
         ]
         error = error_of(heard[uri])
-        # Whether nothing is seen on opening or on reading is the node's own matter.
+        # Whether nothing is seen on opening or on reading is the node's own matter. More servers: test_faults.
         assert error["stage"] == stage or not stage, uri
         assert error["stage"] in ("resolve", "connect", "read", "decode", "filter")
         assert error.get("httpStatus") == http_status, uri
@@ -90,7 +79,6 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNod
         assert heard[uri].pcm == b""
     assert error_of(heard["header only.wav"])["code"] in ("corrupt", "empty")
     assert error_of(heard["cut off.m4a"])["code"] in ("corrupt", "not_audio", "empty")
-    assert error_of(heard[server.url("/reset")])["code"] in ("connection_lost", "connect_failed")
 
 
 async def test_an_index_at_the_end_that_cannot_be_fetched_first(node: RunningNode) -> None:
@@ -145,31 +133,11 @@ async def test_a_looped_source_that_was_interrupted_is_tried_again_after_a_while
         assert again["time"] - exception["time"] >= 1000
 
 
-async def test_create_and_queue_check_the_form_of_a_uri_and_not_whether_it_plays(
-    node: RunningNode, refusing_port: int
-) -> None:
+async def test_create_and_queue_do_not_ask_whether_it_plays(node: RunningNode, refusing_port: int) -> None:
     (node.folder / "song.flac").write_bytes(flac(NOISE))
     await create(node, "p", "http://no-such-host.invalid/")
     for uri in ("missing.mp3", f"http://127.0.0.1:{refusing_port}/", "song.flac", f"file://{node.folder}/song.flac"):
         await enqueue(node, "p", uri)
-    for number, uri in enumerate(
-        (
-            "",
-            "ftp://host/x",
-            "http://",
-            "http://a b/",
-            "http://user:pw@host/",
-            "a\nb",
-            "x" * 4097,
-            "data:audio/wav,",
-        )
-    ):
-        for target, body in (
-            ("/v0/players", {"id": f"q{number}", "uri": uri}),
-            ("/v0/players/p/queue", {"uri": uri, "metadata": {}}),
-        ):
-            answer = await node.request("POST", target, body)
-            assert (answer.status, answer.json()["code"]) == (400, "bad_request"), uri
 
 
 async def test_a_page_that_only_the_resolver_plays_says_so_wherever_it_fails(node: RunningNode) -> None:

@@ -159,19 +159,13 @@ class TestReports:
 
 
 class TestNode:
-    def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path) -> None:
-        (tmp_path / "tonearm.toml").write_text('[decoder]\nsandbox = "required"\n')
+    @pytest.mark.parametrize("section", ["decoder", "resolver"])
+    def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path, section: str) -> None:
+        enabled = "enabled = true\n" * (section == "resolver")
+        (tmp_path / "tonearm.toml").write_text(f'[{section}]\n{enabled}sandbox = "required"\n')
         ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
         assert ended.returncode == 3
-        assert ended.stderr.startswith('tonearm: tonearm.toml: decoder.sandbox is "required", but')
-        assert "(seccomp: EINVAL)" in ended.stderr
-        assert "Traceback" not in ended.stderr
-
-    def test_required_of_the_resolver_too(self, tmp_path: Path) -> None:
-        (tmp_path / "tonearm.toml").write_text('[resolver]\nenabled = true\nsandbox = "required"\n')
-        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
-        assert ended.returncode == 3
-        assert ended.stderr.startswith('tonearm: tonearm.toml: resolver.sandbox is "required", but')
+        assert ended.stderr.startswith(f'tonearm: tonearm.toml: {section}.sandbox is "required", but')
         assert "(seccomp: EINVAL)" in ended.stderr
         assert "Traceback" not in ended.stderr
 

@@ -3,18 +3,14 @@
 import os
 from pathlib import Path
 
-from tests.support.fetching import failure_of, opener
+from tests.support.fetching import failure_of, playlist_of
 from tonearm.core.failure import FailureCode
 from tonearm.core.play_queue import Playlist
-from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.playlist import MAX_ENTRIES
 
 
 async def playlist(path: Path, files: bool | tuple[str, ...] = True) -> Playlist:
-    async with opener(files=files) as source_opener:
-        opened = await source_opener.open(parse_source_uri(str(path)))
-        assert isinstance(opened, Playlist)
-        return opened
+    return await playlist_of(str(path), files=files)
 
 
 def fill(folder: Path, *names: str) -> Path:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener
+from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener, playlist_of
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import LeftOut, Playlist
+from tonearm.core.play_queue import LeftOut
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
 from tonearm.sources.fetch_settings import FetchSettings
@@ -32,10 +32,8 @@ def xspf(*tracks: str, before: str = "") -> bytes:
 
 
 async def entries_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> list[tuple[str, str | None]]:
-    async with opener(settings=settings, **options) as source_opener:
-        opened = await source_opener.open(parse_source_uri(uri))
-        assert isinstance(opened, Playlist)
-        return [(entry.uri.given, entry.title) for entry in opened.entries]
+    playlist = await playlist_of(uri, settings, **options)
+    return [(entry.uri.given, entry.title) for entry in playlist.entries]
 
 
 def listed(reference: str, title: str | None, length_ms: int = 0) -> Listed:
@@ -272,10 +270,8 @@ class TestCueSheets:
 
     async def test_its_entries_are_tracks_with_their_own_names(self, tmp_path: Path) -> None:
         (tmp_path / "x.cue").write_text(CUE)
-        async with opener() as source_opener:
-            opened = await source_opener.open(parse_source_uri(str(tmp_path / "x.cue")))
-        assert isinstance(opened, Playlist)
-        first, second, third = opened.tracks(uuid.uuid4, {})
+        playlist = await playlist_of(str(tmp_path / "x.cue"))
+        first, second, third = playlist.tracks(uuid.uuid4, {})
         assert (first.info.title, first.info.author, first.start_ms, first.end_ms) == ("One", "The Band", 0, 192_493)
         tagged = second.with_facts(SourceFacts(length_ms=300_000, title="The Album", author="Everybody"))
         assert (tagged.info.title, tagged.info.author, tagged.info.length_ms) == ("Two", "A Guest", 300_000)
@@ -318,9 +314,7 @@ class TestCueSheets:
 class TestLeftOut:
     async def test_what_was_left_out_is_counted_with_each_reason_once(self, server: MediaServer) -> None:
         lines = "ftp://a/x\nftp://b/y\na.mp3\nhttp://user@x/\nb.mp3"
-        async with opener() as source_opener:
-            opened = await source_opener.open(parse_source_uri(server.serve("/x.m3u", media(lines.encode()))))
-        assert isinstance(opened, Playlist)
+        opened = await playlist_of(server.serve("/x.m3u", media(lines.encode())))
         assert (len(opened.entries), opened.left_out.count, len(opened.left_out.reasons)) == (2, 3, 2)
 
 
@@ -401,9 +395,7 @@ class TestOpening:
 
     async def test_at_most_five_hundred(self, server: MediaServer, caplog: pytest.LogCaptureFixture) -> None:
         body = b"".join(b"%d.mp3\n" % number for number in range(100_000))
-        async with opener() as source_opener:
-            opened = await source_opener.open(parse_source_uri(server.serve("/x.m3u", media(body))))
-        assert isinstance(opened, Playlist)
+        opened = await playlist_of(server.serve("/x.m3u", media(body)))
         assert len(opened.entries) == 500
         reason = "Only the first 500 of the playlist's 100000 entries are taken."
         assert opened.left_out == LeftOut(99_500, (reason,))

@@ -64,6 +64,13 @@ async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> A
             await source.close()
 
 
+async def playlist_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> Playlist:
+    async with opener(settings=settings, **options) as source_opener:
+        playlist = await source_opener.open(parse_source_uri(uri))
+        assert isinstance(playlist, Playlist)
+        return playlist
+
+
 async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
     """Why it cannot be opened."""
     async with opener(settings=settings, **options) as source_opener:
