@@ -48,28 +48,6 @@ async def test_every_id_that_is_accepted_can_be_reached(node: RunningNode) -> No
     assert (await node.request("GET", "/v0/players")).json() == []
 
 
-async def test_a_track_shows_what_was_given_and_what_is_opened(node: RunningNode) -> None:
-    for number, (given, opened, title) in enumerate(
-        (
-            ("x y.wav", f"{node.folder}/x y.wav", "x y"),
-            ("./a/../x.y.wav", f"{node.folder}/x.y.wav", "x.y"),
-            ("file:///a%20b.flac", "/a b.flac", "a b"),
-            ("/music/ä.mp3", "/music/ä.mp3", "ä"),
-            (
-                "http://Radio.Example:80/some%20song.mp3?x=1",
-                "http://radio.example/some%20song.mp3?x=1",
-                "some song",
-            ),
-        )
-    ):
-        await create(node, str(number), given)
-        info = (await state(node, str(number)))["track"]["info"]
-        assert (info["identifier"], info["uri"], info["title"]) == (given, opened, title)
-        # Before it is opened nothing else is known.
-        assert (info["length"], info["isSeekable"], info["isStream"], info["author"]) == (0, False, False, "")
-        assert info["sourceName"] == ("http" if given.startswith("http") else "file")
-
-
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
     config = PATIENT + "max_players = 2\nmax_waiting_tracks = 3\nmax_listeners = 1\n"
     async with running_node(tmp_path, config) as node:

@@ -174,25 +174,20 @@ class TestPrivateNetworks:
             assert "sources.private_networks" in caught.value.failure.hint
             assert canary.connections == 0
 
-    async def test_name_that_leads_inside(self, names: "Names") -> None:
+    @pytest.mark.parametrize(
+        ("addresses", "private_networks"),
+        [(["127.0.0.1"], False), (["203.0.114.1", "127.0.0.1"], False), (["127.0.0.1"], True)],
+        ids=["leads inside", "one of several leads inside", "leads to the node itself"],
+    )
+    async def test_names(self, names: "Names", addresses: list[str], private_networks: bool) -> None:
         async with Canary() as canary:
-            names.answers["inside.example"] = [["127.0.0.1"]]
-            told = await failure_of(f"http://inside.example:{canary.port}/", private_networks=False)
+            names.answers["inside.example"] = [addresses]
+            own = [("127.0.0.1", canary.port)] if private_networks else []
+            uri = f"http://inside.example:{canary.port}/"
+            told = await failure_of(uri, private_networks=private_networks, own_addresses=own)
             assert told.code == FailureCode.SOURCE_REFUSED
             assert canary.connections == 0
             assert names.asked == ["inside.example"]
-
-    async def test_one_private_answer_among_several_refuses_the_name(self, names: "Names") -> None:
-        names.answers["mixed.example"] = [["203.0.114.1", "10.0.0.1"]]
-        told = await failure_of("http://mixed.example/", private_networks=False)
-        assert told.code == FailureCode.SOURCE_REFUSED
-
-    async def test_name_of_the_node_itself(self, names: "Names") -> None:
-        async with Canary() as node:
-            names.answers["me.example"] = [["127.0.0.1"]]
-            told = await failure_of(f"http://me.example:{node.port}/", own_addresses=[("127.0.0.1", node.port)])
-            assert told.code == FailureCode.SOURCE_REFUSED
-            assert node.connections == 0
 
     async def test_proxy_of_the_environment_is_not_used(
         self, server: MediaServer, monkeypatch: pytest.MonkeyPatch

@@ -256,38 +256,29 @@ class TestLiveStreams:
         assert len(parts) > 1
         assert len(heard) < 30
 
-    async def test_a_lost_segment_is_left_out(self, server: MediaServer) -> None:
-        names = serve_pieces(server)
-        server.serve("/hls/5.ts", status(404))
-        assert await read_parts(serve_live(server, LivePlaylist(names))) == [b"".join(PIECES[1:5] + PIECES[6:])]
-
-    async def test_when_every_segment_is_lost_it_fails(self, server: MediaServer) -> None:
-        live = LivePlaylist([f"missing{number}.ts" for number in range(9)])
-        assert (await failure_of(serve_live(server, live))).http_status == 404
-
-    async def test_a_break_begins_a_part(self, server: MediaServer) -> None:
-        live = LivePlaylist(serve_pieces(server), tags={6: "#EXT-X-DISCONTINUITY"})
-        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:6]), b"".join(PIECES[6:])]
-
     @pytest.mark.parametrize("fault", [status(503), status(404), media(b"<html>", content_type="text/html")])
     async def test_a_playlist_that_cannot_be_had_for_a_while(self, server: MediaServer, fault: Answer) -> None:
         live = LivePlaylist(serve_pieces(server), fault=lambda number: fault if number in (2, 4, 5) else None)
         heard = b"".join(await read_parts(serve_live(server, live)))
         assert heard.endswith(PIECES[-1])
 
-    async def test_a_playlist_that_cannot_be_had_any_more(self, server: MediaServer) -> None:
-        live = LivePlaylist(serve_pieces(server), fault=lambda number: status(404) if number else None)
-        assert (await failure_of(serve_live(server, live))).http_status == 404
-        assert live.told == 1 + 1 + len(QUICK.live_resume_delays_s)
+    async def test_a_lost_segment_is_left_out_and_a_break_begins_a_part(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/5.ts", status(404))
+        live = LivePlaylist(names, tags={8: "#EXT-X-DISCONTINUITY"})
+        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:5] + PIECES[6:8]), b"".join(PIECES[8:])]
 
-    async def test_a_playlist_that_stands_still(self, server: MediaServer) -> None:
-        live = LivePlaylist(serve_pieces(server)[:4], ends=False)
-        told = await failure_of(serve_live(server, live), IMPATIENT)
+    async def test_how_it_is_lost(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        every_segment = LivePlaylist([f"missing{number}.ts" for number in range(9)])
+        assert (await failure_of(serve_live(server, every_segment))).http_status == 404
+        gone = LivePlaylist(names, fault=lambda number: status(404) if number else None)
+        assert (await failure_of(serve_live(server, gone))).http_status == 404
+        assert gone.told == 1 + 1 + len(QUICK.live_resume_delays_s)
+        told = await failure_of(serve_live(server, LivePlaylist(names[:4], ends=False)), IMPATIENT)
         assert (told.code, "nothing new" in told.message) == (FailureCode.CONNECTION_LOST, True)
-
-    async def test_a_playlist_that_becomes_encrypted(self, server: MediaServer) -> None:
-        live = LivePlaylist(serve_pieces(server), tags={8: '#EXT-X-KEY:METHOD=AES-128,URI="k"'})
-        assert (await failure_of(serve_live(server, live))).code == FailureCode.UNSUPPORTED_CODEC
+        encrypted = LivePlaylist(names, tags={8: '#EXT-X-KEY:METHOD=AES-128,URI="k"'})
+        assert (await failure_of(serve_live(server, encrypted))).code == FailureCode.UNSUPPORTED_CODEC
 
     async def test_numbers_that_begin_anew(self, server: MediaServer) -> None:
         names = serve_pieces(server)
