@@ -275,12 +275,12 @@ async def test_nobody_speaks_for_a_session_in_another_process() -> None:
         assert (owners[-1].received, owners[-1].losses) == ([], [])
 
 
-async def test_what_was_under_way_when_a_session_closed_is_no_lie_until_the_process_knows() -> None:
+async def test_what_is_said_about_a_closed_session_is_left_out() -> None:
     async with lying_pool() as (pool, starter):
         owner, other = Owner(pool), Owner(pool)
         process, closed = starter.processes[0], owner.id
         owner.session.close()
-        process.say(Pong(1, 0.0), audio(closed))  # the answer to a ping before the end
+        process.say(audio(closed), Pong(1, 0.0), Pong(2, 0.0), audio(closed))
         process.say(ReadRequest(other.id, SOURCE, 0, 1))
         await eventually(lambda: len(other.received) == 1, "the process is heard")
         assert owner.received == []

@@ -132,8 +132,7 @@ class DecoderProcess:
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
         self.rules: dict[int, SessionRules] = {}  # by session number
-        # Closed sessions, with the last ping before: messages about them may come until a later ping is answered.
-        self._closed: dict[int, int] = {}
+        self._last_session = 0  # numbers rise, so messages about a lower one may be of a session that is closed
         self.capacity = Capacity()
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
         self._asked = self._answered = 0  # the numbers of the last ping and the last pong
@@ -175,6 +174,7 @@ class DecoderProcess:
     def open_session(self, session_id: int, owner: SessionOwner) -> None:
         """From now on `owner` gets the messages about this session."""
         self.owners[session_id] = owner
+        self._last_session = session_id
         self.capacity.began()
         if self._is_asked_rarely:
             self._ping(self._asked + 1)
@@ -184,7 +184,6 @@ class DecoderProcess:
         """Ends a session; its owner gets no more messages. Does nothing for a session that is closed."""
         if self.owners.pop(session_id, None) is not None:
             del self.rules[session_id]
-            self._closed[session_id] = self._asked
             self.send(CloseSession(session_id))
 
     async def stop(self) -> None:
@@ -225,8 +224,8 @@ class DecoderProcess:
             self.is_ready = True
             self._last_answer_s = self._loop.time()
             self._on_ready(self)
-        elif session not in self._closed:
-            raise BrokenMessage(f"a {type(message).__name__} for session {session}, which is not in the process")
+        elif not 0 < (session or 0) <= self._last_session:
+            raise BrokenMessage(f"a {type(message).__name__} for session {session}, which never was in the process")
 
     def _count(self, message: Message) -> None:
         frames = self._work.frames
@@ -243,7 +242,6 @@ class DecoderProcess:
         if not self._answered < pong.number <= self._asked:
             raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
         self._answered = pong.number
-        self._closed = {session: asked for session, asked in self._closed.items() if asked >= pong.number}
         # A piece of work that takes long counts as silence since it began.
         now_s = self._loop.time()
         self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
