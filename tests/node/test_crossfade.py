@@ -54,16 +54,6 @@ async def test_the_next_track_comes_in_under_the_end_of_the_one_before(
     player.require_no_underrun()
 
 
-async def test_events_and_position_belong_to_the_track_that_comes_in(node: Node, shelf: Shelf) -> None:
-    player, _ = await two_songs(node, shelf, duration_ms=1_500)
-    await player.events.wait_for("TrackStart", 2)
-    started = player.frames_before("TrackStart", 2)
-    assert abs(started - 75) <= 3
-    assert player.state["track"]["info"]["title"] == "song2"
-    await player.more_frames(20)
-    assert abs(player.state["position"] - 20 * (len(player.listener) - started)) <= 60
-
-
 async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(2.0)
     await node.create_player("p", uri, {})
@@ -87,19 +77,6 @@ async def test_filters_change_both_sounds(node: Node, shelf: Shelf) -> None:
     assert np.abs(samples(player.listener.pcm)[late] - expected[late] / 2).max() <= 1
 
 
-async def test_a_skip_during_a_crossfade_ends_both_sounds(node: Node, shelf: Shelf) -> None:
-    player, _ = await two_songs(node, shelf, duration_ms=1_000)
-    third, pcm = shelf.song(1.0)
-    await player.enqueue(third)
-    await player.listener.wait_frames(120)
-    node.player("p").skip()
-    await player.events.wait_for("TrackStart", 3)
-    frames = len(player.listener)
-    await player.wait_state("idle")
-    assert player.ends == [("song1", "finished"), ("song2", "skipped"), ("song3", "finished")]
-    assert player.listener.pcm[(frames + 2) * FRAME_BYTES :] in padded(pcm)
-
-
 async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None:
     player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=800, on_skip=True)
     await player.listener.wait_frames(50)
@@ -113,21 +90,6 @@ async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None
     ]
     assert any(np.abs(heard[: len(sound)] - sound).max() <= 1 for sound in expected if len(sound) <= len(heard))
     assert player.ends == [("song1", "skipped"), ("song2", "finished")]
-
-
-async def test_skips_that_fade_one_after_the_other(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(4.0) for _ in range(5)]
-    await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=2_000, on_skip=True))
-    player = Listening(node, "p")
-    await player.enqueue(*(uri for uri, _ in songs[1:]))
-    for number in range(4):
-        await player.events.wait_for("TrackStart", number + 1)
-        await player.more_frames(12)
-        node.player("p").skip()
-    await player.wait_state("idle")
-    assert player.starts == [f"song{number}" for number in range(1, 6)]
-    assert player.listener.pcm[-FRAME_BYTES * 50 :] == padded(songs[4][1])[-FRAME_BYTES * 50 :]
 
 
 async def test_the_death_of_the_decoder_ends_only_the_old_sound(node: Node, shelf: Shelf) -> None:

@@ -118,20 +118,6 @@ async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood
     assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
 
 
-async def test_an_idle_player_sounds_for_it_and_stays_idle(node: Node, shelf: Shelf) -> None:
-    song, _ = shelf.song(0.3)
-    jingle, clip = shelf.song(0.5)
-    player = await playing(node, song)
-    await player.wait_state("idle")
-    frames = len(player.listener)
-    add(node, jingle)
-    await over(player)
-    assert np.array_equal(samples(player.listener.pcm)[frames * FRAME_SAMPLES :], samples(clip))
-    assert player.state["state"] == "idle"
-    assert overlay_events(player) == STARTED_AND_FINISHED
-    assert [event["state"] for event in player.events.named("PlayerUpdate")] == ["playing", "idle"]
-
-
 async def test_over_a_crossfade_both_tracks_and_it_sound(node: Node, shelf: Shelf) -> None:
     songs = [shelf.song(2.0), shelf.song(2.0)]
     jingle, clip = shelf.song(1.5)

@@ -4,7 +4,6 @@ from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import heard_whole, listening, padded
 from tests.support.shelf import Shelf
-from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import Node
 
@@ -33,19 +32,6 @@ async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     assert rounds in (4, 5)
     assert player.listener.pcm == padded(*[pcm] * rounds)
     assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
-
-
-async def test_a_change_of_the_queue_in_the_last_moment_is_heard(node: Node, shelf: Shelf) -> None:
-    """The next track is joined in what was rendered already when another one is to come next."""
-    (first, first_pcm), (second, _) = shelf.song(0.5), shelf.song(0.3)
-    player = await listening(node, "p", first, second)
-    await player.listener.wait_frames(19)
-    node.player("p").set_loop(LoopMode.TRACK)
-    await player.events.wait_for("TrackStart", 2)
-    node.player("p").set_loop(LoopMode.NONE)
-    assert player.starts == ["song1", "song1"]
-    expected = padded(first_pcm, first_pcm)
-    assert await player.listener.wait_frames(40) == expected[: 40 * FRAME_BYTES]
 
 
 async def test_an_idle_player_plays_again_and_what_is_queued(node: Node, shelf: Shelf) -> None:

@@ -1,10 +1,14 @@
 """A player in moments that are rare with a real decoder: late frames, late ends, changes at the wrong time, faults."""
 
 import asyncio
+import inspect
 import logging
 import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
+from operator import methodcaller
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -16,8 +20,34 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.track import Track
 from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSession, Plan, SeekSource
 from tonearm.protocol.framing import Framing
+
+Step: TypeAlias = Callable[[PlayerBench], Any]
+step: Final = methodcaller  # of the bench
+
+
+def asked(order: str, *given: object) -> Step:
+    """What a client asks the player for."""
+    return lambda bench: methodcaller(order, *given)(bench.player)
+
+
+def lost(bench: PlayerBench) -> None:
+    bench.pool.lose()
+
+
+QUIETER: Final = FilterChange(volume=0.5)
+LAST: Final = step("audio", 10, 0, marks=[(END, 10, 1)])
+DEATH: Final = step("lose")
+JOINING: Final = (step("decoded", 1), step("opened", 2), step("audio", 0, 5, marks=[(BEGIN, 0, 1)]))
+
+
+async def done(bench: PlayerBench, *steps: Step) -> None:
+    for one in steps:
+        result = one(bench)
+        if inspect.isawaitable(result):
+            await result
 
 
 def ends(bench: PlayerBench) -> list[tuple[str, str]]:
@@ -29,17 +59,6 @@ def state(bench: PlayerBench) -> str:
 
 
 # Start
-
-
-async def test_nothing_is_sent_before_the_first_listener() -> None:
-    bench = PlayerBench("a")
-    bench.opened(1)
-    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
-    bench.tick(40)
-    assert bench.events.events == []
-    bench.listen()
-    bench.tick(5)
-    assert bench.listener.messages[:5] == [frame(number) for number in range(5)]
 
 
 async def test_the_clock_starts_without_a_listener_after_the_wait() -> None:
@@ -78,12 +97,49 @@ async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
 # Ends
 
 
-async def test_an_end_that_is_known_only_after_the_last_frame_is_reported() -> None:
-    bench = playing("a", sent=10)
-    assert len(bench.listener) == 10
-    bench.audio(10, 0, marks=[(END, 10, 1)])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([step("tick", 10), LAST], []),
+        ([step("tick", 15), step("decoded", 1), LAST], []),
+        ([LAST, step("tick", 9)], [step("tick", 1)]),
+        ([step("tick", 10), asked("pause"), LAST], [asked("play")]),
+    ],
+    ids=["known only after the last frame", "after an underrun", "in the tick of the last frame", "at play"],
+)
+async def test_an_end_is_reported_once_its_last_frame_is_sent(before: list[Step], after: list[Step]) -> None:
+    bench = playing("a")
+    await done(bench, *before)
+    assert not after or ends(bench) == []
+    await done(bench, *after)
     assert ends(bench) == [("a", "finished")]
     assert state(bench) == "idle"
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_next_track(dies: bool) -> None:
+    """Its last, partial frame would be held back for the next one, which may take long to open."""
+    bench = playing("a", "b", sent=15)
+    assert state(bench) == "loading"
+    bench.decoded(1)
+    if dies:
+        bench.pool.lose()
+        assert not bench.orders(Flush)
+        bench.decoded(1)
+    assert bench.plan.following == 2
+    assert bench.orders(Flush)
+
+
+@pytest.mark.parametrize(
+    ("first", "length_ms"), [(make_track("a"), 100), (replace(make_track("a"), start_ms=5_000, end_ms=5_150), 60_000)]
+)
+async def test_a_track_that_is_short_waits_for_the_next_one(first: Track, length_ms: int) -> None:
+    bench = PlayerBench(first, "b")
+    bench.listen()
+    bench.opened(1, length_ms=length_ms)
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    assert not bench.orders(Flush)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -130,82 +186,6 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
     assert bench.clock.times_skipped == 1
 
 
-async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
-    bench = playing("a", sent=15)
-    assert state(bench) == "loading"
-    bench.decoded(1)
-    bench.audio(10, 0, marks=[(END, 10, 1)])
-    assert ends(bench) == [("a", "finished")]
-
-
-async def test_an_end_is_reported_in_the_tick_of_the_last_frame() -> None:
-    bench = playing("a")
-    bench.audio(10, 0, marks=[(END, 10, 1)])
-    bench.tick(9)
-    assert ends(bench) == []
-    bench.tick(1)
-    assert ends(bench) == [("a", "finished")]
-
-
-async def test_an_end_that_comes_while_paused_is_reported_at_play() -> None:
-    bench = playing("a", sent=10)
-    bench.player.pause()
-    bench.audio(10, 0, marks=[(END, 10, 1)])
-    assert ends(bench) == []
-    bench.player.play()
-    assert ends(bench) == [("a", "finished")]
-
-
-async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() -> None:
-    bench = playing("a", "b")
-    bench.decoded(1)
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 2)
-    bench.opened(2)
-    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
-    bench.tick(4)
-    assert bench.events.ops[-1] != "TrackEnd"
-    bench.tick(1)
-    assert bench.events.ops[-3:] == ["TrackEnd", "QueueUpdate", "TrackStart"]
-    assert bench.listener.messages == [frame(number) for number in range(5)]
-    assert state(bench) == "playing"
-
-
-async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
-    """Its last, partial frame would be held back for the next one, which may take long to open."""
-    bench = playing("a", "b", sent=15)
-    assert state(bench) == "loading"
-    bench.decoded(1)
-    assert bench.plan.following == 2
-    assert isinstance(bench.session.orders[-1], Flush)
-
-
-async def test_the_last_samples_do_not_wait_for_the_next_track_in_another_process_either() -> None:
-    bench = playing("a", "b", sent=15)
-    bench.decoded(1)
-    assert bench.orders(Flush)
-    bench.pool.lose()
-    assert not bench.orders(Flush)
-    bench.decoded(1)
-    assert bench.orders(Flush)
-
-
-async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
-    bench = PlayerBench("a", "b")
-    bench.listen()
-    bench.opened(1, length_ms=100)
-    bench.decoded(1)
-    assert not bench.orders(Flush)
-
-
-async def test_a_part_of_a_file_that_is_short_waits_for_the_next_one_too() -> None:
-    bench = PlayerBench(replace(make_track("a"), start_ms=5_000, end_ms=5_150), "b")
-    bench.listen()
-    bench.opened(1)
-    bench.decoded(1)
-    assert bench.plan.following == 2
-    assert not bench.orders(Flush)
-
-
 async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
     bench = playing("a", "missing")
     bench.decoded(1)
@@ -217,16 +197,6 @@ async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
     assert ends(bench) == [("a", "finished"), ("missing", "loadFailed")]
     assert state(bench) == "failed"
     assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
-
-
-async def test_a_source_that_is_interrupted_is_sent_to_its_last_frame() -> None:
-    bench = playing("a", "b")
-    bench.failed(1, CONNECTION_LOST, gave_audio=True)
-    bench.audio(10, 2, marks=[(INTERRUPTED, 12, 1)])
-    bench.tick(12)
-    assert len(bench.listener) == 12
-    assert bench.events.named("TrackException")[0]["error"]["code"] == "connection_lost"
-    assert ends(bench) == [("a", "loadFailed")]
 
 
 async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frames_are_sent() -> None:
@@ -272,16 +242,6 @@ async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: fl
     assert updates[0]["positionRate"] == speed
     bench.player.change_filters(FilterChange(resets=True))
     assert bench.events.named("PlayerUpdate")[len(updates) :][0]["positionRate"] == 1.0
-
-
-async def test_a_new_process_goes_on_at_the_place_in_the_file() -> None:
-    bench = PlayerBench("a")
-    bench.listen()
-    bench.opened(1)
-    bench.audio(0, 10, marks=[(BEGIN, 0, 1)], rate=1.5)
-    bench.tick(3)
-    await bench.lose()
-    assert bench.started_at == {1: 10 * FRAME_SAMPLES * 3 // 2}
 
 
 # Skips and other changes
@@ -404,10 +364,33 @@ async def test_a_source_goes_on_where_the_frames_here_end() -> None:
     assert bench.player.status().position_ms == 400
 
 
-async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() -> None:
-    bench = playing("a", sent=12)
-    await bench.lose()
-    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+@pytest.mark.parametrize(
+    ("steps", "started_at", "plan"),
+    [
+        ([step("tick", 12), DEATH], {1: 10 * FRAME_SAMPLES}, (1, 10)),
+        ([step("audio", 10, 10, rate=1.5), DEATH], {1: 25 * FRAME_SAMPLES}, (1, 20)),
+        ([step("tick", 4), lost, DEATH], {1: 10 * FRAME_SAMPLES}, (1, 10)),
+        ([step("tick", 4), DEATH, step("audio", 10, 5), DEATH], {1: 15 * FRAME_SAMPLES}, (1, 15)),
+        ([step("tick", 4), lost, asked("skip"), step("settle")], {2: 0}, (2, 4)),
+        ([step("tick", 4), lost, asked("skip"), asked("change_filters", QUIETER), step("settle")], {2: 0}, (2, 4)),
+        ([step("tick", 4), asked("skip"), DEATH], {2: 0}, (2, 4)),
+        ([step("settle"), asked("seek", 30_000), DEATH], {2: 1_440_000}, (2, 0)),
+        ([*JOINING, step("audio", 5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)]), step("tick", 20), DEATH],
+         {2: 3 * FRAME_SAMPLES - 500}, (2, 10)),
+        ([*JOINING, step("audio", 4, 1, marks=[(END, 4, 1), (BEGIN, 4, 2)]), step("audio", 5, 5, 2, position=1000),
+          lost, asked("set_loop", LoopMode.TRACK), step("settle")],
+         {1: 4 * FRAME_SAMPLES, 3: 0}, (1, 4)),
+    ],
+    ids=["all was sent", "at another speed", "two deaths", "twice", "a skip right after it", "and a filter",
+         "a skip that was not heard yet", "a seek", "a track that has just joined", "another next track in a join"],
+)  # fmt: skip
+async def test_in_another_process_a_source_goes_on_where_the_frames_here_end(
+    steps: list[Step], started_at: dict[int, int], plan: tuple[int, int]
+) -> None:
+    bench = playing("a", "b")
+    await done(bench, *steps)
+    assert bench.started_at == started_at
+    assert (bench.plan.switch_to, bench.plan.at_frame) == plan
 
 
 async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
@@ -427,25 +410,6 @@ async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
     bench.audio(10, 10, voice=4)
     bench.tick(14)
     assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 4) for n in range(10, 20))]
-
-
-async def test_a_skip_right_after_a_death() -> None:
-    bench = playing("a", "b", sent=4)
-    bench.pool.lose()
-    bench.player.skip()
-    await bench.settle()
-    assert bench.started_at == {2: 0}
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
-    bench.player.change_filters(FilterChange(volume=0.5))
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
-
-
-async def test_a_skip_that_was_not_heard_yet_when_the_decoder_died() -> None:
-    bench = playing("a", "b", sent=4)
-    bench.player.skip()
-    await bench.lose()
-    assert bench.started_at == {2: 0}
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
 
 
 async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
@@ -479,42 +443,6 @@ async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_a
     bench.tick(4)
     assert bench.listener.messages == [frame(number) for number in range(10)]
     assert len(bench.events.named("TrackStart")) == 2
-
-
-async def test_a_source_that_has_just_joined_goes_on_to_the_sample() -> None:
-    bench = playing("a", "b")
-    bench.decoded(1)
-    bench.opened(2)
-    bench.audio(0, 5, marks=[(BEGIN, 0, 1)])
-    bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)])
-    bench.tick(20)
-    await bench.lose()
-    assert bench.started_at[2] == 3 * FRAME_SAMPLES - 500
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
-
-
-async def test_another_next_track_right_after_a_death_in_a_join() -> None:
-    bench = playing("a", "b")
-    bench.decoded(1)
-    bench.opened(2)
-    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
-    bench.audio(5, 5, 2, position=1000)
-    bench.pool.lose()
-    bench.player.set_loop(LoopMode.TRACK)
-    await bench.settle()
-    assert len(bench.pool.sessions) == 3
-    assert bench.started_at == {1: 4 * FRAME_SAMPLES, 3: 0}
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (1, 1, 3, 4)
-
-
-async def test_two_deaths_one_after_the_other_lose_nothing() -> None:
-    bench = playing("a", sent=4)
-    bench.pool.lose()
-    await bench.lose()
-    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
-    bench.audio(10, 5, voice=1)
-    await bench.lose()
-    assert bench.started_at == {1: 15 * FRAME_SAMPLES}
 
 
 async def test_a_player_without_a_decoder_takes_all_orders() -> None:
@@ -852,16 +780,6 @@ async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_o
     await bench.settle()
     assert [(seek.source, seek.new_source) for seek in bench.orders(SeekSource)] == [(1, 3)]
     assert [drop.source for drop in bench.orders(DropSource)] == [2]
-
-
-async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() -> None:
-    bench = playing("a")
-    await bench.settle()
-    bench.player.seek(30_000)
-    await bench.lose((1,))
-    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
-    assert bench.started_at == {2: 1_440_000}
-    assert bench.plan.switch_to == 2
 
 
 async def test_an_interrupted_source_is_opened_again_to_seek_in_it() -> None:
