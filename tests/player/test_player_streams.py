@@ -1,5 +1,7 @@
 """A player with streams, in time that is turned by hand: titles, sound that stays away, long pauses."""
 
+import pytest
+
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
 from tests.support.tracks import CONNECTION_LOST
 from tonearm.core.frame import FRAME_SAMPLES
@@ -14,13 +16,6 @@ def live_player(*names: str) -> PlayerBench:
     bench.listen()
     bench.opened_live(1)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
-    return bench
-
-
-def stalled_player(*names: str) -> PlayerBench:
-    """The audio of its track has been missing for a moment."""
-    bench = playing(*(names or ("a",)), sent=12)
-    assert bench.player.status().state == "loading"
     return bench
 
 
@@ -62,21 +57,54 @@ async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
 # Sound that stays away
 
 
-async def test_a_stall_is_reported_after_10_s_and_once() -> None:
-    bench = stalled_player()
-    bench.time.forward(9.7)
-    assert bench.events.named("TrackStuck") == []
-    bench.time.forward(0.4)
+STUCK, FAILED = "TrackStuck", "TrackException"
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [9.7, 0.4, STUCK, 10],
+        [29, STUCK, 2, FAILED, 100],
+        [15, STUCK, "sound", 9, 2, STUCK],
+        [8, "pause", 100, "play", 9, 2, STUCK, "pause", 100, "play", 19, 2, FAILED],
+        [5, "delete", 100],
+    ],
+    ids=["is told after 10 s and once", "is given up after 30", "ends with sound", "is not counted in a pause", "gone"],
+)
+async def test_a_stall(story: list[float | str]) -> None:
+    """Seconds that pass, what happens then, and what is told; nothing else is told."""
+    bench = playing("a", sent=12)
+    assert bench.player.status().state == "loading"
+    told: list[str] = []
+    for part in story:
+        match part:
+            case "pause":
+                bench.player.pause()
+            case "play":
+                bench.player.play()
+            case "delete":
+                await bench.player.delete()
+            case "sound":
+                bench.audio(10, 10)
+                bench.tick(12)
+            case str():
+                told.append(part)
+            case seconds:
+                assert emitted(bench, STUCK, FAILED) == told
+                bench.time.forward(seconds)
+    assert emitted(bench, STUCK, FAILED) == told
+
+
+async def test_a_stall_has_a_cause() -> None:
+    bench = playing("a", sent=12)
+    bench.time.forward(11)
     (event,) = bench.events.named("TrackStuck")
-    assert event["thresholdMs"] == 10_000
-    assert event["track"]["info"]["title"] == "a"
+    assert (event["thresholdMs"], event["track"]["info"]["title"]) == (10_000, "a")
     assert event["cause"]
-    bench.time.forward(10)
-    assert len(bench.events.named("TrackStuck")) == 1
 
 
 async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> None:
-    bench = stalled_player("a", "b")
+    bench = playing("a", "b", sent=12)
     bench.time.forward(29)
     assert bench.events.named("TrackException") == []
     bench.time.forward(2)
@@ -90,18 +118,6 @@ async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> 
     assert bench.listener.messages[10:12] == [frame(10, 2), frame(11, 2)]
     assert bench.player.status().state == "playing"
     assert emitted(bench, "TrackStuck") == ["TrackStuck"]
-
-
-async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_reported_again() -> None:
-    bench = stalled_player()
-    bench.time.forward(15)
-    bench.audio(10, 10)
-    bench.tick(12)
-    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
-    bench.time.forward(9)
-    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
-    bench.time.forward(2)
-    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackStuck"]
 
 
 async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:
@@ -122,33 +138,6 @@ async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_tak
     assert bench.player.status().quality.waiting_for_room_ms is None
     bench.time.forward(31)  # now it is the source's own fault
     assert emitted(bench, "TrackException") == ["TrackException"]
-
-
-async def test_a_pause_stops_the_time() -> None:
-    bench = stalled_player()
-    bench.time.forward(8)
-    bench.player.pause()
-    bench.time.forward(100)
-    assert emitted(bench, "TrackStuck", "TrackException") == []
-    bench.player.play()
-    bench.time.forward(9)
-    assert emitted(bench, "TrackStuck") == []
-    bench.time.forward(2)
-    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
-    bench.player.pause()
-    bench.time.forward(100)
-    bench.player.play()
-    bench.time.forward(19)
-    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck"]
-    bench.time.forward(2)
-    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackException"]
-
-
-async def test_nothing_is_reported_after_delete() -> None:
-    bench = stalled_player()
-    await bench.player.delete()
-    bench.time.forward(100)
-    assert bench.events.ops[-1] == "PlayerDelete"
 
 
 # Sources that never start
