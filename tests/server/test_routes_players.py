@@ -134,6 +134,7 @@ async def test_no_other_method_is_known(port: int, path: str, allow: str) -> Non
     [
         ("POST /v0/players", {}, "`id`"),
         ("POST /v0/players", {"id": "a b", "uri": "a.mp3"}, "id"),
+        ("POST /v0/players", {"id": "x", "uri": "ftp://x/a"}, "ftp"),
         ("POST /v0/players", {"id": "x"}, "`uri`"),
         ("POST /v0/players", {"id": 1, "uri": "a"}, "`id` must be a string"),
         ("POST /v0/players", {"id": "x", "uri": None}, "`uri` must be a string"),

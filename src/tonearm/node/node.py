@@ -113,9 +113,6 @@ class AddedTracks:
     ids: tuple[str, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ids)
-
 
 class Node:
     """Lives on one event loop, from `start` to `stop`. Methods raise the classes of `core.errors`."""
