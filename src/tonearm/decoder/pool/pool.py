@@ -80,8 +80,7 @@ class DecoderPool:
         self._timeouts = timeouts or Timeouts()
         self._keeps_spare = keeps_spare
         self._in_use: list[DecoderProcess] = []  # All of them are ready.
-        self._next: DecoderProcess | None = None  # The spare, or the process that is being started to be it.
-        self._early_spare: DecoderProcess | None = None  # What `_next` will be as soon as the first process is ready.
+        self._idle: list[DecoderProcess] = []  # The spare, or what is to be it; two before the first process is ready.
         self._first_ready: asyncio.Future[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._session_ids = itertools.count(1)
@@ -111,13 +110,13 @@ class DecoderPool:
         self._first_ready = loop.create_future()
         if spare_at_once and self._keeps_spare:
             self._starting = loop.create_task(self._start_beside_first())
-        self._next = await self._start_process()
+        self._idle.append(await self._start_process())
         await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
 
     def announce(self) -> None:
         """Logs the processes that are ready, and from now on each process that becomes ready."""
         self._is_announced = True
-        for process in self._in_use if self._next is None else [*self._in_use, self._next]:
+        for process in self._processes:
             if process.is_ready:
                 _log_ready(process)
         if self.opus_problem:
@@ -131,7 +130,7 @@ class DecoderPool:
     @property
     def process_ids(self) -> list[int]:
         """The processes in use, then the spare, ready or not."""
-        return [*self.process_ids_in_use, *([] if self._next is None else [self._next.pid])]
+        return [process.pid for process in self._processes]
 
     @property
     def process_ids_in_use(self) -> list[int]:
@@ -140,19 +139,21 @@ class DecoderPool:
     @property
     def sessions_by_process(self) -> dict[int, int]:
         """How many sessions each process has, by its id; the spare has none."""
-        processes = self._in_use if self._next is None else [*self._in_use, self._next]
-        return {process.pid: len(process.owners) for process in processes}
+        return {process.pid: len(process.owners) for process in self._processes}
 
     @property
     def has_spare(self) -> bool:
         """Whether a process is ready that is not in use."""
-        return self._next is not None and self._next.is_ready
+        return any(process.is_ready for process in self._idle)
 
     @property
     def sandboxes(self) -> list[SandboxReport | None]:
         """What each process reported, in the order of `process_ids`; None while the process has not reported."""
-        processes = self._in_use if self._next is None else [*self._in_use, self._next]
-        return [process.sandbox for process in processes]
+        return [process.sandbox for process in self._processes]
+
+    @property
+    def _processes(self) -> list[DecoderProcess]:
+        return [*self._in_use, *self._idle]
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
@@ -190,9 +191,8 @@ class DecoderPool:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
-        processes = (*self._in_use, self._next, self._early_spare)
-        await asyncio.gather(*(process.stop() for process in processes if process is not None))
-        self._in_use, self._next, self._early_spare = [], None, None
+        await asyncio.gather(*(process.stop() for process in self._processes))
+        self._in_use, self._idle = [], []
 
     def _choose(self) -> DecoderProcess | None:
         least_busy = min(self._in_use, key=self._load_of, default=None)
@@ -257,8 +257,8 @@ class DecoderPool:
             self._move_some()
 
     def _use_spare(self) -> DecoderProcess:
-        assert self._next is not None
-        process, self._next = self._next, None
+        process = next(process for process in self._idle if process.is_ready)
+        self._idle.remove(process)
         self._in_use.append(process)
         self._start_next()
         return process
@@ -280,21 +280,15 @@ class DecoderPool:
         return process
 
     async def _start_beside_first(self) -> None:
-        process = None
         with contextlib.suppress(OSError):  # `_start_next` tries again when the first process is ready
-            process = await self._start_process()
+            self._idle.append(await self._start_process())
         self._starting = None
-        if self._in_use and self._next is None:  # the first process is ready already
-            self._next = process
+        if self._in_use:
             self._start_next()
-        else:
-            self._early_spare = process
 
     def _start_next(self) -> None:
         """Starts another process in the background if one is needed."""
-        if self._next is None:
-            self._next, self._early_spare = self._early_spare, None
-        is_starting = self._next is not None or (self._starting is not None and not self._starting.done())
+        is_starting = bool(self._idle) or (self._starting is not None and not self._starting.done())
         if not is_starting and (self._keeps_spare or not self._in_use):
             self._starting = asyncio.get_running_loop().create_task(self._start_in_background())
 
@@ -313,7 +307,7 @@ class DecoderPool:
         for attempt in itertools.count(self._quick_exits):
             await asyncio.sleep(since_s + RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)] - loop.time())
             try:
-                self._next = await self._start_process()
+                self._idle.append(await self._start_process())
             except OSError as error:
                 level = logging.DEBUG if has_failed else logging.ERROR
                 log.log(level, "a decoder process could not be started: %s; trying again", error)
@@ -325,10 +319,9 @@ class DecoderPool:
 
     def _process_ready(self, process: DecoderProcess) -> None:
         self._sandbox.take_note(process.sandbox or SandboxReport())
-        if not self._in_use and process is self._next:
+        if not self._in_use:
             self._use_spare()
-        is_first = process in self._in_use and self._first_ready is not None and not self._first_ready.done()
-        if is_first and self._first_ready is not None:
+        if self._first_ready is not None and not self._first_ready.done():
             self._first_ready.set_result(None)
         if self._is_announced:  # otherwise the whole node has not started yet
             _log_ready(process)
@@ -343,11 +336,12 @@ class DecoderPool:
         if self._is_stopping:
             return
         self.exits += 1
-        if process is self._early_spare:
-            self._early_spare = None  # the first process reports why, should both exit
-            return
+        is_idle = process in self._idle
+        if is_idle:
+            self._idle.remove(process)
         if self._first_ready is not None and not self._first_ready.done():
-            self._next = None
+            if self._idle:
+                return  # the other one may become ready, or reports why it does not
             try:
                 self._sandbox.require(process.sandbox or SandboxReport(seccomp=True))
             except SandboxRequiredError as error:
@@ -364,8 +358,7 @@ class DecoderPool:
         )
         lived_s = asyncio.get_running_loop().time() - process.started_s
         self._quick_exits = self._quick_exits + 1 if lived_s < QUICK_EXIT_S else 0
-        if process is self._next:
-            self._next = None
+        if is_idle:
             self._give_up_waiting_for_spare()
         else:
             self._in_use.remove(process)
