@@ -40,7 +40,9 @@ def restrict_to(readable: Iterable[Path] = ()) -> int:
     Needs `give_up_privileges` before. Raises `SandboxUnavailable`.
     """
     abi = libc.call("landlock", LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
-    ruleset = _Ruleset(_file_rights(abi), _TCP, _SCOPES)
+    # All rights for files that this version knows: 13, and refer, truncate and ioctl of devices.
+    file_rights = (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
+    ruleset = _Ruleset(file_rights, _TCP, _SCOPES)
     known_bytes = 8 if abi < 4 else 16 if abi < 6 else 24
     descriptor = libc.call("landlock", LANDLOCK_CREATE_RULESET, ctypes.byref(ruleset), known_bytes, 0)
     try:
@@ -50,11 +52,6 @@ def restrict_to(readable: Iterable[Path] = ()) -> int:
     finally:
         os.close(descriptor)
     return abi
-
-
-def _file_rights(abi: int) -> int:
-    """All that this version knows: 13, and refer, truncate and ioctl of devices."""
-    return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
 def _let_read(ruleset: int, path: Path) -> None:

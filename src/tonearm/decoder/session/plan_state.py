@@ -457,11 +457,6 @@ class PlanState:
         """Whether no frame was sent since the last cut."""
         return isinstance(self.state, Switching) or self.buffer.is_cut_ahead
 
-    @property
-    def _glides(self) -> bool:
-        """Whether a setting glides, or an overlay begins, in the first frame of the newest plan."""
-        return self._planned.mix.differs_at_once(self._played.mix)
-
     def _earliest_frame(self) -> int:
         """The first frame that a change can still reach in time."""
         buffer = self.buffer
@@ -480,7 +475,8 @@ class PlanState:
         next_frame = self.buffer.next_frame
         if audio.first_frame >= next_frame or not self.buffer.frames_ahead:
             return False
-        return self._glides or any(mark.kind is MarkKind.FADING and mark.frame < next_frame for mark in audio.marks)
+        glides = self._planned.mix.differs_at_once(self._played.mix)  # a setting does, or an overlay begins
+        return glides or any(mark.kind is MarkKind.FADING and mark.frame < next_frame for mark in audio.marks)
 
     def _over(self, mark: Mark) -> SourceEnded | SourceFaded | None:
         if mark.kind is not MarkKind.FADED:

@@ -196,7 +196,10 @@ class StreamTitles:
             self._expected.append((offset, title))
 
     def packet_begins(self, packet: "Packet[AudioStream]", sample: int) -> None:
-        title = self._title_before(packet.pos) if packet.pos is not None else None
+        title = None
+        with self._lock:
+            while packet.pos is not None and self._expected and self._expected[0][0] <= packet.pos:
+                _, title = self._expected.popleft()
         title = _title_in_comments(packet) or title
         if title:
             self._changes.append(TitleChange(sample, title))
@@ -204,13 +207,6 @@ class StreamTitles:
     def take_changes(self) -> list[TitleChange]:
         changes, self._changes = self._changes, []
         return changes
-
-    def _title_before(self, offset: int) -> str | None:
-        title = None
-        with self._lock:
-            while self._expected and self._expected[0][0] <= offset:
-                _, title = self._expected.popleft()
-        return title
 
 
 def title_of(tags: Tags) -> str | None:

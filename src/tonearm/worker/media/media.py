@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import av
@@ -129,7 +130,7 @@ class Media:
         self._interruption: PlayError | None = None
         self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
         if self._packets is not None and pages is not None:
-            self._packets.read_pages(pages, self._packets_again)
+            self._packets.read_pages(pages, partial(self.seek_packets, self._packets))
         if self._packets is not None:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
@@ -194,10 +195,6 @@ class Media:
             return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
         except LookupError as error:
             raise play_errors.not_seekable(self._name, "its container cannot find the position") from error
-
-    def _packets_again(self, sample: int) -> list[SourcePacket]:
-        assert self._packets is not None
-        return self.seek_packets(self._packets, sample)
 
     def seek(self, sample: int) -> None:
         """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
@@ -279,7 +276,8 @@ class Media:
         gives (AAC in MP4 is padded to a whole packet). None when nothing is left."""
         start, stop = 0, frame.samples
         if self._is_before_start:
-            start = self._source_position - self._position_of(frame)
+            position = self._positions.of_frame(frame) if self._positions is not None else None
+            start = 0 if position is None else self._source_position - position
             if start >= stop:
                 return None
             if start <= -stop:  # the position is in a hole, and what comes behind it is heard from its start
@@ -293,10 +291,6 @@ class Media:
                 return None
         self._source_position += stop - start
         return frame if stop - start == frame.samples else cut(frame, start, stop)
-
-    def _position_of(self, frame: AudioFrame) -> int:
-        position = self._positions.of_frame(frame) if self._positions is not None else None
-        return self._source_position if position is None else position
 
     def _finish_resampler(self) -> bytes:
         resampler, self._resampler = self._resampler, None

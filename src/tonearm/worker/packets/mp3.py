@@ -7,7 +7,7 @@ stream begins with: two seconds that were sent before.
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import av
@@ -65,6 +65,9 @@ class Mp3Job(NamedTuple):
     pcm: bytes
     is_first: bool  # nothing of the session was encoded for this output, or not lately
 
+    def done(self, frames: Sequence[bytes]) -> Encoded:
+        return Encoded(self.session, self.first_frame, self.end_frame, self.output, tuple(frames))
+
 
 class Mp3Thread:
     """Does jobs in their order. `deliver` is called with the result of each, in the thread. A job that cannot be done
@@ -91,7 +94,7 @@ class Mp3Thread:
                 threading.Thread(target=self._guarded(self._run), name="mp3", daemon=True).start()
             except (RuntimeError, MemoryError) as error:
                 self._tell("it started a thread for MP3", error)
-                self._deliver(_result(job, []))
+                self._deliver(job.done(()))
                 return
             self._has_started = True
         self._jobs.put(job)
@@ -112,7 +115,7 @@ class Mp3Thread:
             except Exception as error:  # noqa: BLE001 - such as a library without this encoder; others' jobs follow
                 self._tell("it encoded MP3", error)
                 self._encoders.pop(job.session, None)
-            self._deliver(_result(job, mp3_frames))
+            self._deliver(job.done(mp3_frames))
 
     def _encoded(self, job: Mp3Job) -> list[bytes]:
         if job.output.format == "opus":
@@ -121,7 +124,3 @@ class Mp3Thread:
         if job.is_first or job.output not in encoders:
             encoders[job.output] = Mp3Encoder(job.output.bitrate_bps)
         return encoders[job.output].encode(job.pcm)
-
-
-def _result(job: Mp3Job, mp3_frames: list[bytes]) -> Encoded:
-    return Encoded(job.session, job.first_frame, job.end_frame, job.output, tuple(mp3_frames))

@@ -148,7 +148,8 @@ class PacketStore(PcmStore):
     # By any thread
 
     def fresh(self, start_sample: int) -> "PacketStore":
-        return PacketStore(start_sample, self._decoding_again(), self._working)
+        # With a decoder of its own: that of this store may still be needed where it is.
+        return PacketStore(start_sample, PacketDecoding(self._decoding.channels), self._working)
 
     def continued_from(self, sample: int) -> "PacketStore | None":
         with self._lock:
@@ -219,7 +220,7 @@ class PacketStore(PcmStore):
         if not self.oldest <= start <= end <= self.end:
             raise LookupError(f"samples {start} to {end} of a store of {self.oldest} to {self.end}")
         with self._decode_lock:
-            if not self._holds(start, end):
+            if not (self._chunks and self._chunks[0][0] <= start and end <= self._decoded_to):
                 with self._working():
                     self._decode(start, end)
             return super().read(start, count)
@@ -251,9 +252,6 @@ class PacketStore(PcmStore):
                 self._decoding.free()
 
     # With the lock for decoding
-
-    def _holds(self, start: int, end: int) -> bool:
-        return bool(self._chunks) and self._chunks[0][0] <= start and end <= self._decoded_to
 
     def _decode(self, start: int, end: int) -> None:
         begun_at = self._chunks[0][0] if self._chunks else self._decoded_to
@@ -288,10 +286,6 @@ class PacketStore(PcmStore):
                 self._chunks.append((self._decoded_to, pcm))
             self._decoded_to += len(pcm) // SAMPLE_BLOCK_BYTES
         return True
-
-    def _decoding_again(self) -> PacketDecoding:
-        """A decoder for another store. The one of this store may still be needed where it is."""
-        return PacketDecoding(self._decoding.channels)
 
     def _index_before(self, sample: int) -> int:
         """The first packet that is needed to decode from `sample` on."""

@@ -98,16 +98,13 @@ class SlotJob:
         has_more = self._work.step()
         slot = self._slot  # another one if it waited for bytes meanwhile
         if has_more:
-            self._become_idle()  # from here on another thread may run its next step
+            with self._lock:
+                self._is_idle = True  # from here on another thread may run its next step
+            if self.is_dropped or self._work.needs_more:
+                self.resume()
         elif self._has_own_thread:
             self._threads.remove()
         return scheduler.release_and_continue(slot)
-
-    def _become_idle(self) -> None:
-        with self._lock:
-            self._is_idle = True
-        if self.is_dropped or self._work.needs_more:
-            self.resume()
 
     # By the work, while it holds a slot
 
