@@ -111,10 +111,10 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
         alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
         await alone.start()
         try:
-            (report,) = alone.sandboxes
+            (report,) = (process.sandbox for process in alone._processes)
             assert report is not None
             assert report.seccomp
-            assert pool.sandboxes == [report, report]
+            assert [process.sandbox for process in pool._processes] == [report, report]
             for process_id in pool.process_ids:
                 assert system_state(process_id) == system_state(alone.process_ids[0])
                 assert set(environment_of(process_id)) == set(environment_of(alone.process_ids[0]))
@@ -360,5 +360,5 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
 
 async def test_without_a_sandbox_too(song: Path) -> None:
     async with templated_pool(mode=SandboxMode.OFF) as (pool, _):
-        assert pool.sandboxes == [SandboxReport(), SandboxReport()]
+        assert [process.sandbox for process in pool._processes] == [SandboxReport(), SandboxReport()]
         await Owner(pool).plays(song)

@@ -147,11 +147,6 @@ class DecoderPool:
         return any(process.is_ready for process in self._idle)
 
     @property
-    def sandboxes(self) -> list[SandboxReport | None]:
-        """What each process reported, in the order of `process_ids`; None while the process has not reported."""
-        return [process.sandbox for process in self._processes]
-
-    @property
     def _processes(self) -> list[DecoderProcess]:
         return [*self._in_use, *self._idle]
 

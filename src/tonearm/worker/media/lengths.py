@@ -8,6 +8,7 @@ from tonearm.core.file_formats import id3_tag_bytes
 from tonearm.worker.media import formats
 from tonearm.worker.media.formats import probe_name
 from tonearm.worker.media.opening import OpenedAudio
+from tonearm.worker.media.opus_format import OpusHead
 from tonearm.worker.reading.reader import MediaReader
 
 # Containers whose headers count the samples, or whose last packet has its position.
@@ -110,10 +111,8 @@ def _time_base(opened: OpenedAudio) -> Fraction:
 
 
 def _opus_pre_skip(opened: OpenedAudio) -> int:
-    """Samples at 48 kHz, from the identification header (RFC 7845, 5.1)."""
-    codec_context = opened.stream.codec_context
-    header = codec_context.extradata if codec_context.name == "opus" else None
-    return int.from_bytes(header[10:12], "little") if header else 0
+    head = OpusHead.of(opened.stream.codec_context)
+    return 0 if head is None else head.pre_skip_samples
 
 
 class FirstSound:

@@ -61,7 +61,7 @@ def open_audio(
     container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
         stream = _first_audio_stream(container, name)
-        head = OpusHead.read(stream.codec_context.extradata) if stream.codec_context.name == "opus" else None
+        head = OpusHead.of(stream.codec_context)
         codec = opus_codec(head.channels) if head is not None and head.is_plain else None
         decoder = PacketDecoder(container, stream, guard, name, codec)
         first_frames, first_packets = _first_frames(decoder, container, name, content_type, is_slow=is_slow)

@@ -58,8 +58,9 @@ class OpusHead:
     family: int
 
     @classmethod
-    def read(cls, header: bytes | None) -> "OpusHead | None":
-        """Reads a header; None for bytes that are none."""
+    def of(cls, codec: AudioCodecContext) -> "OpusHead | None":
+        """The header of a stream; None for one that is not Opus, or has none."""
+        header = codec.extradata if codec.name == "opus" else None
         if header is None or len(header) < 19 or not header.startswith(b"OpusHead"):
             return None
         pre_skip_samples, gain = struct.unpack_from("<H4xh", header, 10)

@@ -66,8 +66,7 @@ class OpusPackets:
     ) -> "OpusPackets | None":
         """None for a source whose packets cannot be passed through, so that nothing is gained by keeping them. `titles`
         collects those of a live source."""
-        codec = opened.stream.codec_context
-        head = OpusHead.read(codec.extradata) if codec.name == "opus" else None
+        head = OpusHead.of(opened.stream.codec_context)
         if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
             return None
         first = opened.first_packets
