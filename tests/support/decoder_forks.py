@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.support.sibling_forks import SiblingTemplate
-from tonearm.decoder.pool import starting, template
+from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import ChildProcess, start_interpreter
 from tonearm.sandbox.supervision import minimal_environment
 
@@ -89,6 +89,5 @@ def quick_starts(held: int = 0) -> Iterator[None]:
         return start_decoder(arguments, descriptors, _STDERR, is_held=next(numbers) == held)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (starting, template):
-            patch.setattr(module, "start_interpreter", start)
+        patch.setattr(starting, "start_interpreter", start)
         yield

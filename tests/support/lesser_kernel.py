@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.forking import SIBLING_FLAGS
-from tonearm.sandbox.kernel import PR_SET_SECCOMP, give_up_privileges
+from tonearm.sandbox.kernel import PR_SET_SECCOMP, SIBLING_FLAGS, give_up_privileges
 from tonearm.sandbox.seccomp import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction, set_filter
 from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
 

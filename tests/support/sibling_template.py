@@ -9,7 +9,7 @@ import gc
 import os
 import socket
 
-from tonearm.sandbox.forking import fork_sibling
+from tonearm.sandbox.kernel import fork_sibling
 from tonearm.sandbox.report import SandboxUnavailable
 
 _REQUEST_BYTES = 4096

@@ -33,7 +33,7 @@ import tonearm.serve
 import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
-from tonearm.decoder.pool import template
+from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.worker.warm_up import Exercise
@@ -104,7 +104,7 @@ def _become(request: dict[str, Any], stderr: int, stdout: int | None = None) -> 
         child = _TemplateToBe()
         if child.process is None:
             return
-        template.start_interpreter = child.start  # type: ignore[attr-defined]
+        starting.start_interpreter = child.start
     sys.exit(main())
 
 

@@ -44,7 +44,7 @@ from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.decoder.opening.trials import Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
-from tonearm.decoder.pool.template import DecoderTemplate
+from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.artwork import Artworks
 from tonearm.node.load import LATE_S, LoadWatch
 from tonearm.node.lookup import Lookup, client_uri, raise_refusal

@@ -15,8 +15,7 @@ from typing import Final
 
 from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.confine import Confinement
-from tonearm.sandbox.forking import fork_sibling
-from tonearm.sandbox.kernel import die_with_the_node, give_up_privileges, name_process
+from tonearm.sandbox.kernel import die_with_the_node, fork_sibling, give_up_privileges, name_process
 from tonearm.sandbox.report import SandboxMode, SandboxUnavailable
 from tonearm.worker.memory import reopen_statm
 from tonearm.worker.process import run

@@ -27,7 +27,7 @@ from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Ope
 from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
-from tonearm.decoder.pool.template import DecoderTemplate
+from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
 

@@ -28,12 +28,11 @@ from tests.support.processes import (
 )
 from tests.support.sandboxing import SANDBOX
 from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool import template as pool_template
+from tonearm.decoder.pool import starting as pool_template
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
-from tonearm.decoder.pool.template import DecoderTemplate
+from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, ForkedProcess, start_interpreter
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import decoder_supervision
 

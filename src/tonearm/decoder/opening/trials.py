@@ -21,8 +21,8 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.lone_source import FIRST_EPOCH, SOURCE, LoneSource, Unopened
 from tonearm.decoder.opening.source_input import Opener
+from tonearm.decoder.opening.track_loader import FIRST_EPOCH, SOURCE, LoneSource, Unopened
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 

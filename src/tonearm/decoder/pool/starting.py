@@ -1,15 +1,24 @@
-"""How a decoder process starts: as a new interpreter, or as a fork of a template (see `template`)."""
+"""How a decoder process starts: as a fork of the template, a process that has loaded everything, or as an interpreter.
+
+The template forks decoder processes as children of the node (`fork_sibling`), so that the node sees their exits, and
+they outlive the template. Where a template cannot fork, each decoder process is started as a new interpreter.
+"""
 
 import asyncio
 import contextlib
+import errno
+import itertools
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import minimal_environment
 
@@ -112,3 +121,211 @@ class ForkedProcess:
         with self._lock:
             if not self._is_reaped:
                 os.kill(self._pid, signal.SIGKILL)
+
+
+log = logging.getLogger(__name__)
+
+ANSWER_LIMIT_S: Final = 5.0
+LOAD_LIMIT_S: Final = 20.0  # for the first answer, which takes a fraction of a second, but more on a busy machine
+KILL_AFTER_S: Final = 1.0
+MOST_FAILURES: Final = 2  # after so many templates in a row that have forked nothing, no further one is started
+_TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
+
+
+class DecoderTemplate:
+    """Starts decoder processes, until `stop`. The template is started by the first `load` or `start`, and replaced when
+    it ends."""
+
+    def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
+        self._memory_limit_mb = memory_limit_mb
+        self._sandbox_mode = sandbox_mode
+        self._direct = DirectStarter(memory_limit_mb, sandbox_mode)
+        self._process: _TemplateProcess | None = None
+        self._failures = 0
+        self._is_given_up = False
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether there is a template that has forked before, so that the next fork is cheap."""
+        return self._process is not None and self._process.has_forked
+
+    def load(self) -> None:
+        """Starts the template now, in the background, instead of with the first `start`."""
+        if self._process is None:
+            with contextlib.suppress(OSError):  # `start` tries again, and says what is wrong
+                self._begin()
+
+    async def start(self, connection: int, suspects: int) -> ChildProcess:
+        """See `DecoderStarter`. Waits while the template is loading, since a direct start would take as long. When the
+        template ends meanwhile, the process is started directly."""
+        if not self._is_given_up:
+            with contextlib.suppress(_TemplateLost):
+                return await self._fork(connection, suspects)
+        return await self._direct.start(connection, suspects)
+
+    async def stop(self) -> None:
+        """Ends the template. Decoder processes that it has forked go on."""
+        process, self._process = self._process, None
+        if process is not None:
+            await process.stop()
+
+    async def _fork(self, connection: int, suspects: int) -> ChildProcess:
+        if self._process is None:
+            self._begin()
+        assert self._process is not None
+        answer = await self._process.order(connection, suspects)
+        if answer > 0:
+            return ForkedProcess(answer)
+        if -answer in _TRANSIENT:
+            raise OSError(-answer, os.strerror(-answer))
+        self._give_up(logging.INFO, f"a template cannot fork here ({errno.errorcode.get(-answer, -answer)})")
+        raise _TemplateLost
+
+    def _begin(self) -> None:
+        self._process = _TemplateProcess(self._memory_limit_mb, self._sandbox_mode, self._ended)
+
+    def _ended(self, process: "_TemplateProcess") -> None:
+        if process is not self._process:
+            return
+        self._process = None
+        self._failures = 0 if process.has_forked else self._failures + 1
+        if self._failures >= MOST_FAILURES:
+            self._give_up(logging.WARNING, "their template ends before it has forked one")
+        else:
+            log.warning("the template of the decoder processes has ended; they go on, and it is replaced")
+            self.load()
+
+    def _give_up(self, level: int, reason: str) -> None:
+        if self._is_given_up:
+            return
+        self._is_given_up = True
+        log.log(level, "each decoder process is started as a new interpreter, which takes longer: %s", reason)
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+
+class _TemplateLost(Exception):
+    """The template or its socket has ended, and no process was started."""
+
+
+class _TemplateProcess:
+    """A template process. Calls `on_end` when the process has ended by itself. Raises `OSError` when it cannot be
+    started."""
+
+    def __init__(self, memory_limit_mb: int, mode: SandboxMode, on_end: "Callable[[_TemplateProcess], None]") -> None:
+        self._on_end = on_end
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[int]] = {}
+        self._is_over = asyncio.Event()  # the socket is closed
+        self._exited = asyncio.Event()
+        self._is_killed = False
+        self.has_forked = False
+        # A socket of packets, since both the template and the processes that it forks answer on it.
+        self._socket, template_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.setblocking(False)
+            arguments = (template_end.fileno(), os.getpid(), memory_limit_mb, mode, "template")
+            self._process = start_interpreter(arguments, (template_end.fileno(),))
+            tell_exit(self._process, "template-exit", lambda _: self._exited.set())
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            template_end.close()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._receive)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def order(self, connection: int, suspects: int) -> int:
+        """Has a process forked. Returns its id, or the negative number of the error. Raises `_TemplateLost`, and
+        `OSError` when it is unknown whether a process was forked."""
+        number = next(self._numbers)
+        try:
+            socket.send_fds(self._socket, [FORK_ORDER.pack(number)], [connection, suspects])
+        except OSError as error:
+            self.end()
+            raise _TemplateLost from error
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._answers[number] = answer
+        try:
+            await asyncio.wait([answer], timeout=ANSWER_LIMIT_S if self.has_forked else LOAD_LIMIT_S)
+            if not answer.done():
+                if not self._is_killed:
+                    log.warning("the template of the decoder processes does not answer and is killed")
+                self._kill()
+                await asyncio.wait([answer], timeout=KILL_AFTER_S)
+            if not answer.done():
+                raise OSError(errno.ETIMEDOUT, "the template does not answer")
+            return answer.result()
+        except asyncio.CancelledError:
+            if answer.done() and answer.exception() is None:
+                _end_unwanted(answer.result())
+            raise
+        finally:
+            answer.cancel()
+
+    async def stop(self) -> None:
+        """Ends the template, and the processes that were ordered and are not wanted any more."""
+        if self._answers and not self._is_over.is_set():
+            # The template still forks what was ordered; the socket is closed after the last answer.
+            self._socket.shutdown(socket.SHUT_WR)
+            for end_it in (self._kill, self.end):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._is_over.wait(), KILL_AFTER_S)
+                    break
+                end_it()
+        self.end()
+        await self._exited.wait()
+
+    def end(self) -> None:
+        """Kills the template. Orders without an answer are lost. Decoder processes that it has forked go on."""
+        if self._is_over.is_set():
+            return
+        self._is_over.set()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._kill()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(_TemplateLost())
+        self._answers.clear()
+        self._on_end(self)
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        self._process.kill()
+
+    def _receive(self) -> None:
+        try:
+            packet = self._socket.recv(FORK_ANSWER.size)
+        except (BlockingIOError, InterruptedError, ConnectionResetError):
+            return  # reset: the template ended before it read an order; other answers and the end are still to come
+        if not packet:
+            # The other end is closed everywhere: the template has ended, and every forked process has answered.
+            self.end()
+            return
+        number, process_id = FORK_ANSWER.unpack(packet)
+        self.has_forked |= process_id > 0
+        answer = self._answers.pop(number)
+        if not answer.done():
+            answer.set_result(process_id)
+        else:
+            _end_unwanted(process_id)
+
+
+def _end_unwanted(process_id: int) -> None:
+    """Kills a process that nobody waits for any more. A negative number is an error, and needs nothing."""
+    if process_id < 0:
+        return
+    with contextlib.suppress(OSError):
+        process = ForkedProcess(process_id)
+        process.kill()
+        tell_exit(process, "unwanted-decoder-exit", lambda _: None)

@@ -16,7 +16,7 @@ import numpy as np
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import MP3_DELAY_SAMPLES, MP3_FRAME_SAMPLES, Output
 from tonearm.decoder.messages import Encoded
-from tonearm.worker.packets.packet_encoding import encoded_alone
+from tonearm.worker.packets.opus_encoder import encoded_alone
 
 # 7 of 9 is twice as fast as the default, 5.
 _COMPRESSION_LEVEL: Final = "7"

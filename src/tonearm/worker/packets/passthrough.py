@@ -12,7 +12,7 @@ Frames are passed through in runs. Measured, with decoders that hear the result:
 - It must not begin while CELT's post-filter is on. That is off again after one to three packets; after WAIT_FRAMES the
   run begins nevertheless, and then after a packet of ours with prediction: the state that it leaves in a
   decoder is nearer to what the source's next one needs than none (36 to 42 dB for pitched tones instead of 7 to 10).
-- After a run the encoder begins anew, primed with the frames before (`packet_encoding`).
+- After a run the encoder begins anew, primed with the frames before (`opus_encoder`).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_format import can_follow_ours, can_pass_through
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Voices
-from tonearm.worker.packets.packet_encoding import NO_POINTS, EncodedBlock, EncoderPoints, PacketEncoders
+from tonearm.worker.packets.opus_encoder import NO_POINTS, EncodedBlock, EncoderPoints, PacketEncoders
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 

@@ -9,7 +9,7 @@ from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
 from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
-from tonearm.worker.packets.packet_encoding import PacketEncoders
+from tonearm.worker.packets.opus_encoder import PacketEncoders
 from tonearm.worker.packets.passthrough import (
     NO_RUN,
     RUN_HISTORY_FRAMES,

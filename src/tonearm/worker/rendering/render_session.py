@@ -26,7 +26,7 @@ from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.packets.mp3 import Mp3Job
-from tonearm.worker.packets.packet_encoding import NO_POINTS
+from tonearm.worker.packets.opus_encoder import NO_POINTS
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough, Run
 from tonearm.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,

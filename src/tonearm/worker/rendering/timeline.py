@@ -12,7 +12,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.mixing.overlays import NO_OVERLAYS, Overlays
 from tonearm.worker.mixing.voices import ONE_VOICE, Voices
-from tonearm.worker.packets.packet_encoding import NO_POINTS, EncoderPoints
+from tonearm.worker.packets.opus_encoder import NO_POINTS, EncoderPoints
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough
 from tonearm.worker.sources.pcm_store import Segment, first_segments
 

@@ -27,8 +27,7 @@ from tonearm.worker.reading.reader import DescriptorReader, Dropped, RequestingR
 from tonearm.worker.sources.cursor import Cursor, End, LeftSource, Report
 from tonearm.worker.sources.demand import FIRST_STEP_SAMPLES, AmpleMemory, Demand, Memory, step_samples
 from tonearm.worker.sources.packet_store import PacketStore
-from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads
-from tonearm.worker.sources.slot_job import SlotJob
+from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob
 from tonearm.worker.sources.source_content import SourceContent
 
 # Made beforehand: when it is needed, there is little memory left to make it.
