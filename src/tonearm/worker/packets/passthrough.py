@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Output, Outputs
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Outputs
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_format import can_follow_ours, can_pass_through
@@ -283,7 +283,7 @@ class RunPackets:
     after: Passthrough
 
 
-NO_RUN: Final = RunPackets(_NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED)
+_NO_RUN: Final = RunPackets(_NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED)
 
 
 def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outputs) -> bool:
@@ -291,35 +291,32 @@ def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outp
     return passthrough.follows_passed or not outputs <= {output for output, _ in points}
 
 
-def passed_through(encoders: PacketEncoders, passthrough: Passthrough, outputs: Outputs, run: Run) -> RunPackets:
-    """The packets of a run that is passed through. Encoders are not needed for now."""
-    packets: list[tuple[Output, tuple[bytes, ...]]] = []
-    for output in sorted(outputs):
-        encoders.forget(output)
-        packets.append((output, run.packets))
-    encoded = EncodedBlock(tuple(packets), NO_POINTS, NO_POINTS)
-    return RunPackets(encoded, passthrough, Passthrough(Before.PASSED, run.lag, last=None))
-
-
-def encoded(
+def packets_of_run(
     encoders: PacketEncoders,
     passthrough: Passthrough,
     points: EncoderPoints,
     outputs: Outputs,
-    run: Run,
+    run: Run | None,
     pcm: bytes,
-    history: Callable[[], bytes | None],
+    history: bytes | None,
     *,
     is_silent: bool,
 ) -> RunPackets:
-    """The packets of a run that is encoded from the frames `pcm`.
+    """The packets of a run: those of the source, or encoded from the frames `pcm`. None without a run.
 
-    `history` gives the last RUN_HISTORY_FRAMES frames before, or fewer; None when these are the first ones.
-    `is_silent`: no source sounds in them.
+    `history` has the last RUN_HISTORY_FRAMES frames before, or fewer, where encoding begins anew; None when these are
+    the first ones. `is_silent`: no source sounds in them.
     """
+    if run is None:
+        return _NO_RUN
+    if run.packets:
+        for output in outputs:
+            encoders.forget(output)  # not needed for now
+        passed = EncodedBlock(tuple((output, run.packets) for output in sorted(outputs)), NO_POINTS, NO_POINTS)
+        return RunPackets(passed, passthrough, Passthrough(Before.PASSED, run.lag, last=None))
     before: bytes | None = None
     if needs_history(passthrough, points, outputs):
-        before = history()
+        before = history
         passthrough = replace(passthrough, last=(before or b"")[-FRAME_BYTES:].rjust(FRAME_BYTES, b"\0"))
     if passthrough.before is Before.NOTHING:
         passthrough = replace(passthrough, lag=run.lag)

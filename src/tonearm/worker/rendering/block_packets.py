@@ -11,17 +11,14 @@ from tonearm.worker.mixing.voices import mixed
 from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.worker.packets.opus_encoder import PacketEncoders
 from tonearm.worker.packets.passthrough import (
-    NO_RUN,
     RUN_HISTORY_FRAMES,
     Before,
     Passthrough,
     Run,
-    RunPackets,
-    encoded,
     first_allowed,
     needs_history,
     next_run,
-    passed_through,
+    packets_of_run,
 )
 from tonearm.worker.rendering.joined_music import Gathered
 from tonearm.worker.rendering.output import levelled_again
@@ -123,7 +120,16 @@ class BlockPackets:
             return block, ()
         start = block.start
         plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
-        joined = self._packets_of_run(block, run, pcm, history)
+        joined = packets_of_run(
+            self._encoders,
+            start.passthrough,
+            start.encoders,
+            self._joined,
+            run,
+            pcm,
+            history,
+            is_silent=not block.segments,
+        )
         block = block._replace(
             start=start._replace(passthrough=joined.before),
             pcm=pcm,
@@ -132,23 +138,6 @@ class BlockPackets:
             passthrough=joined.after,
         )
         return block, plain.packets + joined.encoded.packets
-
-    def _packets_of_run(self, block: Block, run: Run | None, pcm: bytes, history: bytes | None) -> RunPackets:
-        if run is None:
-            return NO_RUN
-        passthrough = block.start.passthrough
-        if run.packets:
-            return passed_through(self._encoders, passthrough, self._joined, run)
-        return encoded(
-            self._encoders,
-            passthrough,
-            block.start.encoders,
-            self._joined,
-            run,
-            pcm,
-            lambda: history,
-            is_silent=not block.segments,
-        )
 
     def sent_before(self, timeline: Timeline, frames: int) -> bytes:
         """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""
