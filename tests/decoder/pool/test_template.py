@@ -28,7 +28,7 @@ from tests.support.processes import (
 )
 from tests.support.sandboxing import SANDBOX
 from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool import starting as pool_template
+from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
@@ -174,7 +174,7 @@ async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
 
 async def test_a_template_that_does_not_answer_is_killed(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with templated_pool() as (pool, template):
-        monkeypatch.setattr(pool_template, "ANSWER_LIMIT_S", 0.2)
+        monkeypatch.setattr(starting, "ANSWER_LIMIT_S", 0.2)
         owner = Owner(pool)
         stopped = pid_of(template)
         os.kill(stopped, signal.SIGSTOP)
@@ -195,13 +195,17 @@ async def pool_with_a_template_by(
     shell.write_text(f"#!/bin/sh\n{script}\n")
     shell.chmod(0o755)
 
-    def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "executable", str(shell))
-            return start_interpreter(arguments, descriptors)
-
     with quick_starts():
-        monkeypatch.setattr(pool_template, "start_interpreter", start)
+        usual = starting.start_interpreter
+
+        def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+            if arguments[-1] != "template":
+                return usual(arguments, descriptors)
+            with monkeypatch.context() as patch:
+                patch.setattr(sys, "executable", str(shell))
+                return start_interpreter(arguments, descriptors)
+
+        monkeypatch.setattr(starting, "start_interpreter", start)
         async with _templated_pool(1, SOON, SANDBOX) as both:
             yield both
 
