@@ -298,12 +298,3 @@ def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
     with pytest.raises(PlayError) as caught:
         media.seek(3 * 48_000)
     assert caught.value is LOST
-
-
-def test_a_disk_error_is_a_file_that_cannot_be_read() -> None:
-    file = wav(music())
-    reader = FailingReader(file, 4096, OSError(5, "Input/output error"))
-    with pytest.raises(PlayError) as caught:
-        decode_rest(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
-    assert caught.value.failure.code is FailureCode.FILE_UNREADABLE
-    assert "Input/output error" in caught.value.failure.message

@@ -105,13 +105,13 @@ def test_never_more_than_asked_for_and_always_real_bytes() -> None:
 def test_after_an_error_libav_sees_the_end_and_the_error_is_kept() -> None:
     class Broken(io.BytesIO):
         def read(self, n: int | None = -1, /) -> bytes:
-            raise OSError(5, "Input/output error")
+            raise RuntimeError("an error of its own")
 
     reader = guard(Broken())
-    with pytest.raises(PlayError):
+    with pytest.raises(RuntimeError):
         reader.read(10)
     assert reader.read(10) == b""
-    with pytest.raises(PlayError, match="Input/output error"):
+    with pytest.raises(RuntimeError, match="an error of its own"):
         reader.raise_failure()
 
 

@@ -139,17 +139,12 @@ class SourceOpenings:
         return next((source for source, opening in self._openings.items() if opening.opened_as == number), number)
 
     def request_read(self, request: ReadRequest) -> None:
-        opening = self._openings.get(self.opened_as(request.source))
+        opening = self.get(self.opened_as(request.source))
         if opening is not None:
             opening.request_read(request)
 
-    def completed(self, source: SourceId, facts: SourceFacts) -> SourceFacts:
-        opening = self._openings.get(source)
-        return facts if opening is None else opening.completed(facts)
-
-    def file_version(self, source: SourceId) -> FileVersion | None:
-        opening = self._openings.get(source)
-        return None if opening is None else opening.file_version
+    def get(self, source: SourceId) -> "SourceOpening | None":
+        return self._openings.get(source)
 
     def waiting_for(self, source: SourceId) -> Wait:
         """What a source waits for while it gives no audio. A source that is not open waits for a process."""

@@ -184,7 +184,8 @@ class DecoderSession:
         self._start_opening(source, part, delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
-        return self._openings.file_version(source)
+        opening = self._openings.get(source)
+        return None if opening is None else opening.file_version
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
         """Has a source go on as `new_source`, from another sample on, and drops the old number. A source that is not
@@ -379,7 +380,9 @@ class DecoderSession:
         match report:
             case Opened():
                 self._sources[source].has_packets |= report.facts.has_packets
-                self._observer.source_opened(source, self._openings.completed(source, report.facts))
+                opening = self._openings.get(source)
+                facts = report.facts if opening is None else opening.completed(report.facts)
+                self._observer.source_opened(source, facts)
             case SeekRefused():
                 self._state.seek_failed(source)
                 self._observer.seek_failed(source, report.failure)

@@ -105,9 +105,6 @@ class GuardedReader:
             self._check_limits()
             # Cut and converted: PyAV copies the whole object, unchecked, into a buffer of n bytes.
             data = bytes(self._read_source(n)[:n])
-        except OSError as error:
-            self.failure = play_errors.unreadable(self._name, error)
-            raise self.failure from error
         except Exception as error:
             self.failure = error
             raise

@@ -78,17 +78,6 @@ def not_seekable(name: str, why: str) -> UnseekableSource:
     )
 
 
-def unreadable(name: str, error: OSError) -> PlayError:
-    return PlayError(
-        PlayFailure(
-            FailureCode.FILE_UNREADABLE,
-            Stage.READ,
-            f"Reading {_quoted(name)} failed: {error.strerror or error}.",
-            "Check the file and the disk that it is on.",
-        )
-    )
-
-
 def _decode_error(code: FailureCode, message: str, hint: str) -> PlayError:
     return PlayError(PlayFailure(code, Stage.DECODE, message, hint))
 
