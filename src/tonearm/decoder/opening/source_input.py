@@ -52,7 +52,6 @@ class SourcePart:
 class Opener(Protocol):
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
-        ...
 
 
 class PlayersOpener(Opener, Protocol):
@@ -60,7 +59,6 @@ class PlayersOpener(Opener, Protocol):
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, so that `open` has to be asked again."""
-        ...
 
 
 class OpeningsOwner(Protocol):

@@ -27,15 +27,12 @@ class QueueOwner(Protocol):
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
         """The first track whose tags were not read, of `depth` waiting tracks from the index `first` on."""
-        ...
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
         """Whether tags of these waiting tracks may still be read before they play."""
-        ...
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
         """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
-        ...
 
 
 @dataclass(eq=False, slots=True)

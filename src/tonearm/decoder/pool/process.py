@@ -67,12 +67,10 @@ class SessionOwner(Protocol):
     @property
     def frames_ahead(self) -> int:
         """How many frames are buffered: for so long the owner needs no process."""
-        ...
 
     @property
     def claim(self) -> Claim:
         """How urgent the session is, when processes are overloaded."""
-        ...
 
     def receive(self, message: FromDecoder) -> None: ...
 
@@ -82,7 +80,6 @@ class SessionOwner(Protocol):
         `suspect_sources` are sources of this session that may have caused the exit, 0 for the source that sounds in it.
         The owner counts them before it returns, because other sessions open the same sources again afterwards.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

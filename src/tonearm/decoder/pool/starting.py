@@ -33,7 +33,6 @@ class ChildProcess(Protocol):
 
     def wait(self) -> int:
         """Returns the exit status once it has ended, negative for the signal that ended it."""
-        ...
 
     def kill(self) -> None: ...
 
@@ -42,12 +41,10 @@ class DecoderStarter(Protocol):
     @property
     def is_cheap(self) -> bool:
         """Whether a start takes so little CPU that it does not disturb players."""
-        ...
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
         """Starts a decoder process with these two descriptors, its socket and its shared memory, which the caller
         closes afterwards. Raises `OSError` when the system cannot."""
-        ...
 
 
 class DirectStarter:

@@ -60,35 +60,27 @@ class SourceObserver(Protocol):
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
         """The source cannot be opened, or gave no audio."""
-        ...
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         """The source cannot begin at the wanted position, and begins at its start."""
-        ...
 
     def source_faded(self, source: SourceId) -> None:
         """The source has stopped to fade out under another source, because of a cut or because the process died."""
-        ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         """The source is a playlist of these tracks."""
-        ...
 
     def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         """How loud the source is so far; comes from time to time while the source is measured."""
-        ...
 
     def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
         """The source gave audio, and then failed. A `SourceEnded` follows unless it is an overlay."""
-        ...
 
     def overlay_got_audio(self, source: SourceId) -> None:
         """The first samples of an overlay are decoded, in this session."""
-        ...
 
     def source_decoded(self, source: SourceId) -> None:
         """The source was decoded to its end."""
-        ...
 
     def frames_arrived(self) -> None: ...
 
@@ -96,18 +88,15 @@ class SourceObserver(Protocol):
 
     def source_suspected(self, uri: SourceUri) -> None:
         """A decoder process died while it worked on this URI. Comes before the URI is opened again."""
-        ...
 
     def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
         """An error in the decoder's code has ended the session, perhaps because of `source` or an overlay: these are
         not opened again."""
-        ...
 
     def wait_changed(self) -> None: ...
 
     def went_wrong(self) -> None:
         """A message of the decoder led to an error in the node's code, which was logged."""
-        ...
 
 
 @dataclass(slots=True)

@@ -57,14 +57,12 @@ class Kernel(Protocol):
 
     def silence(self) -> State:
         """The state before any sound."""
-        ...
 
     def process(self, planes: Planes, state: State) -> tuple[Planes, States]:
         """The block filtered, not rounded and not clipped, and the state after each of its frames.
 
         `planes` is not changed. Where a sound is split into blocks makes no difference.
         """
-        ...
 
 
 def interleaved(planes: NDArray[_Sample]) -> NDArray[_Sample] | None:

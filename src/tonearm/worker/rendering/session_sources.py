@@ -32,7 +32,6 @@ class SessionSource(Protocol):
     @property
     def has_failed(self) -> bool:
         """True when it failed before it gave a sample, so that none will come."""
-        ...
 
 
 class SessionSources:

@@ -19,7 +19,6 @@ class Memory(Protocol):
     @property
     def used(self) -> float:
         """The share in use of the memory that sessions may take."""
-        ...
 
 
 class AmpleMemory:

@@ -27,15 +27,12 @@ class Job(Protocol):
     @property
     def suspect(self) -> int:
         """The source that the job works on, as `note` writes it down."""
-        ...
 
     def start_in(self, slot: int) -> None:
         """Called with the slot that the job was given, in the thread that made it free: has another thread run it."""
-        ...
 
     def run(self, slot: int) -> "Slot | None":
         """Does one step and gives the slot back. Returns the slot with the next job, if the caller is to run that."""
-        ...
 
 
 class Slot(NamedTuple):
@@ -252,14 +249,12 @@ class Work(Protocol):
 
     def step(self) -> bool:
         """Does the next step. False when it was the last one. Only this touches what needs a slot."""
-        ...
 
     @property
     def needs_more(self) -> bool: ...
 
     def deadline_s(self, now_s: float) -> float:
         """When its decoded samples are used up."""
-        ...
 
 
 class SlotJob:

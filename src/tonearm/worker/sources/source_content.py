@@ -24,7 +24,6 @@ _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 class PartsReader(MediaReader, Protocol):
     def begin_next_part(self) -> bool:
         """False when there is none."""
-        ...
 
 
 class SourceContent:
