@@ -65,13 +65,14 @@ FILES: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.timing
 async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, shelf: Shelf) -> None:
-    whole: dict[str, bytes] = {}
-    wait_from_the_first = WaitForCpu(*decoder_processes(node))
+    whole, uris = dict[str, bytes](), dict[str, list[str]]()
     for kind, file in FILES.items():
         data = [file(1), file(2)]
         whole[kind] = b"".join(decode_bytes(part).tobytes() for part in data)
-        uris = [shelf.put(f"{kind}{number}.{kind}", part) for number, part in enumerate(data)]
-        await without_listener(node, kind, *uris)
+        uris[kind] = [shelf.put(f"{kind}{number}.{kind}", part) for number, part in enumerate(data)]
+    wait_from_the_first = WaitForCpu(*decoder_processes(node))
+    for kind in FILES:
+        await without_listener(node, kind, *uris[kind])
     await asleep(node, *FILES)
     listeners = {kind: MemoryListener() for kind in FILES}
     positions_ms, passed_frames = {}, {}
