@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -560,31 +560,18 @@ async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> N
         is_over = True
 
 
-async def _kill(pool: DecoderPool) -> None:
-    for process_id in pool.process_ids:
-        os.kill(process_id, signal.SIGKILL)
-
-
-async def _stop_signal(pool: DecoderPool) -> None:
-    for process_id in pool.process_ids:
-        os.kill(process_id, signal.SIGSTOP)
-
-
-async def _nothing(pool: DecoderPool) -> None: ...
-
-
-@pytest.mark.parametrize("before", [_nothing, _kill, _stop_signal])
+@pytest.mark.parametrize("number", [None, signal.SIGKILL, signal.SIGSTOP])
 async def test_stopping_leaves_nothing(
-    before: Callable[[DecoderPool], Awaitable[None]], song: Path, caplog: pytest.LogCaptureFixture
+    number: signal.Signals | None, song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`running_pool` looks for processes, tasks and descriptors that are left."""
-    timeouts = Timeouts(kill_after_s=0.2, spare_delay_s=0.0)
-    async with running_pool(3, timeouts) as pool:
-        owners = [Owner(pool) for _ in range(12)]
-        for owner in owners:
+    async with running_pool(3, Timeouts(kill_after_s=0.2, spare_delay_s=0.0)) as pool:
+        for owner in [Owner(pool) for _ in range(12)]:
             owner.play(song)
         process_ids = pool.process_ids
-        await before(pool)
+        for process_id in process_ids:
+            if number is not None:
+                os.kill(process_id, number)
     await eventually(lambda: not any(map(exists, process_ids)), "all processes are gone")
     assert not any(record.exc_info for record in caplog.records)
 
@@ -656,19 +643,13 @@ async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_
 
 async def test_the_sessions_whose_frames_last_the_shortest_move_first() -> None:
     moved: list[int] = []
-    pool = DecoderPool(1, MEMORY_MB, SOON, starter=template)
-    try:
-        await pool.start()
-        await eventually(lambda: pool.has_spare, "a spare")
+    async with running_pool() as pool:
         owners = [Owner(pool) for _ in range(5)]
         for owner, frames in zip(owners, (7, 20, 0, 11, 3), strict=True):
             owner.frames_ahead = frames
             owner.on_loss = lambda owner: moved.append(owner.frames_ahead)
-        assert owners[0].process_id is not None
-        os.kill(owners[0].process_id, signal.SIGKILL)
+        os.kill(pool.process_ids_in_use[0], signal.SIGKILL)
         await eventually(lambda: len(moved) == 5, "all have moved")
-    finally:
-        await pool.stop()
     assert moved == [0, 3, 7, 11, 20]
 
 
