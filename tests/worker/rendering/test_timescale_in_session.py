@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.pcm import bend, channels
-from tests.support.session_bench import MemorySource, SessionBench, frame_count
+from tests.support.session_bench import MemorySource, SessionBench, StoredSource, frame_count
 from tonearm.core.effects import Effects, Timescale
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
@@ -30,7 +30,7 @@ def at(**setting: float) -> Filters:
     return Filters(effects=Effects(timescale=Timescale(**setting)))
 
 
-def bench_of(*sources: MemorySource, filters: Filters | None = None) -> SessionBench:
+def bench_of(*sources: MemorySource | StoredSource, filters: Filters | None = None) -> SessionBench:
     return SessionBench(dict(enumerate(sources, 1)), filters)
 
 
@@ -225,17 +225,9 @@ def test_a_crossfade_has_its_length_in_time_heard() -> None:
     assert loud.min() > PEAK * 0.6
 
 
-class SilentSource(MemorySource):
-    def __init__(self, samples: int) -> None:
-        super().__init__(1, samples, ends=True)
-
-    def pcm(self, start: int, samples: int) -> bytes:
-        return bytes(samples * 4)
-
-
 @pytest.mark.parametrize(("speed_before", "speed"), [(1.0, 2.0), (2.0, 1.0), (0.5, 1.5)])
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(speed_before: float, speed: float) -> None:
-    bench = bench_of(SilentSource(2 * SECOND), ToneSource(4 * SECOND, 500.0), filters=at(speed=speed_before))
+    bench = bench_of(StoredSource(bytes(4 * 2 * SECOND)), ToneSource(4 * SECOND, 500.0), filters=at(speed=speed_before))
     fade = Crossfade(SECOND, SECOND, "linear")
     bench.plan(0, switch_to=1, following=2, crossfade=fade)
     begins_at = round(50 / speed_before)
@@ -253,7 +245,7 @@ def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(spe
 
 
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_old_sound_its_pace() -> None:
-    bench = bench_of(ToneSource(4 * SECOND), SilentSource(4 * SECOND))
+    bench = bench_of(ToneSource(4 * SECOND), StoredSource(bytes(4 * 4 * SECOND)))
     bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(2 * SECOND, 2 * SECOND, "linear"))
     bench.run(frames=125)
     bench.plan(bench.sent, after=2, filters=at(rate=2.0))
