@@ -83,15 +83,11 @@ GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))
 CHANGE = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, QUIETER, outputs=BOTH)) + grant(CHANGED)
 
 
-def audio_in(driver: DecoderDriver) -> list[Audio]:
-    return [message for message in driver.step() if isinstance(message, Audio)]
-
-
 def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(busy: DecoderDriver) -> None:
     busy.send_bytes(GRANTS + CHANGE)
     arrived: list[Audio] = []
     while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
-        arrived += audio_in(busy)
+        arrived += [message for message in busy.step() if isinstance(message, Audio)]
     first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
     assert first <= 5, "what was rendered before the change came, and no more"
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)

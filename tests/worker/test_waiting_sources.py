@@ -13,17 +13,12 @@ from tests.support.audio_files import music
 from tests.support.decoder_driver import DecoderDriver, running_decoder
 from tests.support.media_files import decode_rest, open_bytes
 from tonearm.core.failure import PlayError
-from tonearm.decoder.messages import ReadRequest
 from tonearm.worker.packets.mp3 import Mp3Encoder
 from tonearm.worker.process import THREAD_STACK_BYTES
 
 SOURCES = 200
 MOST_BYTES_EACH = 384 * 1024
 _PAGE_BYTES = 4096
-
-
-def never(request: ReadRequest) -> None:
-    """A server that does not answer."""
 
 
 def address_space_bytes(driver: DecoderDriver) -> int:
@@ -35,7 +30,7 @@ def test_a_thousand_that_wait_fit_into_a_process() -> None:
         threads, before = driver.threads(), address_space_bytes(driver)
         for session in range(1, SOURCES + 1):
             driver.open_session(session)
-            driver.open_bytes(b"", session, feed=never)
+            driver.open_bytes(b"", session, feed=lambda request: None)
         driver.wait_until(lambda: driver.threads() == threads + SOURCES)
         assert address_space_bytes(driver) - before < SOURCES * MOST_BYTES_EACH
 

@@ -165,12 +165,8 @@ async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Pat
                 await asyncio.sleep(0)
             os.kill(pid, signal.SIGSEGV)
             assert (await task).length_ms > 0  # one death is not enough to refuse it
-            await _replaced(pool, pid)
+            await eventually(lambda: pool.process_ids not in ([], [pid]), "there is another process")  # noqa: B023
         assert set(suspects.uris) == {str(song)}
-
-
-async def _replaced(pool: OnDemandPool, pid: int) -> None:
-    await eventually(lambda: pool.process_ids not in ([], [pid]), "there is another process")
 
 
 def _is_working(pid: int) -> bool:

@@ -45,12 +45,10 @@ ONE_OF_EACH: Sequence[Effect] = (
 
 def filters_with(*effects: Effect, volume: float = 1.0) -> Filters:
     """A player's filters with these effects on."""
-    slots: dict[str, Any] = {snake_case(type(effect).__name__): effect for effect in effects}
+    slots: dict[str, Any] = {}
+    for effect in effects:
+        slots[re.sub(r"(?<!^)(?=[A-Z])", "_", type(effect).__name__).lower()] = effect
     return Filters(volume=volume, effects=Effects(**slots))
-
-
-def snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 def through(effect: Effect, pcm: bytes, *, frames_a_call: int = 10) -> NDArray[np.int64]:

@@ -25,13 +25,10 @@ def limited_in_blocks(
     return np.concatenate(parts, axis=1)
 
 
-def both(mono: NDArray[np.float64]) -> NDArray[np.float32]:
-    return np.stack((mono, mono)).astype(np.float32)
-
-
 def sine(frequency_hz: float, level_db: float, *, degrees: float = 0.0, seconds: int = 1) -> NDArray[np.float32]:
     turns = frequency_hz / SAMPLE_RATE_HZ * np.arange(seconds * SAMPLE_RATE_HZ)
-    return both(FULL_SCALE * 10 ** (level_db / 20) * np.sin(2 * np.pi * turns + np.radians(degrees)))
+    mono = FULL_SCALE * 10 ** (level_db / 20) * np.sin(2 * np.pi * turns + np.radians(degrees))
+    return np.stack((mono, mono)).astype(np.float32)
 
 
 def music(*, level_db: float, up_to_hz: float, seed: int = 1) -> NDArray[np.float32]:

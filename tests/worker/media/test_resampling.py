@@ -82,16 +82,11 @@ def test_surround_is_mixed_by_the_itu_matrix() -> None:
 
 
 def test_a_layout_that_has_no_names_is_mixed_like_the_usual_one() -> None:
-    file = io.BytesIO(opus_with_discrete_channels())
+    sound, options = tone(997, 1.0, channels=4), {"mapping_family": "255"}
+    file = io.BytesIO(encoded("ogg", "libopus", sound, layout="4 channels", codec_options=options))
     with av.open(file) as container:
         assert container.streams.audio[0].layout.name == "4 channels"
     assert loudest_hz(decode_bytes(file.getvalue())) == pytest.approx(997, abs=2)
-
-
-def opus_with_discrete_channels() -> bytes:
-    return encoded(
-        "ogg", "libopus", tone(997, 1.0, channels=4), layout="4 channels", codec_options={"mapping_family": "255"}
-    )
 
 
 def test_a_change_of_the_format_in_mid_stream_loses_nothing() -> None:

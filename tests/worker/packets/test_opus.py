@@ -4,9 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.support.opus_listening import decoded
+from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels, noise, tone
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
@@ -20,19 +19,9 @@ from tonearm.worker.packets import opus_encoder
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 
-def frames_of(pcm: bytes) -> list[bytes]:
-    return [pcm[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
-
-
 def encoded(pcm: bytes, settings: Output | None = None) -> list[bytes]:
     encoder = OpusEncoder(settings or Output("opus"))
-    return [encoder.encode(frame) for frame in frames_of(pcm)]
-
-
-def snr_db(pcm: bytes, sound: NDArray[np.float64]) -> float:
-    original = channels(pcm)[4_800:-9_600]
-    late = sound[4_800 + OPUS_LOOKAHEAD_SAMPLES :][: len(original)]
-    return float(10 * np.log10(np.square(original).mean() / np.square(late - original).mean()))
+    return [encoder.encode(pcm[start : start + FRAME_BYTES]) for start in range(0, len(pcm), FRAME_BYTES)]
 
 
 def test_a_tone_comes_back_after_the_lookahead() -> None:
@@ -40,7 +29,7 @@ def test_a_tone_comes_back_after_the_lookahead() -> None:
     packets = encoded(pcm)
     assert all(can_pass_through(packet) for packet in packets)
     assert len(decoded(packets)) == 60 * FRAME_SAMPLES
-    assert snr_db(pcm, decoded(packets)) > 25
+    assert segmental_snr_db(channels(pcm).astype(np.float64), decoded(packets)[OPUS_LOOKAHEAD_SAMPLES:]) > 25
 
 
 def test_the_longest_packets_can_be_sent_and_decoded() -> None:
