@@ -51,14 +51,12 @@ class SeekingDriver:
 
     def cut_to(self, source: int, following: int | None = None) -> None:
         self.current = source
-        self.epoch += 1
-        order = Plan(1, self.epoch, self.epoch - 1, self.next_frame, source, source, following, Filters())
-        self.driver.send(order)
+        self.plan(source, following)
 
-    def follow(self, following: int) -> None:
+    def plan(self, switch_to: int | None, following: int | None) -> None:
         self.epoch += 1
-        plan = Plan(1, self.epoch, self.epoch - 1, self.next_frame, None, self.current, following, Filters())
-        self.driver.send(plan)
+        epochs = self.epoch, self.epoch - 1
+        self.driver.send(Plan(1, *epochs, self.next_frame, switch_to, self.current, following, Filters()))
 
     def seek(self, source: int, new_source: int, sample: int) -> None:
         self.driver.send(SeekSource(1, source, new_source, sample))
@@ -78,6 +76,15 @@ class SeekingDriver:
             self.next_frame = audio.first_frame + audio.frames
             if audio.marks and audio.marks[-1].kind is MarkKind.END:
                 break
+        return heard
+
+    def play_from(self, sample: int, whole: Samples, frames: int, *, steps: int = 0) -> list[Audio]:
+        """The audio of the current source, which is `whole` from this sample on, but for so many steps of 65536."""
+        heard = self.play(frames)
+        start, sound = sound_of(heard, self.current)
+        assert start == sample
+        expected = whole[sample : sample + len(sound)].astype(int)
+        assert np.abs(sound[GLIDE : len(expected)].astype(int) - expected[GLIDE:]).max(initial=0) <= steps
         return heard
 
 
@@ -117,12 +124,7 @@ def test_after_a_seek_comes_what_a_continuous_decode_has_there(player: SeekingDr
     player.cut_to(1)
     player.play(20)
     player.seek(1, 2, target)
-    heard = player.play(40)
-    start, sound = sound_of(heard, 2)
-    assert start == target
-    expected = whole[target : target + len(sound)].astype(int)
-    difference = np.abs(sound[GLIDE : len(expected)].astype(int) - expected[GLIDE:])
-    assert difference.max(initial=0) <= (0 if name != "mp3" else 1)
+    heard = player.play_from(target, whole, 40, steps=int(name == "mp3"))
     assert [mark.kind for mark in marks_of(heard)][:1] == [MarkKind.BEGIN]
 
 
@@ -137,9 +139,7 @@ def test_the_source_stays_open_and_what_is_decoded_is_not_read_again(player: See
         pass
     read_to = request.offset + request.length
     player.seek(1, 2, 80_000)
-    start, sound = sound_of(player.play(10), 2)
-    assert start == 80_000
-    assert np.array_equal(sound[GLIDE:], whole[80_000 + GLIDE : 80_000 + len(sound)])
+    player.play_from(80_000, whole, 10)
     requests = [message for message in player.driver.received if isinstance(message, ReadRequest)]
     assert all(request.offset >= read_to for request in requests)  # more of what comes may be read ahead
     player.driver.wait_for(Opened, source=2)
@@ -151,10 +151,7 @@ def test_of_many_seeks_the_last_one_counts(player: SeekingDriver) -> None:
     player.cut_to(1)
     for number, target in enumerate([200_000, 3, 100_000, 250_000, 100_400, 31_000]):
         player.seek(number + 1, number + 2, target)
-    heard = player.play(50)
-    start, sound = sound_of(heard, 7)
-    assert start == 31_000
-    assert np.array_equal(sound[GLIDE:], whole[31_000 + GLIDE : 31_000 + len(sound)])
+    heard = player.play_from(31_000, whole, 50)
     assert {audio.source for audio in heard} <= {0, 7}
 
 
@@ -167,10 +164,7 @@ def test_a_source_that_is_decoded_to_its_end_can_still_be_sought(player: Seeking
     for number, target in ((2, 40_000), (3, 100), (4, 47_000)):
         player.seek(number - 1, number, target)
         player.driver.wait_for(Decoded, source=number)
-        heard = player.play(50)
-        start, sound = sound_of(heard, number)
-        assert start == target
-        assert np.array_equal(sound[GLIDE : 48_000 - target], samples_of(short[44:])[target + GLIDE :])
+        heard = player.play_from(target, samples_of(short[44:]), 50)
         assert marks_of(heard)[-1].kind is MarkKind.END
 
 
@@ -187,7 +181,7 @@ def test_tracks_cut_from_one_file_join_as_the_file_is(player: SeekingDriver, nam
             heard += player.play(1)
         if 1 < number < 4:
             player.current = number
-            player.follow(number + 1)
+            player.plan(None, number + 1)
     heard += player.play(400)
     sound = samples_of(b"".join(audio.pcm for audio in heard))
     assert np.array_equal(sound[: len(whole)], whole)
@@ -223,9 +217,7 @@ def test_a_seek_that_comes_before_the_source_is_open_is_kept(player: SeekingDriv
     player.driver.feeds[1, 1] = feed_of(file)
     for request in asked:
         player.driver.send(Data(1, 1, request.offset, file[request.offset : request.offset + request.length]))
-    start, sound = sound_of(player.play(10), 2)
-    assert start == 150_000
-    assert np.array_equal(sound[GLIDE:], whole[start + GLIDE : start + len(sound)])
+    player.play_from(150_000, whole, 10)
 
 
 def test_a_dropped_source_gives_its_file_back_at_its_end_and_after_seeks(player: SeekingDriver, tmp_path: Path) -> None:
