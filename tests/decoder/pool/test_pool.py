@@ -377,9 +377,11 @@ async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit(monkeyp
         killed_at_s: list[float] = []
         with hand_time_of(process, monkeypatch) as time, monkeypatch.context() as patch:
             patch.setattr(process._process, "kill", lambda: killed_at_s.append(time.now_s()))
-            process._last_answer_s = begun_s = time.now_s()
-            step_begun_s = begun_s + 60.0
             process._ping(process._asked + 1)
+            time.stand_still(60.0)  # the node's loop was blocked, and could not read an answer
+            time.forward(0.1)
+            assert not killed_at_s
+            step_begun_s = time.now_s() + 60.0
             while not killed_at_s:
                 time.forward(0.1)
                 if process._answered < process._asked:  # it answers, and from a minute on the same step goes on
