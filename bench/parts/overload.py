@@ -12,14 +12,16 @@ from aiohttp import web
 
 from bench import media, processes
 from bench.order_pipe import OrderPipe, order_pipe
+from bench.parts.capacity import capacity, capacity_name
 from bench.plan import MAIN_FORMAT, Run
 from bench.spread import percentile
 from bench.streaming import Streaming, streaming
 from bench.subjects import HOST, Subject, tonearm_node
+from tonearm.core.frame import FRAME_S
 
 CROWD: Final = 1500
-TOO_MANY: Final = 800
-LEFT: Final = 300
+TOO_MANY: Final = 1.6  # times what the node carries
+LEFT: Final = 0.6  # of what the node carries
 STATION_PLAYERS: Final = 300
 CROWD_LIMIT_S: Final = 200.0  # then it is taken for one that never comes to rest
 _GUESTS: Final = 10  # listeners who come to players of the crowd
@@ -34,8 +36,10 @@ _STATION_STEP_S: Final = 0.25
 
 async def overload(run: Run) -> None:
     await _crowd(run)
-    fresh_mb = await _fresh(run)
-    await _too_many(run, fresh_mb)
+    await capacity(run, MAIN_FORMAT, "flat")
+    carried = int(run.figures.last(capacity_name(MAIN_FORMAT, "flat")) or 0)
+    fresh_mb = await _fresh(run, round(LEFT * carried))
+    await _too_many(run, carried, fresh_mb)
     for is_shared in (False, True):
         await _station(run, is_shared=is_shared)
 
@@ -62,30 +66,33 @@ async def _crowd(run: Run) -> None:
         figures.add("overload/crowd/decoders_mb", _decoders_mb(node.subject))
 
 
-async def _fresh(run: Run) -> float:
-    """The memory of the decoder processes of a node that never had more than `LEFT` players, in MB."""
+async def _fresh(run: Run, players: int) -> float:
+    """The memory of the decoder processes of a node that never had more than so many players, in MB."""
     async with streaming(tonearm_node(run.folder), run.uri(MAIN_FORMAT)) as node:
-        await node.grow_to(LEFT)
+        await node.grow_to(players)
         await asyncio.sleep(run.plan.seconds)
         fresh_mb = _decoders_mb(node.subject)
         run.figures.add("overload/fresh/decoders_mb", fresh_mb)
         return fresh_mb
 
 
-async def _too_many(run: Run, fresh_mb: float) -> None:
-    """1.6 times what the node holds on two cores; then only `LEFT` of them are left."""
-    figures = run.figures
+async def _too_many(run: Run, carried: int, fresh_mb: float) -> None:
+    """`TOO_MANY` times what the node carries, all listened to; then only `LEFT` times it are left."""
+    figures, seconds = run.figures, max(10.0, run.plan.seconds)
+    many, left = round(TOO_MANY * carried), round(LEFT * carried)
     async with streaming(tonearm_node(run.folder), run.uri(MAIN_FORMAT)) as node:
-        await node.grow_to(TOO_MANY)
-        window = await node.window(max(10.0, run.plan.seconds))
+        await node.grow_to(many)
+        window = await node.window(seconds)
+        figures.add("overload/too_many/players", many)
         figures.add("overload/too_many/whole/players", window.evenness.whole)
-        figures.add("overload/too_many/goodput", window.evenness.frames / (TOO_MANY * 50 * max(10.0, run.plan.seconds)))
+        figures.add("overload/too_many/whole_of_carried", window.evenness.whole / carried)
+        figures.add("overload/too_many/frames_of_carried", window.evenness.frames / (carried * seconds / FRAME_S))
         figures.add("overload/too_many/decoders_mb", _decoders_mb(node.subject))
-        for number in range(LEFT, TOO_MANY):
+        for number in range(left, many):
             async with node.session.delete(f"{node.subject.url}/v0/players/p{number}") as answer:
                 await answer.read()
         begun_s = time.monotonic()
-        while (await node.window(1.0)).evenness.whole < LEFT and time.monotonic() - begun_s < _FREED_AFTER_S:
+        while (await node.window(1.0)).evenness.whole < left and time.monotonic() - begun_s < _FREED_AFTER_S:
             pass
         figures.add("overload/too_many/recovered_s", time.monotonic() - begun_s)
         await asyncio.sleep(max(0.0, begun_s + _FREED_AFTER_S - time.monotonic()))
