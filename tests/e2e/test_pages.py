@@ -71,6 +71,11 @@ async def test_what_loadtracks_and_resolve_tell(tmp_path: Path) -> None:
         failed = await resolve(node, empty)
         assert (failed.status, failed.json()["code"]) == (400, "resolve_failed")
         assert "Unsupported URL" in failed.json()["message"]
+        await node.request("POST", "/v0/players", {"id": "p", "uri": empty})
+        async with following(node, "p", "?since=0") as tape:
+            error = (await tape.until("TrackException"))["error"]
+        assert (error["code"], error["stage"]) == ("resolve_failed", "resolve")
+        assert "Unsupported URL" in error["message"]
         for url, code in (
             (server.url("/secret"), "source_blocked"),
             (server.serve("/to-secret", redirect("/secret")), "source_blocked"),
@@ -82,16 +87,6 @@ async def test_what_loadtracks_and_resolve_tell(tmp_path: Path) -> None:
             bad = await node.request("GET", target)
             assert (bad.status, bad.json()["code"]) == (400, "bad_request")
         assert canary.connections == 0
-
-
-async def test_a_page_without_sound_fails_with_its_reason(tmp_path: Path) -> None:
-    async with MediaServer() as server, running_node(tmp_path, GENERIC) as node:
-        page = server.serve("/page", html("<title>Nothing</title>"))
-        await node.request("POST", "/v0/players", {"id": "p", "uri": page})
-        async with following(node, "p", "?since=0") as tape:
-            error = (await tape.until("TrackException"))["error"]
-        assert (error["code"], error["stage"]) == ("resolve_failed", "resolve")
-        assert "Unsupported URL" in error["message"]
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0"), ("check-config",)], ids=lambda command: command[0])

@@ -78,17 +78,7 @@ async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path:
             assert told["life"] == after["life"]
 
 
-async def test_a_policy_that_came_later_holds_for_what_was_kept(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
-    async with running_node(tmp_path, CONFIG) as node:
-        await create(node, "p", "song.wav")
-        await until_state(node, "p", lambda now: now["state"] == "playing")
-    async with running_node(tmp_path, CONFIG + "[sources]\nfiles = false\n") as node:
-        now = await until_state(node, "p", lambda now: now["state"] == "idle")
-        assert now["error"]["code"] == "source_refused"
-
-
-async def test_players_wait_in_pause_or_stand_still_as_configured(tmp_path: Path) -> None:
+async def test_players_wait_in_pause_or_stand_still_as_configured_and_a_later_policy_holds(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
     async with running_node(tmp_path, CONFIG) as node:
         await create(node, "p", "song.wav")
@@ -104,6 +94,9 @@ async def test_players_wait_in_pause_or_stand_still_as_configured(tmp_path: Path
         assert (await state(node, "p"))["state"] == "idle"
         await order(node, "p", "play")
         await until_state(node, "p", lambda now: now["state"] == "playing")
+    async with running_node(tmp_path, CONFIG + "[sources]\nfiles = false\n") as node:
+        now = await until_state(node, "p", lambda now: now["state"] == "idle")
+        assert now["error"]["code"] == "source_refused"
 
 
 async def test_a_player_moves_to_another_node_and_goes_on(tmp_path: Path) -> None:
