@@ -24,7 +24,7 @@ from tools.soak.clients import Client, Remembered, churn, end_everything
 from tools.soak.levels import Level, Memory, level_of
 from tools.soak.listeners import Heard, listen_steadily
 from tools.soak.report import Finding, report_html
-from tools.soak.sources import Sources, steady_file
+from tools.soak.sources import STEADY_S, Sources, steady_file
 
 FORMS: Final = ("pcm", "opus", "mp3", "ogg")
 CONFIG: Final = '[state]\npath = "state.sqlite"\n[logging]\nlevel = "warning"\n[sources]\nstart_timeout_s = 5\n'
@@ -94,7 +94,7 @@ class Soak:
                 f"yet; lost: {remembered.lost[:3] or 'none'}",
                 bool(remembered.lost),
             ),
-            *_of_levels(before, after, self._steady),
+            *_of_levels(before, after),
             Finding("answers", f"by status: {dict(sorted(client.statuses.items()))}"),
             *(Finding("answers", text, True) for text in client.failures[:10]),
             *self._of_log(),
@@ -125,12 +125,15 @@ class Soak:
         self._node = await asyncio.to_thread(self._start)
         await remembered.compare()
 
-    async def _calm(self, client: Client) -> Level | None:
-        """The level when only the steady players are left."""
+    async def _calm(self, client: Client) -> list[Level]:
+        """The levels when only the steady players are left, over a turn of their loops: for half of it each has its
+        next turn open beside the one that sounds."""
         await end_everything(client)
         self._tell("only steady players are left")
         await asyncio.sleep(min(CALM_S, self._seconds / 10))
-        return await asyncio.to_thread(level_of, self._node.pid, self._begin_s)
+        first = len(self._levels)
+        await asyncio.sleep(STEADY_S)
+        return self._levels[first:]
 
     async def _listen(self, client: Client, number: int, uri: str, heard: list[Heard]) -> None:
         player = f"steady-{number}"
@@ -220,25 +223,32 @@ class Soak:
         ]
 
 
-def _of_levels(before: Level | None, after: Level | None, players: int) -> list[Finding]:
-    """Whether the last node, when it had calmed down, held what it had held when it did so before. Each of its players
-    may have its file open once more: the next turn of a loop is opened before the last one has ended."""
-    if before is None or after is None:
+def _of_levels(before: Sequence[Level], after: Sequence[Level]) -> list[Finding]:
+    """Whether the last node, when it had calmed down, held what it had held when it did so before; the least of each
+    time counts."""
+    if not before or not after:
         return [Finding("levels", "the node was gone", True)]
     found = []
-    for name, room in (
-        ("memory_mb", before.memory_mb * 0.1 + 15),
-        ("descriptors", 12 + players),
-        ("sockets", 8),
-        ("threads", 6),
-        ("processes", 1),
+    for name, share, room in (
+        ("memory_mb", 0.1, 15),
+        ("descriptors", 0.0, 12),
+        ("sockets", 0.0, 8),
+        ("threads", 0.0, 6),
+        ("processes", 0.0, 1),
     ):
-        begin, end = getattr(before, name), getattr(after, name)
-        found.append(Finding("levels", f"{name}: {begin:.4g} before, {end:.4g} after", end > begin + room))
-    for kind in sorted({*before.memory, *after.memory}):
-        begun, ended = before.memory.get(kind, Memory()), after.memory.get(kind, Memory())
-        found.append(Finding("memory", f"{kind}: {begun} before, {ended} after"))
+        (begin, most_before), (end, most) = (_range(levels, name) for levels in (before, after))
+        text = f"{name}: {begin:.4g} to {most_before:.4g} before, {end:.4g} to {most:.4g} after"
+        found.append(Finding("levels", text, end > begin * (1 + share) + room))
+    begun, ended = (min(levels, key=lambda level: level.memory_mb).memory for levels in (before, after))
+    for kind in sorted({*begun, *ended}):
+        text = f"{kind}: {begun.get(kind, Memory())} before, {ended.get(kind, Memory())} after"
+        found.append(Finding("memory", text))
     return found
+
+
+def _range(levels: Sequence[Level], name: str) -> tuple[float, float]:
+    values = [getattr(level, name) for level in levels]
+    return min(values), max(values)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
