@@ -45,7 +45,8 @@ _EMPTY_PLAYERS: Final = "DELETE FROM tracks WHERE player IN {}"
 _REMOVE_TRACKS: Final = "DELETE FROM tracks WHERE player = ? AND id IN {}"
 _PUT_TRACKS: Final = "INSERT OR REPLACE INTO tracks VALUES {}"
 _PUT_PLAYERS: Final = "INSERT OR REPLACE INTO players VALUES {}"
-_ROWS_A_STATEMENT: Final = 300  # of three values; older versions of SQLite take 999 values
+_ROWS_A_STATEMENT: Final = 50
+_KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
 
 
 class StateFileError(Exception):
@@ -193,7 +194,9 @@ class StateFile:
     def _open(self) -> None:
         with contextlib.suppress(OSError):  # sqlite says it better
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
-        database = sqlite3.connect(self.path, timeout=0.5, isolation_level=None, check_same_thread=False)
+        database = sqlite3.connect(
+            self.path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=_KEPT_STATEMENTS
+        )
         self._database = database
         database.text_factory = lambda text: text.decode("utf-8", "replace")  # what is damaged must not end the reading
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
