@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 import random
+import tracemalloc
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track
@@ -681,6 +682,21 @@ async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCapture
     failed = "player p: track failed (file_missing): http://radio.example/missing.mp3:"
     assert f"{failed} There is no such file. Check the path." in lines
     assert not any("secret" in line for line in lines)
+
+
+async def test_a_player_that_was_deleted_keeps_no_sound() -> None:
+    """Its objects refer to each other, so that they stay until the collector of cycles comes, which is seldom."""
+    bench = PlayerBench("a")
+    bench.start(10)
+    tracemalloc.start()
+    try:
+        bench.audio(10, 40)
+        bench.tick(3)
+        held_bytes = tracemalloc.get_traced_memory()[0]
+        await bench.player.delete()
+        assert held_bytes - tracemalloc.get_traced_memory()[0] > 30 * FRAME_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 async def test_thousands_of_tracks_leave_nothing_behind() -> None:

@@ -43,3 +43,4 @@ async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead(server: Medi
         await eventually(lambda: reader.held_bytes >= 1024 * 1024, "a mebibyte read ahead")
         assert reader.held_bytes < 1024 * 1024 + 512 * 1024
         await source.close()
+        assert reader.held_bytes == 0

@@ -88,11 +88,12 @@ class ReadAhead:
         self._room.set()
 
     async def close(self) -> None:
-        """Cancels `fill`. A waiting `read_at` raises `PlayError`."""
+        """Cancels `fill` and drops the bytes. A waiting `read_at` raises `PlayError`."""
         self._failure = self._failure or read_error(ConnectionAbortedError(), self._host)
         self._arrived.set()
         self._filling.cancel()
         await asyncio.wait((self._filling,))
+        self._window.clear()
 
     # For `fill`
 
@@ -217,6 +218,11 @@ class ReadWindow:
                 break
         self.move_to(self.position + wanted)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def clear(self) -> None:
+        """Drops all bytes; the reading position is `end`."""
+        self._chunks.clear()
+        self.start = self.position = self.end
 
     def _drop_old(self) -> None:
         keep_from = self.position - self._behind_bytes

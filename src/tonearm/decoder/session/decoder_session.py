@@ -241,10 +241,11 @@ class DecoderSession:
         return bool(orders)
 
     async def close(self) -> None:
-        """Ends the session. Returns when its sources are closed."""
+        """Ends the session and drops the buffered frames. Returns when its sources are closed."""
         self._pool.forget(self)
         self._openings.drop_all()
         self._close_link()
+        self.buffer.void()
         await self._openings.close()
 
     # Sending
