@@ -1,10 +1,6 @@
 """When there is no node, the error says which of the many ways it was."""
 
-import asyncio
 import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -12,23 +8,8 @@ import pytest
 from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.running_node import running_node
+from tests.support.stranger import stranger
 from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
-
-Reply = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@asynccontextmanager
-async def server(answer: bytes, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(answer)
-        writer.close()
-
-    listening = await asyncio.start_server(reply, "127.0.0.1", 0, ssl=context)
-    try:
-        yield listening.sockets[0].getsockname()[1]
-    finally:
-        listening.close()
 
 
 async def cause(url: str, *, timeout_s: float = 10.0) -> str:
@@ -46,16 +27,15 @@ async def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         assert await cause(f"http://127.0.0.1:{taken.getsockname()[1]}") == "nothing_listens"
     for url in ("127.0.0.1:2333", "ftp://127.0.0.1", "http://"):
         assert await cause(url) == "wrong_address"
-    async with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as port:
-        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
-    async with server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nhi") as port:
-        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
-    async with server(b"SSH-2.0-OpenSSH_9.2\r\n") as port:
-        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
-        assert await cause(f"https://127.0.0.1:{port}") == "no_tls_there"
-    async with server(b"x", unsigned_certificate(tmp_path)) as port:
-        assert await cause(f"http://127.0.0.1:{port}") == "tls_expected"
-        assert await cause(f"https://127.0.0.1:{port}") == "no_tls_there"  # nobody vouches for its certificate
+    for status in ("200 OK", "404 Not Found"):
+        with stranger(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nhi".encode()) as url:
+            assert await cause(url) == "not_tonearm"
+    with stranger(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
+        assert await cause(url) == "not_tonearm"
+        assert await cause(url.replace("http:", "https:")) == "no_tls_there"
+    with stranger(b"x", unsigned_certificate(tmp_path)) as url:
+        assert await cause(url) == "tls_expected"
+        assert await cause(url.replace("http:", "https:")) == "no_tls_there"  # nobody vouches for its certificate
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -1,12 +1,8 @@
 """Every command that speaks to a node, in every way that it can fail before it begins: its exit code, its sentence."""
 
-import asyncio
 import json
 import socket
-import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +12,7 @@ from tests.support.certificate import unsigned_certificate
 from tests.support.command import run_tonearm
 from tests.support.e2e_players import IMPATIENT
 from tests.support.running_node import RunningNode, shared_node
+from tests.support.stranger import stranger
 
 PASSWORD: Final = "sesame"
 COMMANDS: Final = {
@@ -28,31 +25,6 @@ COMMANDS: Final = {
     "export": (),
     "import": ("players.json",),
 }
-
-
-@contextmanager
-def stranger(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[str]:
-    """The address of a server that is no node, in a thread."""
-
-    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(answer)
-        writer.close()
-
-    async def serve() -> None:
-        server = await asyncio.start_server(reply, sock=listening, ssl=context)
-        async with server:
-            await asyncio.to_thread(over.wait)
-
-    over = threading.Event()
-    listening = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

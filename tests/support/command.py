@@ -69,7 +69,11 @@ class RunningTonearm:
         """What it still writes to stdout and stderr, once it has closed both."""
         with ThreadPoolExecutor(1) as beside, self.stdout, self.stderr:
             errors = beside.submit(self.stderr.read)
-            return self.stdout.read(), errors.result()
+            try:
+                return self.stdout.read(), errors.result()
+            except BaseException:  # A limit of time: who reads beside would wait for ever.
+                self.send_signal(signal.SIGKILL)
+                raise
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
