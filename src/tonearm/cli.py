@@ -113,23 +113,73 @@ def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--host", help="Address to listen on, instead of server.host.")
 @click.option("--port", help="Port to listen on, instead of server.port; 0 lets the system choose.")
 @click.option("--try", "shows_commands", is_flag=True, help="Print three commands to try it.")
-def _serve_command(**options: Any) -> int:
+def _serve_command(config: Path | None, host: str | None, port: str | None, shows_commands: bool) -> int:
     """Run the node until SIGTERM or Ctrl-C."""
-    return _serve(**options)
+    # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
+    # collector is switched on again when the node runs (`serve.keep_collections_short`).
+    gc.disable()
+    from tonearm.config.problem import ConfigError, Given
+
+    given = {}
+    if host is not None:
+        given["server.host"] = Given("option --host", host)
+    if port is not None:
+        # A text that is no number goes on as it is, so that the message is the one of the key.
+        number = int(port) if port.isascii() and port.isdigit() else port
+        given["server.port"] = Given("option --port", number)
+    try:
+        loaded = _load(config, given)
+    except ConfigError as error:
+        return _refuse(str(error))
+    from tonearm.serve import serve
+
+    return serve(loaded, shows_commands=shows_commands)
 
 
 @tonearm.command("init-config")
 @click.argument("file", type=_FILE, default="tonearm.toml")
 def _init_config_command(file: Path) -> int:
     """Write a file with every key of the configuration, explained."""
-    return _init_config(file)
+    from tonearm.config.template import config_template
+
+    try:
+        # Only for the owner: it is where the password goes.
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _refuse(f"{file} exists and is left as it is; name another file, or move it away")
+    except OSError as error:
+        return _refuse(f"{file} cannot be written: {error.strerror}")
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(config_template())
+    sys.stdout.write(f"{file} written: every key with its default.\n")
+    return exit_codes.OK
 
 
 @tonearm.command("check-config")
 @_config_option
 def _check_config_command(config: Path | None) -> int:
     """Check the configuration and show what it comes to."""
-    return _check_config(config)
+    from tonearm.config.load import DEFAULT_FILE
+    from tonearm.config.problem import ConfigError
+    from tonearm.config.template import effective_values
+
+    try:
+        loaded = _load(config, {})
+    except ConfigError as error:
+        for problem in error.problems:
+            _refuse(problem)
+        return exit_codes.WRONG_USE
+    from tonearm.serve import start_problem, start_warnings
+
+    refusal = start_problem(loaded.config)
+    if refusal is not None:
+        return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
+    for warning in (*loaded.warnings, *start_warnings(loaded.config)):
+        sys.stderr.write(f"tonearm: warning: {warning}\n")
+    given = f"{loaded.path} and the environment are" if loaded.path else "There is no file; the environment is"
+    sys.stdout.write(f"# {given} in order. With the defaults that comes to:\n")
+    sys.stdout.write(effective_values(loaded.config))
+    return exit_codes.OK
 
 
 @tonearm.command("play")
@@ -149,9 +199,9 @@ def _play_command(**options: Any) -> int:
     Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit. With --json each
     event is a line.
     """
-    from tonearm.commands.play import PlayOptions, play
+    from tonearm.commands.play import play
 
-    return play(PlayOptions(**options))
+    return play(**options)
 
 
 @tonearm.command("players")
@@ -209,9 +259,9 @@ def _doctor_command(**options: Any) -> int:
 
     Of this machine, the configuration, decoding, the sandbox, and the node.
     """
-    from tonearm.commands.doctor import DoctorOptions, doctor
+    from tonearm.commands.doctor import doctor
 
-    return doctor(DoctorOptions(**options))
+    return doctor(**options)
 
 
 @tonearm.command("listen")
@@ -227,9 +277,9 @@ def _listen_command(**options: Any) -> int:
     EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
     late; events. At the end, loudness and true peak of all of it.
     """
-    from tonearm.commands.listen.command import ListenOptions, listen
+    from tonearm.commands.listen.command import listen
 
-    return listen(ListenOptions(**options))
+    return listen(**options)
 
 
 @tonearm.command("export")
@@ -270,83 +320,10 @@ def _import_command(**options: Any) -> int:
     "--own-password-file", type=_FILE, metavar="FILE", help="The password of the page itself, for another --host."
 )
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
-def _dashboard_command(**options: Any) -> int:
+def _dashboard_command(nodes: Sequence[str], password_files: Sequence[Path], no_browser: bool, **options: Any) -> int:
     """See and steer nodes in a browser on this machine."""
-    return _dashboard(**options)
-
-
-def _serve(config: Path | None, host: str | None, port: str | None, shows_commands: bool) -> int:
-    # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
-    # collector is switched on again when the node runs (`serve.keep_collections_short`).
-    gc.disable()
-    from tonearm.config.problem import ConfigError, Given
-
-    given = {}
-    if host is not None:
-        given["server.host"] = Given("option --host", host)
-    if port is not None:
-        # A text that is no number goes on as it is, so that the message is the one of the key.
-        number = int(port) if port.isascii() and port.isdigit() else port
-        given["server.port"] = Given("option --port", number)
-    try:
-        loaded = _load(config, given)
-    except ConfigError as error:
-        return _refuse(str(error))
-    from tonearm.serve import serve
-
-    return serve(loaded, shows_commands=shows_commands)
-
-
-def _init_config(file: Path) -> int:
-    from tonearm.config.template import config_template
-
-    try:
-        # Only for the owner: it is where the password goes.
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return _refuse(f"{file} exists and is left as it is; name another file, or move it away")
-    except OSError as error:
-        return _refuse(f"{file} cannot be written: {error.strerror}")
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(config_template())
-    sys.stdout.write(f"{file} written: every key with its default.\n")
-    return exit_codes.OK
-
-
-def _check_config(path: Path | None) -> int:
-    from tonearm.config.load import DEFAULT_FILE
     from tonearm.config.problem import ConfigError
-    from tonearm.config.template import effective_values
-
-    try:
-        loaded = _load(path, {})
-    except ConfigError as error:
-        for problem in error.problems:
-            _refuse(problem)
-        return exit_codes.WRONG_USE
-    from tonearm.serve import start_problem, start_warnings
-
-    refusal = start_problem(loaded.config)
-    if refusal is not None:
-        return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
-    for warning in (*loaded.warnings, *start_warnings(loaded.config)):
-        sys.stderr.write(f"tonearm: warning: {warning}\n")
-    given = f"{loaded.path} and the environment are" if loaded.path else "There is no file; the environment is"
-    sys.stdout.write(f"# {given} in order. With the defaults that comes to:\n")
-    sys.stdout.write(effective_values(loaded.config))
-    return exit_codes.OK
-
-
-def _dashboard(
-    nodes: Sequence[str],
-    password_files: Sequence[Path],
-    port: int,
-    host: str,
-    own_password_file: Path | None,
-    no_browser: bool,
-) -> int:
-    from tonearm.config.problem import ConfigError
-    from tonearm.dashboard.command import DashboardOptions, dashboard
+    from tonearm.dashboard.command import dashboard
 
     password = ""
     if not password_files:
@@ -354,11 +331,8 @@ def _dashboard(
             password = _load(None, {}).config.server.password.get_secret_value()
         except ConfigError as error:
             return _refuse(str(error))
-    return dashboard(
-        DashboardOptions(
-            list(nodes) or [DEFAULT_NODE], list(password_files), password, host, port, own_password_file, not no_browser
-        )
-    )
+    urls = list(nodes) or [DEFAULT_NODE]
+    return dashboard(urls, password_files, password, opens_browser=not no_browser, **options)
 
 
 def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":

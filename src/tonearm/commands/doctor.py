@@ -35,15 +35,6 @@ Verdict: TypeAlias = Literal["ok", "note", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
-class DoctorOptions:
-    config: Path | None
-    uri: str | None
-    discord: bool
-    as_json: bool
-    at: NodeOptions
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """`remedy` is empty where there is nothing to do."""
 
@@ -53,14 +44,14 @@ class Finding:
     remedy: str = ""
 
 
-def doctor(options: DoctorOptions) -> int:
+def doctor(config: Path | None, uri: str | None, discord: bool, as_json: bool, at: NodeOptions) -> int:
     """1 when something is wrong."""
 
     async def work() -> int:
         has_wrong = False
-        async for finding in _findings(options):
+        async for finding in _findings(config, uri, discord, at):
             has_wrong |= finding.verdict == "wrong"
-            _show(finding, options.as_json)
+            _show(finding, as_json)
         return exit_codes.FAILED if has_wrong else exit_codes.OK
 
     return asyncio.run(work())
@@ -74,18 +65,18 @@ def _show(finding: Finding, as_json: bool) -> None:
     show(Text.assemble((_MARKS[finding.verdict], _COLOURS[finding.verdict]), " ", told))
 
 
-async def _findings(options: DoctorOptions) -> AsyncIterator[Finding]:
+async def _findings(path: Path | None, uri: str | None, discord: bool, at: NodeOptions) -> AsyncIterator[Finding]:
     yield _system()
-    finding, config = _configuration(options.config)
+    finding, config = _configuration(path)
     yield finding
     for one in _decoding(SandboxMode.AUTO if config is None else SandboxMode(config.decoder.sandbox)):
         yield one
     for one in _files(config):
         yield one
     yield await _clock()
-    async for one in _node(options, config):
+    async for one in _node(at, uri, config):
         yield one
-    if options.discord:
+    if discord:
         for one in _discord():
             yield one
 
@@ -164,13 +155,13 @@ async def _clock() -> Finding:
     return Finding("ok", "clock", text)
 
 
-async def _node(options: DoctorOptions, config: Config | None) -> AsyncIterator[Finding]:
-    password = options.at.password or (config.server.password.get_secret_value() if config is not None else "")
-    node = Node(options.at.url, password=password)
+async def _node(at: NodeOptions, uri: str | None, config: Config | None) -> AsyncIterator[Finding]:
+    password = at.password or (config.server.password.get_secret_value() if config is not None else "")
+    node = Node(at.url, password=password)
     try:
         async with node:
             info = await node.info()
-            yield Finding("ok", "node", f"{options.at.url} is tonearm {info.version}")
+            yield Finding("ok", "node", f"{at.url} is tonearm {info.version}")
             stats = await node.stats()
             decoders = [process for process in stats.processes if process.kind == "decoder"]
             left_out = stats.frames_left_out
@@ -182,8 +173,8 @@ async def _node(options: DoctorOptions, config: Config | None) -> AsyncIterator[
                 yield Finding(
                     "note", "frames", f"{left_out} were left out, the node was late", "fewer players, or more cores"
                 )
-            if options.uri is not None:
-                yield await _playable(node, options.uri, options.at.url)
+            if uri is not None:
+                yield await _playable(node, uri, at.url)
     except ConnectError as error:
         if error.cause != "nothing_listens":
             yield Finding("wrong", "node", error.message, "look at --url and TONEARM_URL")

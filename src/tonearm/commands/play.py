@@ -7,9 +7,8 @@ import re
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.bar import Bar
@@ -43,39 +42,28 @@ _SEEK_MS: Final = 10_000
 _KEY: Final = re.compile("\x1b\\[.|.", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class PlayOptions:
-    tracks: tuple[str, ...]
-    player: str | None
-    keep: bool
-    as_json: bool
-    wait_s: float
-    at: NodeOptions
-
-
-def play(options: PlayOptions) -> int:
+def play(tracks: Sequence[str], player: str | None, keep: bool, as_json: bool, wait_s: float, at: NodeOptions) -> int:
     """Until the queue is at its end or the user quits. 1 when nothing could be played."""
 
     async def work(node: Node) -> int:
-        tracks = [seen_by_node(track, options.at.url) for track in options.tracks]
-        player, is_ours = await _player(node, options.player)
+        playing_in, is_ours = await _player(node, player)
         try:
-            async with patience(options.wait_s) as heed:
-                playing = _Playing(player, heed, as_json=options.as_json)
+            async with patience(wait_s) as heed:
+                playing = _Playing(playing_in, heed, as_json=as_json)
                 # The sound is asked for first, so that the beginning of the first track has a listener.
-                async with player.audio() as audio:
+                async with playing_in.audio() as audio:
                     hearing = asyncio.create_task(playing.hear(audio))
-                    await player.queue.put(*tracks)
+                    await playing_in.queue.put(*(seen_by_node(track, at.url) for track in tracks))
                     try:
                         return await playing.to_the_end()
                     finally:
                         hearing.cancel()
         finally:
-            if is_ours and not options.keep:
+            if is_ours and not keep:
                 with suppress(TonearmError):  # it is gone already, or the node is
-                    await player.delete()
+                    await playing_in.delete()
 
-    return run(options.at, work)
+    return run(at, work)
 
 
 async def _player(node: Node, name: str | None) -> tuple[Player, bool]:

@@ -9,7 +9,6 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
@@ -21,56 +20,52 @@ from tonearm.dashboard.page_server import PageServer
 from tonearm.dashboard.passing_on import KnownNode, PassingOn
 from tonearm.dashboard.visitors import Visitors
 
-DEFAULT_NODE = "http://127.0.0.1:2333"
-DEFAULT_PORT = 2334
 _SHUTDOWN_PATIENCE_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class DashboardOptions:
-    """The options of the command. `password_files` is one file for all nodes, or one for each of `node_urls` in their
-    order; without any `default_password` is for all nodes. `own_password_file` has the password of the page itself."""
-
-    node_urls: Sequence[str] = (DEFAULT_NODE,)
-    password_files: Sequence[Path] = ()
-    default_password: str = ""
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    own_password_file: Path | None = None
-    opens_browser: bool = True
 
 
 class WrongOptions(Exception):
     """The options cannot be used. The message says what to change."""
 
 
-def dashboard(options: DashboardOptions) -> int:
-    """Serves until SIGTERM or Ctrl-C, and returns the exit code."""
+def dashboard(
+    urls: Sequence[str],
+    password_files: Sequence[Path],
+    default_password: str,
+    *,
+    host: str,
+    port: int,
+    own_password_file: Path | None,
+    opens_browser: bool,
+) -> int:
+    """Serves until SIGTERM or Ctrl-C, and returns the exit code.
+
+    `password_files` is one file for all nodes, or one for each of `urls` in their order; without any `default_password`
+    is for all nodes. `own_password_file` has the password of the page itself.
+    """
     try:
-        nodes = known_nodes(options)
-        own_password = "" if options.own_password_file is None else _password_in(options.own_password_file)
-        if not is_loopback(options.host) and not own_password:
+        nodes = _known_nodes(urls, password_files, default_password)
+        own_password = "" if own_password_file is None else _password_in(own_password_file)
+        if not is_loopback(host) and not own_password:
             raise WrongOptions(
-                f"at {options.host} other machines can reach the dashboard, and with it the nodes; give it a password "
+                f"at {host} other machines can reach the dashboard, and with it the nodes; give it a password "
                 "of its own with --own-password-file, or reach this machine by `ssh -L 2334:localhost:2334`"
             )
-        return asyncio.run(_serve(options, nodes, own_password))
+        return asyncio.run(_serve(Visitors(port, host, own_password), nodes, host, port, opens_browser))
     except WrongOptions as error:
         sys.stderr.write(f"tonearm: {error}\n")
         return exit_codes.WRONG_USE
 
 
-def known_nodes(options: DashboardOptions) -> list[KnownNode]:
+def _known_nodes(urls: Sequence[str], files: Sequence[Path], default_password: str) -> list[KnownNode]:
     """Each node with its password. Raises `WrongOptions`."""
-    urls, files = options.node_urls, options.password_files
     for url in urls:
         if not url.startswith(("http://", "https://")):
-            raise WrongOptions(f"{url} is no address of a node; it looks like {DEFAULT_NODE}")
+            raise WrongOptions(f"{url} is no address of a node; it looks like http://127.0.0.1:2333")
     if len(files) not in (0, 1, len(urls)):
         raise WrongOptions(
             f"there are {len(urls)} nodes and {len(files)} password files; give one for all, or one each"
         )
-    passwords = [_password_in(file) for file in files] or [options.default_password]
+    passwords = [_password_in(file) for file in files] or [default_password]
     if len(passwords) == 1:
         passwords *= len(urls)
     return [KnownNode(url, password) for url, password in zip(urls, passwords, strict=True)]
@@ -86,11 +81,10 @@ def _password_in(file: Path) -> str:
     return password
 
 
-async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_password: str) -> int:
+async def _serve(visitors: Visitors, nodes: Sequence[KnownNode], host: str, port: int, opens_browser: bool) -> int:
     stop = asyncio.Event()
     for stopping in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stopping, stop.set)
-    visitors = Visitors(options.port, options.host, own_password)
     shown = [
         ShownNode(node.url, f"../nodes/{number}", stream_path=f"../listen/{visitors.stream_key}/{number}")
         for number, node in enumerate(nodes)
@@ -100,7 +94,7 @@ async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_pass
         runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=_SHUTDOWN_PATIENCE_S)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, options.host, options.port)
+            site = web.TCPSite(runner, host, port)
             try:
                 await site.start()
             except OSError as error:
@@ -108,17 +102,15 @@ async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_pass
                 reason = (
                     os.strerror(error.errno).lower() if error.errno is not None and error.errno > 0 else error.strerror
                 )
-                raise WrongOptions(
-                    f"cannot listen on {options.host}:{options.port}: {reason}; choose another --port"
-                ) from error
-            name = "localhost" if is_loopback(options.host) else in_url(options.host)
+                raise WrongOptions(f"cannot listen on {host}:{port}: {reason}; choose another --port") from error
+            name = "localhost" if is_loopback(host) else in_url(host)
             url = f"http://{name}:{site.port}/?k={visitors.first_key}"
             sys.stdout.write(f"Open {url}\nIt works once, in one browser; Ctrl-C ends the dashboard.\n")
             sys.stdout.flush()
             for number in range(len(nodes)):
                 if problem := await passing_on.refusal(number):
                     sys.stderr.write(f"tonearm: {problem}\n")
-            if options.opens_browser and _has_display():
+            if opens_browser and _has_display():
                 await asyncio.to_thread(webbrowser.open, url)
             await stop.wait()
         finally:

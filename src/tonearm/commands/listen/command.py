@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,40 +20,31 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 _MAX_LATENCY_MS: Final = 1000  # rather late than lost: a file is to have all of it
 
 
-@dataclass(frozen=True, slots=True)
-class ListenOptions:
-    player: str
-    save: Path | None
-    raw: bool
-    wait_s: float
-    at: NodeOptions
-
-
-def listen(options: ListenOptions) -> int:
+def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOptions) -> int:
     """Listens until the player is deleted or the user ends it, through restarts of the node."""
     # stdout belongs to the audio when it was asked for there.
-    display = Display(sys.stderr if options.raw else sys.stdout)
+    display = Display(sys.stderr if raw else sys.stdout)
 
     async def work(node: Node) -> int:
-        player = node.player(options.player)
+        heard = node.player(player)
         outputs: list[Output] = []
-        async with aclosing(player.events()) as events:
+        async with aclosing(heard.events()) as events:
             first = await anext(events)  # what is wrong is raised here, before a file is written over
             try:
-                if options.save is not None:
-                    outputs.append(WavOutput(options.save))
-                if options.raw:
+                if save is not None:
+                    outputs.append(WavOutput(save))
+                if raw:
                     outputs.append(await open_raw_output(sys.stdout.buffer))
                 session = _Session(display, outputs, first)
                 # The events came first, so the TrackStart that the first listener brings about is not missed.
-                async with player.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
-                    display.say(f"listening to {options.player} on {options.at.url}; Ctrl-C stops")
-                    return await session.run(events, audio, options.wait_s)
+                async with heard.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
+                    display.say(f"listening to {player} on {at.url}; Ctrl-C stops")
+                    return await session.run(events, audio, wait_s)
             finally:
                 await _finish(outputs)
 
     try:
-        return run(options.at, work)
+        return run(at, work)
     except OutputEndedError as error:
         return complain(str(error))
 
