@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -32,9 +33,15 @@ settings.load_profile("explore")
 # collecting needs, in each of the processes that run tests.
 gc.disable()
 
-# Whole nodes and processes, which need most of the time, much of it to wait. They come first, so that the quick ones
-# are left to fill the gaps at the end.
-_FIRST: Final = ("node", "e2e", "decoder/pool", "worker", "sandbox", "sources/resolver")
+# Whole nodes, which need most of the time, most of it to wait. They come first, and after each file of them one of the
+# others, so that the cores have something to do meanwhile. Those of `node` look whether a descriptor is left over, and
+# can only as long as there is no node of `e2e`.
+_WAITING: Final = ("tests/node/", "tests/e2e/")
+# Of the others those that start processes, too, so that quick ones are left to fill the gaps at the end.
+_LONG: Final = (
+    *("tests/decoder/pool/", "tests/worker/", "tests/sandbox/", "tests/sources/resolver/"),
+    *("tests/bench/", "tests/client/", "tests/commands/", "tests/examples/", "tests/test_", "tests/voice/"),
+)
 
 _AUDIO_FOLDER: Final = pytest.StashKey[Path]()
 
@@ -61,10 +68,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ranks = {f"tests/{room}/": rank for rank, room in enumerate(_FIRST)}
-    items.sort(
-        key=lambda item: next((rank for room, rank in ranks.items() if item.nodeid.startswith(room)), len(ranks))
-    )
+    files = sorted({_file_of(item): None for item in items}, key=_rank)
+    waiting = [file for file in files if file.startswith(_WAITING)]
+    others = [file for file in files if not file.startswith(_WAITING)]
+    places = {file: place for place, file in enumerate(chain.from_iterable(zip_longest(waiting, others)))}
+    items.sort(key=lambda item: places[_file_of(item)])
+
+
+def _file_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _rank(file: str) -> int:
+    rooms = (*_WAITING, *_LONG)
+    return next((rank for rank, room in enumerate(rooms) if file.startswith(room)), len(rooms))
 
 
 def pytest_collection_finish() -> None:
