@@ -53,14 +53,12 @@ def frame(number: int, voice: int = 0) -> bytes:
 class HandSession(PoolSession):
     """Writes down what the node says."""
 
+    process_id = 1
+
     def __init__(self, session_id: int, pool: "HandPool") -> None:
         self.id = session_id
         self._pool = pool
         self.orders: list[FromNode] = []
-
-    @property
-    def process_id(self) -> int:
-        return 1
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
         if descriptor is not None:

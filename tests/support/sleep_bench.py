@@ -96,6 +96,8 @@ def _name_of(uri: SourceUri) -> str:
 
 
 class SimulatedSession(PoolSession):
+    process_id = 1
+
     def __init__(self, session_id: int, pool: "SimulatedPool", owner: SessionOwner) -> None:
         self.id = session_id
         self._pool = pool
@@ -105,10 +107,6 @@ class SimulatedSession(PoolSession):
         self._opened: dict[int, OpenSource] = {}
         self._orders: list[FromNode] = []
         self._opening: list[tuple[float, OpenSource]] = []
-
-    @property
-    def process_id(self) -> int:
-        return 1
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
         if descriptor is not None:

@@ -73,6 +73,7 @@ class Carrier:
         self._carriers = carriers
         self._suspects = suspects
         self._session = link.beside(self)
+        self.session_id = self._session.id
         self._feed = SourceFeed(opened, self._session.send)
         self._session.send(OpenSession(self.session_id, epoch=1, first_frame=0, filters=Filters()))
         self._session.send(
@@ -89,10 +90,6 @@ class Carrier:
                 is_shared=True,
             )
         )
-
-    @property
-    def session_id(self) -> int:
-        return self._session.id
 
     @property
     def waiting_for(self) -> Wait:

@@ -36,12 +36,9 @@ class PoolSession:
         self.id = next(session_ids)
         self._ids = session_ids
         self._process = process
+        self.process_id = process.pid
         process.open_session(self.id, owner)
         self._rules = process.rules[self.id]
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
 
     def beside(self, owner: SessionOwner) -> "PoolSession":
         """A further session in the same process, whether there is room or not."""

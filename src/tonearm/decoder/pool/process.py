@@ -137,10 +137,6 @@ class DecoderProcess:
         self._broken_rule: BrokenMessage | None = None
         self.is_ready = False
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     async def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -151,6 +147,7 @@ class DecoderProcess:
         self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
         try:
             self._process = await self._starter.start(decoder_end.fileno(), suspects)
+            self.pid = self._process.pid
             tell_exit(self._process, f"decoder-{self.number}-exit", self._reap)
         except BaseException:
             node_end.close()

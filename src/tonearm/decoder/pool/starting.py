@@ -99,25 +99,21 @@ class ForkedProcess:
     """A child of this process that the template has forked. Raises `ChildProcessError` when `pid` is no child."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._lock = threading.Lock()
         self._is_reaped = False  # once reaped, another process may get the number
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
-    @property
-    def pid(self) -> int:
-        return self._pid
-
     def wait(self) -> int:
-        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:
             self._is_reaped = True
-            return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def kill(self) -> None:
         with self._lock:
             if not self._is_reaped:
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
 
 
 log = logging.getLogger(__name__)
@@ -228,6 +224,7 @@ class _TemplateProcess:
             self._socket.setblocking(False)
             arguments = (template_end.fileno(), os.getpid(), memory_limit_mb, mode, "template")
             self._process = start_interpreter(arguments, (template_end.fileno(),))
+            self.pid = self._process.pid
             tell_exit(self._process, "template-exit", lambda _: self._exited.set())
         except BaseException:
             self._socket.close()
@@ -236,10 +233,6 @@ class _TemplateProcess:
             template_end.close()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._receive)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     async def order(self, connection: int, suspects: int) -> int:
         """Has a process forked. Returns its id, or the negative number of the error. Raises `_TemplateLost`, and

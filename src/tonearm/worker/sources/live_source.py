@@ -194,6 +194,7 @@ class LiveMember:
 
     def __init__(self, order: OpenSource, live: LiveSource | None, report: Callable[[Report], None]) -> None:
         self._order = order
+        self.opened_as = order.source
         self._live = live
         self._shift = 0  # of its samples to those of the stream
         self._is_behind = False  # so far that it gets nothing for now
@@ -201,10 +202,6 @@ class LiveMember:
         self._last_title = ""
         self.cursor = Cursor(order, report)
         self._demand = Demand(AmpleMemory() if live is None else live.services.memory)
-
-    @property
-    def opened_as(self) -> int:
-        return self._order.source
 
     # Called by the rendering thread, as those of a `DecodingSource`
 

@@ -66,6 +66,8 @@ class DecodingSource:
     ) -> None:
         """`is_beginning`: nothing of its session was rendered yet, so that to open it can wait for all who play."""
         self._order = order
+        self.opened_as = order.source  # the number of its read requests
+        self.suspect = order.session << 32 | order.source
         self.services = services
         self._titles = StreamTitles() if order.is_live else None
         self.cursor = Cursor(order, services.report)
@@ -86,10 +88,6 @@ class DecodingSource:
             )
         self._content = SourceContent(order, self._reader, self._titles)
         self._steps = self._run_steps()
-
-    @property
-    def opened_as(self) -> int:
-        return self._order.source
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket
 
@@ -138,10 +136,6 @@ class DecodingSource:
             self._job.resume()
 
     # Its work, as the job asks for it
-
-    @property
-    def suspect(self) -> int:
-        return self._order.session << 32 | self._order.source
 
     @property
     def needs_more(self) -> bool:
