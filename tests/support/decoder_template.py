@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
+import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
 from tonearm.worker.warm_up import Exercise
 
 sys.path.append(str(Path(__file__).parent))  # a program has no packages around it

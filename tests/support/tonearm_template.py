@@ -30,7 +30,7 @@ import tonearm.commands.transfer
 import tonearm.config.template
 import tonearm.dashboard.command
 import tonearm.serve
-import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
+import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import starting

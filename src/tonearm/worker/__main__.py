@@ -15,8 +15,7 @@ import sys
 
 from tonearm.sandbox.report import SandboxMode
 from tonearm.worker.media.formats import CODECS, libav_version, missing_codecs
-from tonearm.worker.process import prepare, run
-from tonearm.worker.template import TEMPLATE, serve_forks
+from tonearm.worker.process import TEMPLATE, prepare, run, serve_forks
 
 _TRIAL_MEMORY_MB = 1024
 

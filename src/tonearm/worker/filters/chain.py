@@ -1,22 +1,59 @@
-"""Applies the filters of a player to PCM: those of the registry, then the volume, with a ramp where settings change.
+"""The filters of a player, and how PCM goes through them: those of `SLOTS`, then the volume, with a ramp where settings
+change.
 
-The state of the filters is an immutable value, so it can be kept for any frame and PCM can be processed again from it.
+`timescale` is not among them: it changes time, and is applied before sound is kept as samples of its source.
+Normalization and limiter come after all of these. The state of the filters is an immutable value, so it can be kept for
+any frame and PCM can be processed again from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tonearm.core.effects import Effect
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, interleaved
+from tonearm.worker.filters.compressor import CompressorKernel
+from tonearm.worker.filters.echo import EchoKernel
 from tonearm.worker.filters.limiter import QUIET, LimiterState
+from tonearm.worker.filters.linear import KaraokeKernel, equalizer, high_pass, low_pass
 from tonearm.worker.filters.modes import ModalFilter
 from tonearm.worker.filters.normalization import UNLEVELLED, Level
-from tonearm.worker.filters.registry import SLOTS
+from tonearm.worker.filters.shaping import ChannelMixKernel, DistortionKernel
+from tonearm.worker.filters.swinging import RotationKernel, TremoloKernel, VibratoKernel
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSlot:
+    """A place in the chain. `setting` gives the part of a player's filters that it depends on (None: the filter is
+    off), `kernel` makes the filter from that."""
+
+    setting: Callable[[Filters], Any]
+    kernel: Callable[[Any], Kernel]
+
+
+SLOTS: Final = (
+    FilterSlot(lambda filters: filters.effects.karaoke, KaraokeKernel),
+    FilterSlot(lambda filters: None if filters.is_flat_equalizer else filters.gains_db, equalizer),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.low_pass), low_pass),
+    FilterSlot(lambda filters: filters.effects.high_pass, high_pass),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.channel_mix), ChannelMixKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.tremolo), TremoloKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.vibrato), VibratoKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.rotation), RotationKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.distortion), DistortionKernel),
+    FilterSlot(lambda filters: filters.effects.echo, EchoKernel),
+    FilterSlot(lambda filters: filters.effects.compressor, CompressorKernel),
+)
+
+
+def _unless_neutral(effect: Effect | None) -> Effect | None:
+    return None if effect is None or effect.changes_nothing else effect
+
 
 RAMP_SAMPLES: Final = samples_of_ms(10)
 
