@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from tests.support.audio_files import Signal
 from tonearm.core.failure import PlayError
-from tonearm.worker.media.media import Media, MediaReader, open_media
+from tonearm.worker.media.media import Media, open_media
+from tonearm.worker.reading.reader import MediaReader
 
 Samples = npt.NDArray[np.int16]
 

@@ -8,7 +8,8 @@ from tests.support.audio_files import Signal, encoded, mp3, music, opus, tone, v
 from tests.support.media_files import UnseekableReader, loudest_hz, samples_of
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.worker.media.facts import StreamTitles, TitleChange
-from tonearm.worker.media.media import Media, MediaReader, open_media
+from tonearm.worker.media.media import Media, open_media
+from tonearm.worker.reading.reader import MediaReader
 
 
 class DrippingReader(UnseekableReader):

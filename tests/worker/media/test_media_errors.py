@@ -33,7 +33,8 @@ from tests.support.media_files import (
 )
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.worker.media.formats import limit_allocation_size
-from tonearm.worker.media.media import MediaReader, open_media
+from tonearm.worker.media.media import open_media
+from tonearm.worker.reading.reader import MediaReader
 
 
 @pytest.fixture(autouse=True)

@@ -217,11 +217,6 @@ class _Open:
     carrier: Carrier | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """The open source was given to the next session."""
-
-
 class SourceOpening:
     """One source in one session: opened after `delay_s`, then fed until it is dropped.
 
@@ -256,9 +251,10 @@ class SourceOpening:
         self._failed = failed
         self._expanded = expanded
         self._wait_changed = wait_changed
-        self._state: _OnItsWay | _Open | _Kept = _OnItsWay(RETRY_DELAYED, is_delayed=True)
-        if not delay_s:
-            self._state = _OnItsWay(OPENING)
+        # None once the open source was given to the next session.
+        self._state: _OnItsWay | _Open | None = (
+            _OnItsWay(RETRY_DELAYED, is_delayed=True) if delay_s else _OnItsWay(OPENING)
+        )
         self._closing: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         if kept is None:
@@ -330,7 +326,7 @@ class SourceOpening:
         opened, feed = now.opened, now.feed
         if feed is not None and (opened.is_live or not opened.is_seekable):
             return None
-        self._state = _Kept()
+        self._state = None
         return KeptSource(opened, None if feed is None else feed.let_go())
 
     def drop(self) -> asyncio.Task[None]:

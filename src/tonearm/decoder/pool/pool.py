@@ -13,7 +13,7 @@ from tonearm.core.admission import Urgency, settle
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.messages import FromNode
 from tonearm.decoder.pool.overload import Overload
-from tonearm.decoder.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
+from tonearm.decoder.pool.process import DecoderProcess, SessionOwner, Suspects, Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DirectStarter
 from tonearm.sandbox.report import SandboxReport
 from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
@@ -323,7 +323,7 @@ class DecoderPool:
 
     # When a process exits
 
-    def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+    def _process_exited(self, process: DecoderProcess, reason: str, suspects: Suspects) -> None:
         """Moves its sessions to the spare and to the others in use."""
         if self._is_stopping:
             return
@@ -339,13 +339,13 @@ class DecoderPool:
             except SandboxRequiredError as error:
                 self._first_ready.set_exception(error)
             else:
-                self._first_ready.set_exception(ChildProcessError(f"it {process_exit.reason}"))
+                self._first_ready.set_exception(ChildProcessError(f"it {reason}"))
             return
         log.error(
             "decoder process %d (pid %d) %s; it is replaced, and its %d sessions go on in others",
             process.number,
             process.pid,
-            process_exit.reason,
+            reason,
             len(process.owners),
         )
         lived_s = asyncio.get_running_loop().time() - process.started_s
@@ -357,9 +357,9 @@ class DecoderPool:
             if self.has_spare:
                 self._use_spare()
         self._start_next()
-        self._move_sessions(process, process_exit)
+        self._move_sessions(process, suspects)
 
-    def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+    def _move_sessions(self, process: DecoderProcess, suspects: Suspects) -> None:
         """Reports the loss to suspects first: their sources have to be counted before other sessions open the same
         sources again. Then come the sessions whose buffered frames last the shortest.
 
@@ -367,7 +367,7 @@ class DecoderPool:
         sessions can move at once.
         """
         losses = [
-            (owner, tuple(source for session, source in process_exit.suspects if session == session_id))
+            (owner, tuple(source for session, source in suspects if session == session_id))
             for session_id, owner in process.owners.items()
         ]
         process.owners.clear()
@@ -376,9 +376,9 @@ class DecoderPool:
         if self._keeps_spare:
             self._suspected.update(owner for owner, _ in suspected)
         self._losses = dict(sorted(losses, key=lambda loss: loss[0].frames_ahead))
-        for owner, suspects in suspected:
+        for owner, sources in suspected:
             if self._losses.pop(owner, None) is not None:
-                _report_loss(owner, suspects)
+                _report_loss(owner, sources)
         self._move_some()
 
     def _move_some(self) -> None:

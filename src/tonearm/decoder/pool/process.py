@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from tonearm.core.admission import Capacity, Claim, LoadReport
 from tonearm.core.figures import DecoderWork
@@ -39,6 +39,8 @@ from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, tell_exi
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
+
+Suspects: TypeAlias = tuple[tuple[int, int], ...]  # pairs of session and source
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
@@ -82,18 +84,10 @@ class SessionOwner(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessExit:
-    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none. Source 0
-    means the source that sounded in the session."""
-
-    reason: str
-    suspects: tuple[tuple[int, int], ...]
-
-
 class DecoderProcess:
-    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, `on_exit` if it ends by itself, and
-    `on_load` after each report of its load, which is in `capacity`.
+    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, and `on_load` after each report of its
+    load, which is in `capacity`. Calls `on_exit` if it ends by itself, with the reason and the (session, source) pairs
+    that may have caused it; often none. Source 0 means the source that sounded in the session.
 
     `owners` are the owners of its sessions, by session number. `sandbox` is what the process reported about its
     confinement, None before. A process that must be confined and is not exits before it is ready.
@@ -104,7 +98,7 @@ class DecoderProcess:
         number: int,
         starter: DecoderStarter,
         on_ready: "Callable[[DecoderProcess], None]",
-        on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
+        on_exit: "Callable[[DecoderProcess, str, Suspects], None]",
         on_load: "Callable[[DecoderProcess], None]",
         timeouts: Timeouts | None = None,
         sandbox_mode: SandboxMode = SandboxMode.AUTO,
@@ -309,7 +303,7 @@ class DecoderProcess:
             suspects = suspects_of_exit(notes, code) if counts else ()
             if self._broken_rule is not None and self._broken_rule.session and not suspects:
                 suspects = ((self._broken_rule.session, 0),)  # a process that was taken over may have left no notes
-            self._on_exit(self, ProcessExit(reason, suspects))
+            self._on_exit(self, reason, suspects)
 
     def _explain(self, code: int, notes: bytes) -> tuple[str, bool]:
         """Why the process exited, and whether that counts against the sources that it worked on."""
@@ -334,7 +328,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
+def suspects_of_exit(notes: bytes, code: int) -> Suspects:
     """The (session, source) pairs that may have caused an exit with this code, often none; from the notes that the
     process has left (`SUSPECT_SLOTS`)."""
     noted = list(SUSPECT_NOTE.iter_unpack(notes[: SUSPECT_SLOTS * SUSPECT_NOTE.size]))

@@ -40,8 +40,6 @@ from tonearm.worker.reading.guarded_reader import (
 from tonearm.worker.reading.ogg_repair import OggRepairer
 from tonearm.worker.reading.reader import DescriptorReader, MediaReader
 
-__all__ = ["Media", "MediaReader", "open_media"]
-
 # How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
 # bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
 _PREROLLS_S: Final = (0.5, 5.0)

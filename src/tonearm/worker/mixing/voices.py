@@ -125,11 +125,6 @@ class Voices:
         rises = tuple(rise.later(samples) for rise in self.rises)
         return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
 
-    def gliding(self, tails: tuple[Fade, ...], rise: Ramp) -> "Voices":
-        """The current source goes on elsewhere: its sound before ends with `tails`, and the one after begins with
-        `rise` beside the rises that it has."""
-        return Voices((*self.fades, *tails), (*self.rises, rise))
-
     def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
         """A source that begins with `rise`, and the one before, with its rises, goes on as `fade`."""
         over = (old if old.until is not None else replace(old, until=rise.start) for old in self.rises)

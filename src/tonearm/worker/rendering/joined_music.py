@@ -190,7 +190,7 @@ class JoinedMusic:
             self.position = sources.position_in(source, sample, has_begun=True)
         elif not tails:
             return voices
-        return voices.gliding(tails, rising(before.time))
+        return Voices((*voices.fades, *tails), (*voices.rises, rising(before.time)))
 
     def _tails(self, end: Checkpoint, voices: Voices) -> tuple[Fade, ...]:
         """How the current source goes on behind `end`, fading out within GLIDE_SAMPLES. Where it ends within them,

@@ -10,9 +10,10 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OpenSource
 from tonearm.worker.media.facts import StreamTitles
-from tonearm.worker.media.media import Media, MediaReader, open_media
+from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
+from tonearm.worker.reading.reader import MediaReader
 from tonearm.worker.sources.packet_store import PacketDecoding
 
 # Decoded in one slot. Shorter steps would cost more CPU time.
