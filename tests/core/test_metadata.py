@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, is_same_json
+from tonearm.server.bodies import MAX_NESTING
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -72,8 +73,9 @@ def nested(depth: int, leaf: Json) -> Json:
 
 
 def test_depth_is_no_danger() -> None:
-    merged = apply_metadata(nested(50_000, {"kept": 1}), True, nested(50_000, {"new": 2}))
-    assert is_same_json(merged, nested(50_000, {"kept": 1, "new": 2}))
+    merged = apply_metadata(nested(MAX_NESTING, {"kept": 1}), True, nested(MAX_NESTING, {"new": 2}))
+    assert is_same_json(merged, nested(MAX_NESTING, {"kept": 1, "new": 2}))
+    assert is_same_json(merged, nested(MAX_NESTING, {"new": 2, "kept": 1}))
 
 
 @given(JSON_VALUES)

@@ -10,7 +10,6 @@ from tonearm.client.errors import TonearmError
 from tonearm.protocol.replies import (
     FoundTracks,
     LoadedPlaylist,
-    Overlay,
     PlayedTrack,
     Player,
     QueuedTrackDetails,
@@ -27,7 +26,6 @@ TRACK: Final = TypeAdapter(Track)
 TRACKS: Final = TypeAdapter(list[Track])
 QUEUE: Final = TypeAdapter(list[QueuedTrackDetails])
 HISTORY: Final = TypeAdapter(list[PlayedTrack])
-OVERLAYS: Final = TypeAdapter(list[Overlay])
 PLAYER: Final = TypeAdapter(Player)
 PLAYERS: Final = TypeAdapter(list[Player])
 FOUND: Final = TypeAdapter(FoundTracks)

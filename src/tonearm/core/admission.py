@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
 from tonearm.core.memory_budget import MemoryRoom
@@ -199,13 +200,9 @@ def settle(
     for one in waiting:  # thousands, of which few are heard
         claimed = claim(one)
         (unheard if claimed.urgency is Urgency.UNHEARD else heard).append((claimed, one))
-    heard.sort(key=_claim_of)
-    coming = heard[:room] + heapq.nsmallest(room - len(heard), unheard, key=_claim_of)
+    heard.sort(key=itemgetter(0))
+    coming = heard[:room] + heapq.nsmallest(room - len(heard), unheard, key=itemgetter(0))
     heard = heard[room:]
     going = [one for one in carried if claim(one).urgency is Urgency.UNHEARD] if heard else []
     leaving = heapq.nlargest(len(heard), going, key=claim)
     return leaving, [one for _, one in (*coming, *heard[: len(leaving)])]
-
-
-def _claim_of(claimed: tuple[Claim, _T]) -> Claim:
-    return claimed[0]

@@ -6,7 +6,7 @@ The format: https://spec.openapis.org/oas/v3.1.0. Schemas are JSON Schema 2020-1
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
@@ -98,12 +98,11 @@ def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObj
     }
 
 
-class _Schemas:
+class _Schemas(NamedTuple):
     """`definitions` by name, and each model's own schema by the model's `repr`."""
 
-    def __init__(self, definitions: JsonObject, by_model: Mapping[str, JsonObject]) -> None:
-        self.definitions = definitions
-        self.by_model = by_model
+    definitions: JsonObject
+    by_model: Mapping[str, JsonObject]
 
 
 def _schemas(operations: Iterable[Operation]) -> _Schemas:

@@ -122,7 +122,8 @@ class FileOpener:
             facts = os.fstat(looked)
             if stat.S_ISDIR(facts.st_mode):
                 try:
-                    raise IsFolderError(_names_in(handle))
+                    with os.scandir(handle) as entries:
+                        raise IsFolderError(entry.name for entry in islice(entries, _MAX_NAMES))
                 except OSError as error:
                     raise _not_opened(error) from error
             if not stat.S_ISREG(facts.st_mode):
@@ -131,7 +132,8 @@ class FileOpener:
                 failure = PlayFailure(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
                 raise PlayError(failure)
             try:
-                return os.open(handle, _READ_FLAGS), _version(facts)
+                version = FileVersion(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+                return os.open(handle, _READ_FLAGS), version
             except OSError as error:
                 raise _not_opened(error) from error
         finally:
@@ -192,15 +194,6 @@ class FileReader(SourceReader):
             return os.pread(descriptor, max_bytes, offset)
         finally:
             os.close(descriptor)
-
-
-def _names_in(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return [entry.name for entry in islice(entries, _MAX_NAMES)]
-
-
-def _version(facts: os.stat_result) -> FileVersion:
-    return FileVersion(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def hint_for(error: BaseException, otherwise: str) -> str:

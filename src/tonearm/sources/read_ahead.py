@@ -97,10 +97,6 @@ class ReadAhead:
 
     # For `fill`
 
-    @property
-    def is_full(self) -> bool:
-        return self._window.is_full
-
     async def wait_for_room(self) -> None:
         while self._window.is_full:
             self._room.clear()

@@ -150,10 +150,11 @@ class LiveStream(SharedStream):
         over: Callable[["LiveStream"], None],
     ) -> None:
         self._opened = opened
+        self.name: Final = opened.name
         self._source = opened.reader
         self.open_alone = open_alone
         self._over = over
-        self._held = _Held()
+        self.held = _Held()
         self.entries = StreamEntries(opened)
         self._titles: deque[TitleAtByte] = deque(maxlen=MOST_TITLES)
         self._readers: list[SharedReader] = []
@@ -180,17 +181,9 @@ class LiveStream(SharedStream):
         return self._source.is_reconnecting
 
     @property
-    def held(self) -> "_Held":
-        return self._held
-
-    @property
-    def failure_text_name(self) -> str:
-        return self._opened.name
-
-    @property
     def entry_offset(self) -> int:
         """Where a reader that comes now should begin: with as much ahead of it as makes a quick start."""
-        return self._held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
+        return self.held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
 
     def titles_from(self, offset: int) -> list[TitleAtByte]:
         """The title of what is at `offset`, and those after it."""
@@ -207,34 +200,34 @@ class LiveStream(SharedStream):
 
     async def _read(self) -> None:
         try:
-            data = await self._source.read_at(self._held.end, CHUNK_BYTES)
+            data = await self._source.read_at(self.held.end, CHUNK_BYTES)
         except Exception as error:  # noqa: BLE001 - raised again by each reader
             self.error = error
             self._end()
         else:
             if data:
                 self._take(data)
-            elif self._held.is_at_part_end:
+            elif self.held.is_at_part_end:
                 self.is_complete = True
                 self._end()
             else:
-                self._held.end_part()
+                self.held.end_part()
         finally:
             self._reading = None
 
     def _take(self, data: bytes) -> None:
-        self._held.append(data)
+        self.held.append(data)
         self.entries.feed(data)
-        for title in self._source.take_titles(self._held.end):
+        for title in self._source.take_titles(self.held.end):
             self._titles.append(title)
             for reader in self._readers:
                 reader.expect(title)
-        entry = self.entries.entry_before(self._held.end - BURST_BYTES, self._held.start)
+        entry = self.entries.entry_before(self.held.end - BURST_BYTES, self.held.start)
         needed = [reader.at for reader in self._readers if reader.at is not None]
         if entry is not None:
             needed.append(entry.offset)
-        self._held.drop_before(max(min(needed, default=0), self._held.end - MOST_HELD_BYTES))
-        self.entries.forget_before(self._held.start)
+        self.held.drop_before(max(min(needed, default=0), self.held.end - MOST_HELD_BYTES))
+        self.entries.forget_before(self.held.start)
 
     def _end(self) -> None:
         if not self._is_over:
@@ -341,7 +334,7 @@ class SharedReader(SourceReader):
         if self._alone is not None:
             return await self._alone.reader.read_at(offset, max_bytes)
         if self._is_closed or offset != self._position:
-            raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+            raise read_error(ConnectionAbortedError(), self._stream.name)
         while True:
             if self.at is not None and self.at < self._stream.held.start and not self._head:
                 self.at = None  # the reader fell behind, and begins again
@@ -359,7 +352,7 @@ class SharedReader(SourceReader):
                 return b""
             await self._stream.more()
             if self._is_closed:
-                raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+                raise read_error(ConnectionAbortedError(), self._stream.name)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -385,7 +378,7 @@ class SharedReader(SourceReader):
     async def _open_alone(self) -> None:
         opened = await self._stream.open_alone()
         if isinstance(opened, Playlist):
-            raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+            raise read_error(ConnectionAbortedError(), self._stream.name)
         self._alone = opened
         if self._is_closed:
             await opened.close()

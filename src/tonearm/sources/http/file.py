@@ -45,21 +45,21 @@ class HttpFileReader(SourceReader):
     @property
     def held_bytes(self) -> int:
         """The number of bytes held in front of the reading position."""
-        return self._current.held_bytes
+        return self._current.ahead.end - self._current.ahead.position
 
     def set_length(self, length_ms: int) -> None:
         """Reads ten seconds ahead from now on."""
         if self._file.size_bytes:
             ahead_bytes = read_ahead_bytes_at(self._file.size_bytes, length_ms)
             self._settings = replace(self._settings, read_ahead_bytes=ahead_bytes)
-            self._current.hold_ahead(ahead_bytes)
+            self._current.ahead.hold_ahead(ahead_bytes)
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         if self._file.size_bytes is not None and offset >= self._file.size_bytes:
             return b""
         if not self._current.can_reach(offset):
             await self._jump(offset)
-        data = await self._current.read_at(offset, max_bytes)
+        data = await self._current.ahead.read_at(offset, max_bytes)
         if self._left is not None:
             self._read_since_jump_bytes += len(data)
             if self._read_since_jump_bytes > KEEP_LEFT_FOR_BYTES:
@@ -85,7 +85,7 @@ class HttpFileReader(SourceReader):
             unwanted, self._left, self._current = self._left, self._current, self._stream(offset)
             if unwanted is not None:
                 await unwanted.close()
-        elif offset < self._current.received_to <= REWIND_WITHIN_BYTES:
+        elif offset < self._current.ahead.end <= REWIND_WITHIN_BYTES:
             unwanted, self._current = self._current, self._stream(0)
             await unwanted.close()
         else:
@@ -108,7 +108,7 @@ class HttpFileReader(SourceReader):
 
 
 class RangeStream:
-    """One transfer from an offset on, resumed when it is lost, that reads ahead.
+    """One transfer from an offset on, resumed when it is lost. `ahead` has its bytes.
 
     `response` is one that begins at `offset`; without one the stream asks for it itself.
     """
@@ -128,7 +128,7 @@ class RangeStream:
         self._stall_timeout_s = settings.stall_timeout_s
         self._retries = retries
         self._response = response
-        self._ahead = ReadAhead(
+        self.ahead = ReadAhead(
             self._fill,
             host=file.host,
             offset=offset,
@@ -136,31 +136,13 @@ class RangeStream:
             ahead_bytes=settings.read_ahead_bytes,
         )
 
-    @property
-    def received_to(self) -> int:
-        """The offset after the last byte that has arrived."""
-        return self._ahead.end
-
-    @property
-    def held_bytes(self) -> int:
-        """The number of bytes held in front of the reading position."""
-        return self._ahead.end - self._ahead.position
-
-    def hold_ahead(self, ahead_bytes: int) -> None:
-        """Changes how far to read ahead."""
-        self._ahead.hold_ahead(ahead_bytes)
-
     def can_reach(self, offset: int) -> bool:
         """Whether `offset` is held, or so near ahead that it soon will be."""
-        return self._ahead.start <= offset <= self._ahead.end + SKIP_FORWARD_BYTES
-
-    async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from an offset within reach; empty at the end. Raises `PlayError` after what was held."""
-        return await self._ahead.read_at(offset, max_bytes)
+        return self.ahead.start <= offset <= self.ahead.end + SKIP_FORWARD_BYTES
 
     async def close(self) -> None:
         """Cuts the connection, whatever is under way. A waiting `read_at` raises `PlayError`."""
-        await self._ahead.close()
+        await self.ahead.close()
         # A task that is cancelled before its first step does not run its `finally`.
         self._drop_response()
 
@@ -176,7 +158,7 @@ class RangeStream:
                 self._response = await self._resume(lost)
         finally:
             self._drop_response()
-        if self._ahead.end == 0:
+        if self.ahead.end == 0:
             raise empty_error(self._file.host)
 
     def _drop_response(self) -> None:
@@ -188,7 +170,7 @@ class RangeStream:
         """Reads a body to its end; returns the reason when the transfer was lost before."""
         try:
             while True:
-                await self._ahead.wait_for_room()
+                await self.ahead.wait_for_room()
                 chunk = await next_chunk(response, self._file.host, self._stall_timeout_s)
                 if not chunk:
                     return None
@@ -199,11 +181,11 @@ class RangeStream:
 
     def _append(self, chunk: bytes) -> None:
         self._retries.earn(len(chunk))
-        self._ahead.append(chunk)
+        self.ahead.append(chunk)
 
     def _is_short(self) -> bool:
         size_bytes = self._file.size_bytes
-        return size_bytes is not None and self._ahead.end < size_bytes
+        return size_bytes is not None and self.ahead.end < size_bytes
 
     async def _begin(self) -> aiohttp.ClientResponse:
         """The first response of a jump. Only its retries count."""
@@ -220,7 +202,7 @@ class RangeStream:
         if not self._file.is_seekable:
             raise lost
         # A reader that is paused for long needs no connection; many servers cut it meanwhile.
-        await self._ahead.wait_for_room()
+        await self.ahead.wait_for_room()
         while await self._retries.wait():
             try:
                 return await self._request()
@@ -242,7 +224,7 @@ class RangeStream:
         return response
 
     async def _ask(self, uri: SourceUri) -> aiohttp.ClientResponse:
-        headers = {"Range": f"bytes={self._ahead.end}-"}
+        headers = {"Range": f"bytes={self.ahead.end}-"}
         if self._file.validator is not None:
             headers["If-Range"] = self._file.validator
         response, _ = await self._client.get(uri, headers, self._file.link_headers)
@@ -253,8 +235,8 @@ class RangeStream:
             raise status_error(response.status, self._file.host, Stage.READ)
         refuse_encoded(response, self._file.host)
         part = content_range(response) if response.status == 206 else None
-        goes_on = part is not None and part.first == self._ahead.end and self._fits(part.total_bytes)
-        begins_again = response.status == 200 and self._ahead.end == 0
+        goes_on = part is not None and part.first == self.ahead.end and self._fits(part.total_bytes)
+        begins_again = response.status == 200 and self.ahead.end == 0
         if not goes_on and not begins_again:
             failure = PlayFailure(
                 FailureCode.CONNECTION_LOST,

@@ -103,16 +103,12 @@ class ProxyPass:
         self.password: Final = secrets.token_urlsafe(32)
         self._left_bytes = traffic_limit_bytes
         self._connections: set[asyncio.Task[None]] = set()
-        self._problem: PlayFailure | None = None
-
-    @property
-    def problem(self) -> PlayFailure | None:
-        """Why a target could not be reached: a refusal if there was one, otherwise the last failure."""
-        return self._problem
+        # Why a target could not be reached: a refusal if there was one, otherwise the last failure.
+        self.problem: PlayFailure | None = None
 
     def report(self, failure: PlayFailure) -> None:
-        if self._problem is None or self._problem.code not in _REFUSALS:
-            self._problem = failure
+        if self.problem is None or self.problem.code not in _REFUSALS:
+            self.problem = failure
 
     def enter(self, connection: asyncio.Task[None]) -> bool:
         """Adds a connection, which ends with the pass. Returns False when there are too many."""
