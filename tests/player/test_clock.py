@@ -39,6 +39,13 @@ class Member:
         self.then()
 
 
+def joined(clock: Clock, time: HandTime, count: int) -> list[Member]:
+    members = [Member(time) for _ in range(count)]
+    for member in members:
+        clock.join(member)
+    return members
+
+
 @pytest.fixture
 def time() -> HandTime:
     return HandTime()
@@ -50,8 +57,7 @@ def clock(time: HandTime) -> Clock:
 
 
 def test_ticks_once_every_20_ms(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
     steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
@@ -68,8 +74,7 @@ def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> No
 
 
 def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(600, late_s=0.004)
     assert len(member.ticks_s) in range(600 * 50 - 1, 600 * 50 + 1)
     first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
@@ -78,16 +83,14 @@ def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
 
 
 def test_a_timer_that_goes_off_a_little_early_ticks(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(100, late_s=-0.0009)
     assert len(member.ticks_s) in (4999, 5000, 5001)
 
 
 @pytest.mark.parametrize("late_frames", range(1, CATCH_UP_FRAMES))
 def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, late_frames: int) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(FRAME_S)
     before = len(member.ticks_s)
     time.stand_still(late_frames * FRAME_S)
@@ -131,9 +134,7 @@ def test_a_node_that_was_late_is_behind_for_a_while(clock: Clock, time: HandTime
 def test_much_too_late_sends_ten_frames_and_counts_the_others(
     clock: Clock, time: HandTime, standstill_s: float
 ) -> None:
-    members = [Member(time) for _ in range(2 * PHASES)]
-    for member in members:
-        clock.join(member)
+    members = joined(clock, time, 2 * PHASES)
     time.forward(1.0)
     before = [len(member.ticks_s) for member in members]
     time.stand_still(standstill_s)
@@ -150,8 +151,7 @@ def test_much_too_late_sends_ten_frames_and_counts_the_others(
 
 
 def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(0.5)
     time.stand_still(0.7531)
     time.forward(1.0)
@@ -185,8 +185,7 @@ def test_many_members_fill_all_phases_and_then_all_of_them_further(clock: Clock,
 
 
 def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     clock.join(member)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
@@ -226,8 +225,7 @@ def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: 
 
 
 def test_after_a_rest_a_member_is_ticked_soon_again(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(0.1)
     clock.leave(member)
     time.forward(10)
@@ -285,8 +283,7 @@ def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
 
 
 def test_a_clock_without_members_sets_no_timers(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time, 1)
     time.forward(1.0)
     clock.leave(member)
     time.forward(1.0)
@@ -352,9 +349,7 @@ def test_one_that_resumes_is_not_ticked_before_its_time(clock: Clock, time: Hand
 def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
     clock: Clock, time: HandTime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    members = [Member(time) for _ in range(3)]
-    for member in members:
-        clock.join(member)
+    members = joined(clock, time, 3)
     time.forward(1.0)
     for _ in range(4):
         time.stand_still(1.0)

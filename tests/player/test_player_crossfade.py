@@ -1,6 +1,5 @@
 """Where a player's tracks fade over, after what its clients ask for late, by a clock that the test drives."""
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -30,12 +29,7 @@ async def joins_s(
         ask(bench.player)
         await bench.run(0.1)
     await bench.run(65 - at_s)
-    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
-    joints = [
-        ((before.sample + before.samples) / SAMPLE_RATE_HZ, piece.sample / SAMPLE_RATE_HZ)
-        for before, piece in itertools.pairwise(pieces)
-        if piece.source != before.source
-    ]
+    joints = [(left / SAMPLE_RATE_HZ, begins / SAMPLE_RATE_HZ) for left, begins in bench.joints(listener)]
     assert bench.player.status().quality.underruns == 0
     await bench.close()
     return joints

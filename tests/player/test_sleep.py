@@ -449,13 +449,7 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> Non
     listener = MemoryListener()
     bench.player.attach(listener)
     await bench.run(4)
-    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
-    joints = [
-        (before.sample + before.samples, piece.sample)
-        for before, piece in itertools.pairwise(pieces)
-        if piece.source != before.source
-    ]
-    assert joints == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
+    assert bench.joints(listener) == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
     end = next(event for event in bench.said if event["op"] == "TrackEnd")
     assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
 
@@ -497,13 +491,7 @@ async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> 
     listener = MemoryListener()
     bench.player.attach(listener)
     await bench.run(60)
-    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
-    joints = [
-        (before.sample + before.samples, piece.sample)
-        for before, piece in itertools.pairwise(pieces)
-        if piece.source != before.source
-    ]
-    assert joints == [(52 * SAMPLE_RATE_HZ, 0)]
+    assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]
 
 
 async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:

@@ -147,3 +147,7 @@ class MemoryEventClient:
             lambda: len(found()) >= count, lambda: f"{count} {op} with {fields}; what came is {self.ops}"
         )
         return found()[count - 1]
+
+
+def break_off(*_: Any, **__: Any) -> None:
+    raise BrokenPipeError("a fault in a connection")

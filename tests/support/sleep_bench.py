@@ -253,6 +253,12 @@ class SleepBench:
         """What the listener's frames hold."""
         return [self.pool.contents[int.from_bytes(message, "little")] for message in listener.messages]
 
+    def joints(self, listener: MemoryListener) -> list[tuple[int, int]]:
+        """Where the listener heard one source left for another, and where that began."""
+        pieces = [piece for content in self.heard(listener) for piece in content.pieces]
+        pairs = itertools.pairwise(pieces)
+        return [(one.sample + one.samples, next.sample) for one, next in pairs if one.source != next.source]
+
     def _call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         self.timers_set += 1
         return self.time.call_later(delay_s, call)

@@ -1,10 +1,11 @@
 """A player's listeners: the same bytes for all, and nobody pays for another one's slowness."""
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
-from tests.support.sinks import MemoryListener
+from tests.support.sinks import MemoryListener, break_off
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 from tonearm.core.outputs import MOST_ENCODERS, PCM, Output, mp3_output
@@ -43,6 +44,12 @@ def lost() -> Lost:
 @pytest.fixture
 def broadcast(lost: Lost) -> Broadcast:
     return Broadcast(lost.count)
+
+
+def attached(broadcast: Broadcast, *listeners: MemoryListener) -> Sequence[MemoryListener]:
+    for listener in listeners:
+        broadcast.attach(listener)
+    return listeners
 
 
 def send(broadcast: Broadcast, first: int, end: int) -> None:
@@ -90,9 +97,7 @@ def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> 
 
 
 def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
-    slow, quick = MemoryListener(takes=0), MemoryListener()
-    broadcast.attach(slow)
-    broadcast.attach(quick)
+    slow, quick = attached(broadcast, MemoryListener(takes=0), MemoryListener())
     send(broadcast, 0, 1 + RING_FRAMES + 30)
     assert slow.messages == [frame(0)]
     assert lost.frames == 30
@@ -123,9 +128,7 @@ def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcas
 
 
 def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_second_later(broadcast: Broadcast) -> None:
-    dead, quick = MemoryListener(takes=0), MemoryListener()
-    broadcast.attach(dead)
-    broadcast.attach(quick)
+    dead, quick = attached(broadcast, MemoryListener(takes=0), MemoryListener())
     send(broadcast, 0, 1 + CLOSE_AFTER_FRAMES - 1)
     assert dead.closed == []
     send(broadcast, CLOSE_AFTER_FRAMES, CLOSE_AFTER_FRAMES + 2)
@@ -176,9 +179,7 @@ def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broa
 
 
 def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast) -> None:
-    dead, quick = MemoryListener(takes=0), MemoryListener()
-    broadcast.attach(dead)
-    broadcast.attach(quick)
+    dead, quick = attached(broadcast, MemoryListener(takes=0), MemoryListener())
     send(broadcast, 0, CLOSE_AFTER_FRAMES + 2)
     broadcast.close(1000, "the player was deleted")
     assert [code for code, _ in dead.closed] == [1013]
@@ -247,9 +248,7 @@ def test_a_listener_that_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadca
 
 
 def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
-    listeners = [MemoryListener() for _ in range(3)]
-    for listener in listeners:
-        broadcast.attach(listener)
+    listeners = attached(broadcast, *(MemoryListener() for _ in range(3)))
     listeners[0].on_write = lambda: broadcast.close(1000, "deleted")
     send(broadcast, 0, 2)
     assert [len(listener) for listener in listeners] == [1, 0, 0]
@@ -257,10 +256,8 @@ def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
 
 
 def test_a_listener_that_raises_is_cut_and_logged_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
-    listeners = [MemoryListener() for _ in range(3)]
-    for listener in listeners:
-        broadcast.attach(listener)
-    listeners[1].on_write = _raise
+    listeners = attached(broadcast, *(MemoryListener() for _ in range(3)))
+    listeners[1].on_write = break_off
     with caplog.at_level(logging.ERROR):
         send(broadcast, 0, 5)
     assert [len(listener) for listener in listeners] == [5, 1, 5]
@@ -274,7 +271,7 @@ def test_whatever_a_listener_raises_the_others_hear_everything(
     broadcast: Broadcast, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, quick = MemoryListener(takes=0), MemoryListener()
-    monkeypatch.setattr(broken, method, _raise)
+    monkeypatch.setattr(broken, method, break_off)
     broadcast.attach(broken)
     broadcast.attach(quick)
     send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
@@ -285,14 +282,10 @@ def test_whatever_a_listener_raises_the_others_hear_everything(
 
 def test_a_listener_that_raises_at_its_burst_is_not_kept(broadcast: Broadcast) -> None:
     broken = MemoryListener(burst_ms=100)
-    broken.on_write = _raise
+    broken.on_write = break_off
     with pytest.raises(BrokenPipeError):
         broadcast.attach(broken)
     assert len(broadcast) == 0
-
-
-def _raise(*_: object) -> None:
-    raise BrokenPipeError("a fault in a connection")
 
 
 def test_no_more_forms_can_be_asked_for_than_a_message_has_room_for() -> None:

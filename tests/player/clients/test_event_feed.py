@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.support.hand_time import HandTime
-from tests.support.sinks import MemoryEventClient
+from tests.support.sinks import MemoryEventClient, break_off
 from tonearm.core.events import QueueUpdate
 from tonearm.player.clients.event_feed import (
     CAUGHT_UP_BYTES,
@@ -119,10 +119,7 @@ def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: p
     feed.subscribe(broken)
     feed.subscribe(sound)
 
-    def fail() -> None:
-        raise BrokenPipeError("a fault in a connection")
-
-    broken.on_send = fail
+    broken.on_send = break_off
     with caplog.at_level(logging.ERROR):
         feed.send(event(1))
         feed.send(event(2))
@@ -136,10 +133,7 @@ def test_a_client_that_raises_at_the_end_is_cut_and_the_others_are_closed(
     broken, sound = MemoryEventClient(), MemoryEventClient()
     cut: list[bool] = []
 
-    def fail(code: int, reason: str) -> None:
-        raise BrokenPipeError("a fault in a connection")
-
-    broken.close = fail  # type: ignore[method-assign]
+    broken.close = break_off  # type: ignore[method-assign]
     broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
     feed.subscribe(broken)
     feed.subscribe(sound)

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.support.hand_time import HandTime
-from tests.support.sinks import MemoryEventClient
+from tests.support.sinks import MemoryEventClient, break_off
 from tests.support.tracks import make_status, make_track
 from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
 from tonearm.core.player_status import PlayerStatus
@@ -163,10 +163,7 @@ def test_a_client_that_raises_is_cut_and_logged_once(log: EventLog, caplog: pyte
     broken, sound = follow(log), follow(log)
     cut: list[bool] = []
 
-    def fail() -> None:
-        raise BrokenPipeError("a fault in a connection")
-
-    broken.on_send = fail
+    broken.on_send = break_off
     broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
     with caplog.at_level(logging.ERROR):
         add(log, 3)
@@ -187,6 +184,13 @@ def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
     assert client.events[1]["metadata"] == {text: [text, {"in": text}]}
     back = follow(log, 0)
     assert json.loads(back.texts[0])["title"] == text
+
+
+def log_in_slices(events: int) -> tuple[HandTime, EventLog]:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    add(log, events)
+    return time, log
 
 
 def big_log(max_bytes: int) -> EventLog:
@@ -232,9 +236,7 @@ def test_a_client_for_which_twice_the_budget_waits_is_closed() -> None:
 
 
 def test_what_a_client_missed_comes_in_slices_and_before_all_that_is_new() -> None:
-    time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
-    add(log, 200)
+    time, log = log_in_slices(200)
     client = follow(log, since=10)
     assert [event["seq"] for event in client.events] == list(range(11, 11 + SLICE_EVENTS))
     add(log, 3)  # more than are sent at a stretch, and as many as lets old ones go
@@ -247,21 +249,16 @@ def test_what_a_client_missed_comes_in_slices_and_before_all_that_is_new() -> No
 
 
 def test_a_client_that_raises_in_what_it_missed_is_cut(caplog: pytest.LogCaptureFixture) -> None:
-    time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
-    add(log, 200)
+    time, log = log_in_slices(200)
     cut: list[bool] = []
-
-    def fail() -> None:
-        raise BrokenPipeError("a fault in a connection")
 
     for slices in (0, 1):
         broken = MemoryEventClient()
         broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
         if not slices:
-            broken.on_send = fail
+            broken.on_send = break_off
         log.subscribe(broken, 10, False, lambda: status(log))
-        broken.on_send = fail
+        broken.on_send = break_off
         with caplog.at_level(logging.ERROR):
             time.forward(0.0)
             add(log, 3)
@@ -271,22 +268,16 @@ def test_a_client_that_raises_in_what_it_missed_is_cut(caplog: pytest.LogCapture
 
 
 def test_a_client_that_raises_in_what_it_missed_keeps_no_other_from_the_close() -> None:
-    time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
-    add(log, 200)
+    _, log = log_in_slices(200)
     broken, sound = follow(log, since=10), follow(log)
 
-    def fail() -> None:
-        raise BrokenPipeError("a fault in a connection")
-
-    broken.on_send = fail
+    broken.on_send = break_off
     log.close(1000, "bye")
     assert sound.closed == [(1000, "bye")]
 
 
 def test_a_slice_of_what_a_client_missed_ends_with_so_many_bytes() -> None:
-    time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    time, log = log_in_slices(0)
     for number in range(10):
         log.add(MetadataChange({"x": "y" * 30_000, "number": number}))
     client = follow(log, since=0)
@@ -298,9 +289,7 @@ def test_a_slice_of_what_a_client_missed_ends_with_so_many_bytes() -> None:
 
 
 def test_a_client_that_leaves_is_sent_nothing_more_of_what_it_missed() -> None:
-    time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
-    add(log, 200)
+    time, log = log_in_slices(200)
     client = MemoryEventClient()
     leave = log.subscribe(client, 0, False, lambda: status(log))
     leave()
