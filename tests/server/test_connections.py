@@ -155,11 +155,12 @@ async def test_an_idle_connection_is_closed_after_its_time(node: StillNode) -> N
 
 async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alone(node: StillNode) -> None:
     async with (
+        node.changing_queue("p"),  # for which the request waits
         limited_edge(node, HURRIED) as port,
         connected(port) as asking,
         websocket(port, "/v0/players/p/ws") as socket,
     ):
-        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "http://a.example/a.m3u"}')
+        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
         await pass_time(LoopTime(), port, 3 * KEEPALIVE_S)
         assert not is_cut(asking)
         (listener,) = node.listeners

@@ -90,6 +90,8 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, po
     ("route", "body", "event"),
     [
         ("POST pause", None, {"op": "PlayerPause"}),
+        ("PATCH position", {"position": 700}, {"op": "Seek", "position": 700}),
+        ("PATCH position", {"offset": 700}, {"op": "Seek", "position": 700}),
         ("POST skip", None, {"op": "TrackEnd", "reason": "skipped"}),
         ("POST skip", {"to": "c"}, {"op": "QueueUpdate", "length": 0}),
         ("PUT track", {"uri": "x.mp3"}, {"op": "TrackEnd", "reason": "replaced"}),
@@ -112,7 +114,8 @@ async def test_an_order_is_done_and_told(
     monkeypatch.setattr("random.sample", lambda numbers, count: [*numbers][::-1])
     follower = MemoryEventClient()
     player = node.player("p")
-    player.enqueue(*map(make_track, "abc"))
+    player.enqueue(*map(make_track, "0abc"))
+    player.skip()
     player.subscribe(follower, since=None, wants_snapshot=False)
     method, path = route.split()
     answer = await send_json(port, method, f"/v0/players/p/{path}", body)

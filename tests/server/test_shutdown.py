@@ -19,6 +19,7 @@ LONGEST_STOP_S = 10
 async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
     server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     async with (
+        node.changing_queue("p"),  # for which a request waits
         websocket(server.port, WS, receive_buffer_bytes=4096),
         connected(server.port, receive_buffer_bytes=4096) as wav,
         websocket(server.port, EVENTS) as silent,
@@ -32,8 +33,8 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
                 sink.write(bytes(FRAME_BYTES))
         idle.send_request("GET", "/info")
         await idle.read_answer()
-        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "http://a.example/a.m3u"}')
-        await eventually(lambda: node.opener.waiting, "a request waits for its answer")
+        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
+        await asking.read_by_node()
 
         await server.stop_accepting()
         await node.stop()
