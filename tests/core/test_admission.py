@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.simulated_load import Player, SimulatedNode
-from tonearm.core.admission import AVERAGED_REPORTS, CLOSED_S, LATE_S, Capacity, Claim, LoadReport, Urgency, settle
+from tests.support.simulated_load import OTHERS_COST, Player, SimulatedNode
+from tonearm.core.admission import (
+    AVERAGED_REPORTS,
+    CAREFUL_S,
+    CLOSED_S,
+    LATE_S,
+    Capacity,
+    Claim,
+    LoadReport,
+    Urgency,
+    settle,
+)
 
 PLAYS, STARTS, UNHEARD = Urgency
 COST = 1 / 250  # of a player, as share of a process
@@ -136,6 +146,26 @@ def test_of_too_many_so_many_get_all_their_frames_as_can_be_carried(load: float,
     assert goodput(node, 10.0) >= 0.8
 
 
+# What the node and its listeners need, too: a session costs more, the more of them there are.
+SHARED_COST = 1 / 600
+MOST_SHARED = 2 / (SHARED_COST + OTHERS_COST)
+
+
+@pytest.mark.parametrize("load", [0.8, 0.95, 1.1, 1.6, 4.0])
+@pytest.mark.parametrize("at_first", [0.0, 0.85])
+def test_on_processors_that_the_node_shares_four_fifths_are_carried_for_minutes(load: float, at_first: float) -> None:
+    node = SimulatedNode(processors=2)
+    for part in (at_first, load - at_first):
+        for _ in range(round(part * MOST_SHARED)):
+            node.create(SHARED_COST)
+        node.pass_s(20.0)
+    for _ in range(10):
+        before_s = {player: player.heard_s for player in node.players}
+        node.pass_s(20.0)
+        whole = sum(player.heard_s - heard_s >= 0.99 * 20.0 for player, heard_s in before_s.items())
+        assert whole >= round(min(load, 0.85) * MOST_SHARED)
+
+
 def test_those_who_play_go_on_when_as_many_come_again() -> None:
     node = SimulatedNode()
     first = crowd(node, 0.85)
@@ -173,7 +203,7 @@ def test_a_machine_that_becomes_slower_gives_up_some_and_takes_them_back() -> No
     assert goodput(node, 10.0) >= 0.8 * 0.5
     for process in node.processes:
         process.speed = 1.0
-    node.pass_s(30.0)
+    node.pass_s(CAREFUL_S + 40.0)
     assert not node.waiting
     assert goodput(node, 5.0) == pytest.approx(0.8, rel=0.02)
 

@@ -14,6 +14,7 @@ RENDERED_S = 0.6  # of these, when a source is at its deadline
 ENOUGH_S = 0.2
 START_WORK_S = 0.01
 LATE_FOR_OPENINGS_S = 0.05
+OTHERS_COST = 1 / 700
 
 
 @dataclass(eq=False)
@@ -44,6 +45,7 @@ class Player:
 @dataclass(eq=False)
 class Process:
     speed: float = 1.0  # of its processor
+    share: float = 1.0  # of that processor's time, where others use it, too
     capacity: Capacity = field(default_factory=Capacity)
     players: list[Player] = field(default_factory=list)
     debt_s: float = 0.0
@@ -54,8 +56,12 @@ class Process:
 
 
 class SimulatedNode:
-    def __init__(self, processes: int = 2) -> None:
+    """`processors`: so many, which its processes share with the node itself and its listeners, who need `OTHERS_COST`
+    of one for each player that sounds. With None each process has one for itself."""
+
+    def __init__(self, processes: int = 2, processors: int | None = None) -> None:
         self.now_s = 0.0
+        self._processors = processors
         self.processes = [Process() for _ in range(processes)]
         self.players: list[Player] = []
         self.waiting: list[Player] = []
@@ -125,6 +131,11 @@ class SimulatedNode:
 
     def _tick(self) -> None:
         self.now_s += TICK_S
+        if self._processors is not None:
+            others = OTHERS_COST * sum(player.is_sounding for player in self.players)
+            working = sum(bool(process.debt_s or self._due(process)) for process in self.processes)
+            for process in self.processes:
+                process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
         for process in self.processes:
             self._work(process)
             for player in process.players:
@@ -148,7 +159,7 @@ class SimulatedNode:
             if due and (not opening or self._late_s(due[0]) > LATE_FOR_OPENINGS_S or is_turn):
                 player = due.pop(0)
                 process.late_s = max(process.late_s, self._late_s(player))
-                work_s = CHUNK_S * player.cost / process.speed
+                work_s = CHUNK_S * player.cost / (process.speed * process.share)
                 player.ahead_s += CHUNK_S
                 player.due_since_s = self.now_s
                 process.made_s += CHUNK_S
@@ -156,7 +167,7 @@ class SimulatedNode:
                 player = opening.pop(0)
                 player.is_open = True
                 player.due_since_s = self.now_s
-                work_s = START_WORK_S / process.speed
+                work_s = START_WORK_S / (process.speed * process.share)
                 opening_s += work_s
                 due.append(player)
                 due.sort(key=self._deadline_s)

@@ -27,11 +27,14 @@ FIRST_COST: Final = 1 / 200  # of a session, as share of a process's time, befor
 LEAST_COST: Final = 1 / 5000
 _MEASURED_FROM: Final = 2.0  # seconds of sound in the averaged reports from which on the cost is measured
 _LEAST_SHED, _MOST_SHED = 0.05, 0.1  # shares of the sessions that leave at once
-CAREFUL_S: Final = 60.0  # for so long after an overload fewer sessions than the process had are admitted, few at once
-_GROWTH = 0.05  # share of the sessions that come at once in that time
-_PROBE = 0.02  # share of the sessions that come at once while all the time is used, but nothing is late
+_SHED_PAUSE_S = 1.5  # until those that have left are felt
+CAREFUL_S: Final = 120.0  # for so long after an overload fewer sessions than the process had are admitted
+SLOWLY_S: Final = 600.0  # and for so long few at once, since sessions that begin cost those that play
+_GROWTH = 0.05  # share of the sessions it had that come at once in that time
+_PROBE = 0.02  # share of the sessions that come at once while nothing is late, though all the time is used or was
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
+_STARTING_S = 5.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
 
@@ -83,6 +86,7 @@ class Capacity:
         self._closed_until_s = -math.inf
         self._shed_at_s = -math.inf
         self._shed_from = 0  # sessions that it had then
+        self._grown_at_s = -math.inf
         self._excess = 0.0  # as share of the sessions
         self._memory = MemoryRoom()
 
@@ -107,14 +111,16 @@ class Capacity:
         is_worse = load.late_s >= self._last_late_s
         self._last_late_s = load.late_s
         self._excess = 0.0
-        if self._late_reports >= LATE_REPORTS and is_worse:
-            if sum(self._begun) > _MOST_SHED * sessions:  # sessions that have just begun cost more at first
+        if sum(self._begun) > _MOST_SHED * sessions:
+            self._grown_at_s = now_s
+        if self._late_reports >= LATE_REPORTS and is_worse and now_s >= self._shed_at_s + _SHED_PAUSE_S:
+            if now_s < self._grown_at_s + _STARTING_S:
                 self._closed_until_s = max(self._closed_until_s, now_s + _START_CLOSED_S)
             else:
                 self._excess = _LEAST_SHED
                 self._close(sessions, now_s)
-        elif self._busy < CALM and len(self._reports) == AVERAGED_REPORTS:
-            self._closed_until_s = self._shed_at_s = -math.inf
+        elif self._is_calm:
+            self._closed_until_s = -math.inf
 
     @property
     def is_at_ease(self) -> bool:
@@ -153,11 +159,15 @@ class Capacity:
         by_time = (FULL - self._busy) / self._cost - min(sum(self._begun), sessions)
         by_number = (wanted - sessions) / 2
         room = math.floor(max(by_time, by_number))
-        if self._is_in_time and not sum(self._begun):
-            room = max(room, math.ceil(_PROBE * sessions))
-        if now_s < self._shed_at_s + CAREFUL_S:
+        probe = math.ceil(_PROBE * sessions) if self._is_in_time and not sum(self._begun) else 0
+        room = max(room, probe)
+        if now_s < self._shed_at_s + SLOWLY_S:
             least_late = math.floor(FULL * self._shed_from)
-            room = min(room, math.ceil(_GROWTH * sessions) - self._begun[0], least_late - sessions)
+            if sessions < least_late:
+                room = min(room, math.ceil(_GROWTH * self._shed_from) - self._begun[0], least_late - sessions)
+            else:
+                is_careful = now_s < self._shed_at_s + CAREFUL_S and self._busy >= AT_EASE
+                room = 0 if is_careful else probe
         return max(0, room)
 
     def settled(self) -> None:
@@ -169,6 +179,10 @@ class Capacity:
     def _busy(self) -> float:
         seconds = sum(report.seconds for report in self._reports)
         return sum(report.busy_s for report in self._reports) / seconds if seconds else 0.0
+
+    @property
+    def _is_calm(self) -> bool:
+        return self._busy < CALM and len(self._reports) == AVERAGED_REPORTS
 
     @property
     def _is_in_time(self) -> bool:
