@@ -151,15 +151,14 @@ SHARED_COST = 1 / 600
 MOST_SHARED = 2 / (SHARED_COST + OTHERS_COST)
 
 
-@pytest.mark.parametrize("load", [0.8, 0.95, 1.1, 1.6, 4.0])
-@pytest.mark.parametrize("at_first", [0.0, 0.85])
+@pytest.mark.parametrize(("load", "at_first"), [(0.8, 0.0), (0.95, 0.0), (1.1, 0.85), (1.6, 0.0), (1.6, 0.85)])
 def test_on_processors_that_the_node_shares_four_fifths_are_carried_for_minutes(load: float, at_first: float) -> None:
     node = SimulatedNode(processors=2)
     for part in (at_first, load - at_first):
         for _ in range(round(part * MOST_SHARED)):
             node.create(SHARED_COST)
         node.pass_s(20.0)
-    for _ in range(10):
+    for _ in range(6):
         before_s = {player: player.heard_s for player in node.players}
         node.pass_s(20.0)
         whole = sum(player.heard_s - heard_s >= 0.99 * 20.0 for player, heard_s in before_s.items())

@@ -25,6 +25,7 @@ from tonearm.decoder.messages import (
     Data,
     Encoded,
     Failed,
+    FromDecoder,
     Grant,
     OpenSession,
     Plan,
@@ -67,9 +68,9 @@ class BreakableWorker(WorkerInThread):
 
         self.patch.setattr(kind, name, broken)
 
-    def play(self, session: int) -> None:
+    def play(self, session: int, song: Path | None = None) -> None:
         self.begin(session)
-        self.open_file(self.song, session)
+        self.open_file(song or self.song, session)
 
     def renders_all(self, session: int = GOOD, outputs: Outputs = frozenset({PCM})) -> None:
         """That the session renders the song from its first sample to its last."""
@@ -79,6 +80,10 @@ class BreakableWorker(WorkerInThread):
             self.send(Grant(session, 2, frames, frames + 40, outputs))
             pcm += bytes(self.wait_for(Audio, session).pcm)
         assert pcm.startswith(SONG_PCM)
+
+
+def frames_in(messages: list[FromDecoder]) -> int:
+    return sum(message.frames for message in messages if isinstance(message, Audio))
 
 
 @pytest.fixture
@@ -102,9 +107,15 @@ def test_an_error_ends_its_session_alone(
     worker: BreakableWorker, kind: type, name: str, error: Exception, capfd: pytest.CaptureFixture[str]
 ) -> None:
     worker.breaks_in(kind, name, error)
-    worker.play(BAD)
-    for frames in (0, 30, 60):
-        worker.send(Grant(BAD, 2, frames, frames + 40))
+    long_song = worker.song.with_name("long.wav")
+    long_song.write_bytes(wav(music(4.0)))
+    worker.play(BAD, long_song)
+    came: list[FromDecoder] = []
+    for end_frame in (40, 80, 120, 160):
+        worker.send(Grant(BAD, 2, end_frame - 40, end_frame))
+        while not any(isinstance(message, SessionFailed) for message in came) and frames_in(came) < end_frame:
+            came += worker.step()
+        worker.wait_until(lambda: worker.suspects() == [])  # the source waits for room, and goes on with the next grant
     failed = worker.wait_for(SessionFailed, BAD)
     assert (failed.failure.code, failed.failure.stage) == (FailureCode.INTERNAL, Stage.DECODE)
     assert f"{type(error).__name__}: {error}" in failed.failure.message

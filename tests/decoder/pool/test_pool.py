@@ -710,8 +710,14 @@ async def test_the_newest_leave_a_process_that_stays_late(
         time = HandTime()
         monkeypatch.setattr(pool._overload, "_now_s", time.now_s)
         monkeypatch.setattr(pools, "MOVE_SLICE_S", 3600.0)  # all move at once
+        (process,) = pool._in_use
+        monkeypatch.setattr(process, "_loop", SimpleNamespace(time=time.now_s, call_later=time.call_later))
+        monkeypatch.setattr(pools, "time", SimpleNamespace(monotonic=time.now_s))
         players = [Owner(pool) for _ in range(30)]
         report(pool, 1.0, made_s=30.0)
+        report(pool, 1.0, made_s=15.0, late_s=1.0)
+        assert all(player.process_id is not None for player in players)  # who begins costs more at first
+        time.forward(6.0)
         report(pool, 1.0, made_s=15.0, late_s=1.0)
         carried = [player.process_id is not None for player in players]
         assert 1 <= carried.count(False) < 15
@@ -721,9 +727,10 @@ async def test_the_newest_leave_a_process_that_stays_late(
         overload_s, waiting = pool.overload
         assert overload_s == pytest.approx(4.0)
         assert waiting == carried.count(False)
-        report(pool, 0.2, made_s=30.0)
+        for _ in range(10):  # a few at a time
+            time.forward(2.0)
+            report(pool, 0.2, made_s=30.0)
         assert all(player.process_id is not None for player in players)
-        report(pool, 0.2, made_s=30.0)
         lines = [
             record.message for record in caplog.records if "overload" in record.message or "more" in record.message
         ]
