@@ -30,7 +30,8 @@ export function Queue({ api, feed, state, act }) {
   };
   const submit = async (event) => {
     event.preventDefault();
-    if (await add(addressesIn(text))) setText("");
+    const sent = text;  // more may be typed before the answer comes
+    if (await add(addressesIn(sent))) setText((now) => (now === sent ? "" : now));
   };
   const paste = (event) => {
     const lines = addressesIn(event.clipboardData.getData("text"));
