@@ -85,7 +85,8 @@ class Capacity:
         self._closed_s = CLOSED_S
         self._closed_until_s = -math.inf
         self._shed_at_s = -math.inf
-        self._shed_from = 0  # sessions that it had then
+        self._full_at_s = -math.inf  # of the last overload by sessions that play, instead of those that open
+        self._full_with = 0  # sessions that it had then
         self._grown_at_s = -math.inf
         self._excess = 0.0  # as share of the sessions
         self._memory = MemoryRoom()
@@ -161,12 +162,12 @@ class Capacity:
         room = math.floor(max(by_time, by_number))
         probe = math.ceil(_PROBE * sessions) if self._is_in_time and not sum(self._begun) else 0
         room = max(room, probe)
-        if now_s < self._shed_at_s + SLOWLY_S:
-            least_late = math.floor(FULL * self._shed_from)
+        if now_s < self._full_at_s + SLOWLY_S:
+            least_late = math.floor(FULL * self._full_with)
             if sessions < least_late:
-                room = min(room, math.ceil(_GROWTH * self._shed_from) - self._begun[0], least_late - sessions)
+                room = min(room, math.ceil(_GROWTH * self._full_with) - self._begun[0], least_late - sessions)
             else:
-                is_careful = now_s < self._shed_at_s + CAREFUL_S and self._busy >= AT_EASE
+                is_careful = now_s < self._full_at_s + CAREFUL_S and self._busy >= AT_EASE
                 room = 0 if is_careful else probe
         return max(0, room)
 
@@ -190,11 +191,15 @@ class Capacity:
         return is_long_enough and all(report.late_s <= _IN_TIME_S for report in self._reports)
 
     def _close(self, sessions: int, now_s: float) -> None:
+        is_full = sessions > FULL / self._cost / 2  # with fewer, openings take the time
         if now_s > self._closed_until_s:  # another overload
-            self._shed_from = sessions
+            if is_full:
+                self._full_with = sessions
             was_soon = now_s - self._shed_at_s < 2 * self._closed_s
             self._closed_s = min(2 * self._closed_s, LONGEST_CLOSED_S) if was_soon else CLOSED_S
         self._shed_at_s = now_s
+        if is_full:
+            self._full_at_s = now_s
         self._closed_until_s = now_s + self._closed_s
 
 
