@@ -100,6 +100,20 @@ def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> No
     assert capacity.room(60, now_s) > 0
 
 
+def test_an_overload_by_those_who_play_right_behind_one_by_openings_leaves_most_of_them() -> None:
+    capacity = Capacity()
+    for now_s in (10.0, 10.5):  # ten sessions that cost little, and are late
+        capacity.reported(LoadReport(0.5, 0.5, 0.1, 100.0, now_s), 10, now_s)
+    capacity.settled()
+    for now_s in (12.5, 13.0):
+        capacity.reported(LoadReport(0.5, 0.5, 0.5, 100.0, now_s), 200, now_s)
+    capacity.settled()
+    now_s = 13.0 + 2 * CLOSED_S
+    for _ in range(AVERAGED_REPORTS):
+        capacity.reported(LoadReport(0.5, 0.35, 0.35, 70.0, 0.0), 100, now_s)
+    assert 0 < capacity.room(100, now_s) <= 10  # a few at a time
+
+
 # In driven time
 
 

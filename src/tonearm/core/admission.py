@@ -192,9 +192,10 @@ class Capacity:
 
     def _close(self, sessions: int, now_s: float) -> None:
         is_full = sessions > FULL / self._cost / 2  # with fewer, openings take the time
-        if now_s > self._closed_until_s:  # another overload
-            if is_full:
-                self._full_with = sessions
+        is_another = now_s > self._closed_until_s
+        if is_full and (is_another or self._full_at_s < self._shed_at_s):
+            self._full_with = sessions
+        if is_another:
             was_soon = now_s - self._shed_at_s < 2 * self._closed_s
             self._closed_s = min(2 * self._closed_s, LONGEST_CLOSED_S) if was_soon else CLOSED_S
         self._shed_at_s = now_s
