@@ -191,16 +191,15 @@ class Capacity:
         return is_long_enough and all(report.late_s <= _IN_TIME_S for report in self._reports)
 
     def _close(self, sessions: int, now_s: float) -> None:
-        is_full = sessions > FULL / self._cost / 2  # with fewer, openings take the time
         is_another = now_s > self._closed_until_s
-        if is_full and (is_another or self._full_at_s < self._shed_at_s):
-            self._full_with = sessions
+        if sessions > FULL / self._cost / 2:  # with fewer, openings take the time
+            if is_another or self._full_at_s < self._shed_at_s:
+                self._full_with = sessions
+            self._full_at_s = now_s
         if is_another:
             was_soon = now_s - self._shed_at_s < 2 * self._closed_s
             self._closed_s = min(2 * self._closed_s, LONGEST_CLOSED_S) if was_soon else CLOSED_S
         self._shed_at_s = now_s
-        if is_full:
-            self._full_at_s = now_s
         self._closed_until_s = now_s + self._closed_s
 
 

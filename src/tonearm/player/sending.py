@@ -258,8 +258,7 @@ class Sending:
         self._forms = forms
         if payloads:
             self._broadcast.send(forms, payloads, self._frames_sent, flags)
-        if beat % GRANT_STEP_FRAMES == 0:
-            self.grant_on_beat(beat)
+        self.grant_on_beat(beat)
 
     @property
     def _must_send_tail(self) -> bool:
