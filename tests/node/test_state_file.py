@@ -1,5 +1,6 @@
 """The file that players survive a restart in, and what becomes of files that cannot be used."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -9,6 +10,7 @@ import pytest
 
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
+from tonearm.core.errors import BadRequest
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.node.state_file import Change, StateFile, StateFileError
@@ -136,6 +138,12 @@ def test_a_record_that_cannot_be_read_costs_only_its_player(tmp_path: Path) -> N
         database.execute("UPDATE players SET head = '{' WHERE id = 'p'")
     with opened(path) as file:
         assert [(player_id, bool(value)) for player_id, value in file.players()] == [("p", False), ("q", True)]
+
+
+def test_a_record_of_a_file_is_not_nested_deeper_than_one_that_a_client_sends() -> None:
+    record = {**state_out(player("p", "a").snapshot(), 5), "metadata": json.loads("[" * 66 + "]" * 66)}
+    with pytest.raises(BadRequest, match="nested deeper than 66 levels"):
+        read_state(record)
 
 
 def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.support.edge import StillNode
 from tests.support.http_client import connected, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
-from tonearm.core.json_value import Json
+from tonearm.core.json_value import MAX_NESTING, Json
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]
@@ -84,6 +84,19 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, po
         assert answer.status == 201
         waiting = (await request(port, "GET", "/v0/players/p/queue")).json()
         assert waiting[-1] == {"id": answer.json()["trackId"], "uri": "a.mp3", "metadata": metadata}
+
+
+async def test_the_deepest_metadata_that_a_player_has_is_in_a_record_that_is_taken(node: StillNode, port: int) -> None:
+    metadata = json.loads("[" * (MAX_NESTING - 1) + "]" * (MAX_NESTING - 1))
+    assert (await send_json(port, "PATCH", "/v0/players/p/metadata", {"value": metadata})).status == 204
+    assert (await send_json(port, "PUT", "/v0/players/p/track", {"uri": "a.mp3", "metadata": metadata})).status == 201
+    record = (await request(port, "GET", "/v0/players/p/state")).json()
+    assert (await send_json(port, "PUT", "/v0/players/q/state", record)).status == 201
+    assert node.player("q").status().track.metadata == node.player("q").status().metadata == metadata
+    record["tracks"][0]["metadata"] = [metadata]
+    refused = await send_json(port, "PUT", "/v0/players/q/state", record)
+    assert (refused.status, refused.json()["code"]) == (400, "bad_request")
+    assert "nested deeper" in refused.json()["message"]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def require_metadata_bytes(size_bytes: int, max_bytes: int) -> None:
 
 
 def apply_metadata(existing: Json, merge: bool, value: Json) -> Json:
-    """The metadata after a change: `value` itself, or `existing` merged with it when `merge`. No body is nested deeper
-    than the edge allows."""
+    """The metadata after a change: `value` itself, or `existing` merged with it when `merge`. Neither is nested deeper
+    than `MAX_NESTING`."""
     if not merge or not isinstance(value, dict):
         return value
     merged: JsonObject = dict(existing) if isinstance(existing, dict) else {}

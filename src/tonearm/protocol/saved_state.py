@@ -16,7 +16,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import JsonObject
+from tonearm.core.json_value import MAX_RECORD_NESTING, JsonObject, is_nested_deeper
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
@@ -213,6 +213,8 @@ class SavedNode(RequestModel):
 
 def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
     """Reads the JSON of a `SavedPlayer`: when it was saved, in ms since 1970, and the player. Raises BadRequest."""
+    if is_nested_deeper(value, MAX_RECORD_NESTING):
+        raise BadRequest(f"The state is nested deeper than {MAX_RECORD_NESTING} levels.")
     try:
         saved = SavedPlayer.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.json_value import Json
+from tonearm.core.json_value import MAX_NESTING, Json, levels_of
 from tonearm.protocol.field_names import header_text, unknown_names
 from tonearm.protocol.wire_model import RequestModel
 from tonearm.server.errors import BodyTooLarge
@@ -20,7 +20,6 @@ from tonearm.server.http_server import add_reply_header
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_NESTING: Final = 64
 MAX_VALUES: Final = 50_000  # the parser keeps the interpreter's lock until it has read all of them
 
 _THREAD_FROM_BYTES: Final = 8 * 1024  # so large bodies are decoded in a thread, while the event loop goes on
@@ -51,12 +50,17 @@ def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> Mode
         raise BadRequest(_sentence(error)) from error
 
 
-async def read_json(request: web.BaseRequest, max_bytes: int = MAX_BODY_BYTES, max_values: int = MAX_VALUES) -> Json:
+async def read_json(
+    request: web.BaseRequest,
+    max_bytes: int = MAX_BODY_BYTES,
+    max_values: int = MAX_VALUES,
+    max_nesting: int = MAX_NESTING,
+) -> Json:
     """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
     raw = await _read(request, max_bytes)
     if len(raw) >= _THREAD_FROM_BYTES:
-        return await asyncio.to_thread(_decode, raw, max_values)
-    return _decode(raw, max_values)
+        return await asyncio.to_thread(_decode, raw, max_values, max_nesting)
+    return _decode(raw, max_values, max_nesting)
 
 
 async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
@@ -82,23 +86,23 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(f"The body is larger than {max_bytes} bytes. Send less.")
 
 
-def _decode(raw: bytes, max_values: int) -> Json:
+def _decode(raw: bytes, max_values: int, max_nesting: int) -> Json:
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
-    _require_few_values(raw, max_values)
+    _require_few_values(raw, max_values, max_nesting)
     try:
         # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
         value: Json = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         raise BadRequest(f"The body is not valid JSON: {error}.") from error
-    _require_plain(value)
+    _require_plain(value, max_nesting)
     return value
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
 
 
-def _require_few_values(raw: bytes, max_values: int) -> None:
+def _require_few_values(raw: bytes, max_values: int, max_nesting: int) -> None:
     """Refuses bodies of very many values by their punctuation, before anything is made of them."""
     commas, brackets = _punctuation(raw)
     if commas + brackets > max_values:
@@ -107,8 +111,8 @@ def _require_few_values(raw: bytes, max_values: int) -> None:
             commas -= commas_inside
             brackets -= brackets_inside
     if commas + brackets > max_values:
-        if brackets > MAX_NESTING * (commas + 1):  # with so few branches one of them is too deep
-            raise _too_deep()
+        if brackets > max_nesting * (commas + 1):  # with so few branches one of them is too deep
+            raise _too_deep(max_nesting)
         raise BodyTooLarge(f"The body holds more than {max_values} values. Send less at once.")
 
 
@@ -116,29 +120,17 @@ def _punctuation(raw: bytes) -> tuple[int, int]:
     return raw.count(b","), raw.count(b"[") + raw.count(b"{")
 
 
-def _too_deep() -> BadRequest:
-    return BadRequest(f"The body is nested deeper than {MAX_NESTING} levels. Send it flatter.")
+def _too_deep(max_nesting: int) -> BadRequest:
+    return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send it flatter.")
 
 
-def _require_plain(value: Json) -> None:
+def _require_plain(value: Json, max_nesting: int) -> None:
     """Refuses what is valid JSON but cannot be kept or sent again: deep nesting, and `1e999`, read as infinity."""
-    level: list[Json] = [value]
-    for _ in range(MAX_NESTING + 1):
-        inner: list[Json] = []
-        has_containers = False
-        for item in level:
-            if isinstance(item, list):
-                has_containers = True
-                inner += item
-            elif isinstance(item, dict):
-                has_containers = True
-                inner += item.values()
-            elif isinstance(item, float) and not math.isfinite(item):
-                raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
-        if not has_containers:
-            return
-        level = inner
-    raise _too_deep()
+    for depth, level in enumerate(levels_of(value)):
+        if depth > max_nesting:
+            raise _too_deep(max_nesting)
+        if any(isinstance(item, float) and not math.isfinite(item) for item in level):
+            raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
 
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(

@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from tonearm.core.json_value import MAX_RECORD_NESTING
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
 from tonearm.player.player import Player
@@ -53,7 +54,7 @@ class StateRoutes:
         return encoded_reply(await _record(self._node.player(call.player_id)))
 
     async def _take_over(self, call: Call) -> web.Response:
-        value = await read_json(call.request, MAX_STATE_BYTES, MAX_STATE_VALUES)
+        value = await read_json(call.request, MAX_STATE_BYTES, MAX_STATE_VALUES, MAX_RECORD_NESTING)
         body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
         as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
         replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.client)
