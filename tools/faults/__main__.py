@@ -38,7 +38,8 @@ STEADY_US: Final = int(STEADY_S * 1e6)
 STATION_BYTES_A_SECOND: Final = 24_000
 OPUS_OF: Final = 5  # every fifth listener wants Opus
 POSITION_OFF_MS: Final = 500
-HOLE_S: Final = 2 * FRAME_MS / 1000  # between two frames, when one did not come in time
+# Between two frames, when one did not come in time: two ticks, less what the frame before was late itself.
+HOLE_S: Final = 1.5 * FRAME_MS / 1000
 LATE_S: Final = (CATCH_UP_FRAMES + 1) * FRAME_MS / 1000  # the node makes up for as much, and tells it as lateness
 WARM_UP_S: Final = 3.0
 BEFORE_S: Final = 0.5  # so that it is seen how long they hear nothing
@@ -196,7 +197,11 @@ class Trial:
         heard_s = {one.player: 0.0 for one in self._listeners}
         for one in self._listeners:
             heard_s[one.player] = max(heard_s[one.player], one.longest_silence_s)
-        unheard = [player for player, is_told in told.items() if is_told and heard_s[player] < HOLE_S]
+        unheard = [
+            f"{player} (at most {heard_s[player] * 1000:.0f} ms between frames)"
+            for player, is_told in told.items()
+            if is_told and heard_s[player] < HOLE_S
+        ]
         untold = [player for player, is_told in told.items() if not is_told and heard_s[player] > LATE_S + waited_s]
         return [
             *([f"the figures tell holes of {', '.join(unheard)} that nobody heard"] if unheard else []),
