@@ -736,7 +736,7 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
     # Whatever is kept by source must be gone with the source: the player and its sound hold next to nothing.
     engine = bench.player._engine
     session = engine._session
-    parts = (engine, engine._sending, session, session._state, session.buffer)
+    parts = (engine, engine._sending, session, session.plans, session.buffer)
     for holder in (bench.player, *parts):
         for name, value in vars(holder).items():
             if isinstance(value, (dict, set, list, deque)):

@@ -423,6 +423,10 @@ class Measured(_Message, frozen=True):
     lufs: Annotated[float, Meta(ge=-1000.0, le=1000.0)]
     measured_ms: Count
 
+    @property
+    def loudness(self) -> MeasuredLoudness:
+        return MeasuredLoudness(self.lufs, self.measured_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:

@@ -25,12 +25,21 @@ from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.track import Track
-from tonearm.core.track_info import MeasuredLoudness, SourceFacts
-from tonearm.decoder.messages import Crossfade, Encoded
+from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
+    Audio,
+    Crossfade,
+    Decoded,
+    Encoded,
+    Failed,
+    Measured,
+    Opened,
+    SeekRefused,
+    SessionFailed,
+)
 from tonearm.decoder.opening.loudness_memory import LoudnessMemory
-from tonearm.decoder.opening.source_input import SourcePart
-from tonearm.decoder.session.decoder_session import DecoderSession
+from tonearm.decoder.opening.source_input import Expanded, Notice, SourcePart
+from tonearm.decoder.session.decoder_session import DecoderSession, Report, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.head_start import HeadStart
@@ -44,8 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """The engine of one player, until `close`. It is a member of the clock, and observes the session. `emit` gets the
-    events, in order."""
+    """The engine of one player, until `close`. It is a member of the clock. `emit` gets the events, in order."""
 
     def __init__(
         self,
@@ -67,7 +75,7 @@ class Engine:
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
         self._joins = Joins(playback, lambda: len(broadcast) > 0)
         self._session = DecoderSession(
-            self, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
+            self.receive, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
         )
         self.overlays: Final = PlayerOverlays(
             self._session, emit, self._overlays_changed, call_later, services.start_timeout_s
@@ -110,13 +118,13 @@ class Engine:
         self._perform(outcome, skipped=sound if is_skip else None)
         if fades:
             self._open_next_in_time()
-        self.frames_arrived()
+        self._frames_arrived()
 
     def start_clock(self) -> None:
         """Starts the position: the first listener has come, or the wait for a listener is over."""
         self._perform(self._playback.start_clock())
         self.listeners_changed()
-        self.frames_arrived()
+        self._frames_arrived()
 
     def catch_up(self) -> None:
         """Moves a sleeping player on by the frames that are due. To be called before anything is asked of a player."""
@@ -154,7 +162,7 @@ class Engine:
     def listener_came(self) -> None:
         """As `listeners_changed`; the new listener may want the frames that were sent last."""
         self.listeners_changed()
-        if not self._sleep.is_waking:  # otherwise `frames_arrived` does so
+        if not self._sleep.is_waking:  # otherwise `_frames_arrived` does so
             self._sending.order_bursts()
         self._update_ticking()
 
@@ -194,7 +202,7 @@ class Engine:
         session.is_paused = playback.paused
         program = Program(playback.current_source, playback.next_source, mix)
         session.play(program, cut_fade, from_silence=not self._sending.sounds)
-        self.wait_changed()
+        self._wait_changed()
         is_paused_live = playback.paused and playback.current.info.is_stream and not self.overlays
         self._live_pause.follow(playback.current_source if is_paused_live else None)
         self._update_ticking()
@@ -219,7 +227,7 @@ class Engine:
 
     def _open_next_in_time(self) -> None:
         """Has the next track opened when little of the current track is left."""
-        if self._joins.take_opening(self._session.is_decoded):
+        if self._joins.take_opening(self._session.plans.is_decoded):
             self._perform(self._playback.next_is_due())
 
     def _overlays_changed(self) -> None:
@@ -303,7 +311,7 @@ class Engine:
         if self._late_failure is not None:
             source, failure = self._late_failure
             self._late_failure = None
-            self.source_failed(source, failure)
+            self._source_failed(source, failure)
 
     # Sleep
 
@@ -383,63 +391,69 @@ class Engine:
 
     # What the session reports
 
-    def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
-        if self.overlays.own(source):
-            self.overlays.opened(source, facts)
-            return
-        facts = self._services.known_files.completed(self._session.file_version(source), facts)
-        self._loudness.opened(source, facts.album)
-        self._joins.source_opened(source)
-        self._perform(self._playback.opened(source, facts))
-        self._open_next_in_time()
+    def receive(self, report: Report) -> None:
+        """Takes a report of the session."""
+        match report:
+            case Audio():
+                self._frames_arrived()
+            case Encoded():
+                self._sending.encoded_arrived(report)
+            case Notice.WAIT_CHANGED:
+                self._wait_changed()
+            case Notice.WENT_WRONG:
+                self.went_wrong()
+            case Suspected(uri):
+                self._services.suspects.add(uri)
+            case SessionFailed(source=source, failure=failure):
+                self.overlays.session_failed(failure)
+                if 0 < source < FIRST_OVERLAY_SOURCE:
+                    self._source_failed(source, failure)
+            case SourceFaded(source):
+                self._drop(source)
+            case _:
+                self._source_reported(report)
 
-    def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        if self.overlays.own(source):
-            self.overlays.failed(source, failure)
-            return
+    def _source_reported(self, report: SourceReport | Failed | Expanded) -> None:
+        match report:
+            case SeekRefused(source=source, failure=failure):
+                log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
+                outcome = self._playback.seek_failed(source, NotSeekable.code)
+                self._joins.seek_failed(source)
+                self._perform(outcome)
+            case _ if report.source >= FIRST_OVERLAY_SOURCE:
+                self.overlays.receive(report)
+                if isinstance(report, Failed) and report.gave_audio:
+                    self._frames_arrived()
+            case Opened(source=source, facts=facts):
+                facts = self._services.known_files.completed(self._session.file_version(source), facts)
+                self._loudness.opened(source, facts.album)
+                self._joins.source_opened(source)
+                self._perform(self._playback.opened(source, facts))
+                self._open_next_in_time()
+            case Expanded(source, tracks):
+                outcome = self._playback.expanded(source, tracks)
+                self._drop(source)
+                self._perform(outcome)
+            case Failed(gave_audio=True):
+                self._frames_arrived()  # its end may be due already
+            case Failed(source=source, failure=failure):
+                self._source_failed(source, failure)
+            case Measured(source=source, loudness=loudness):
+                self._loudness.measured(source, loudness)
+            case Decoded():
+                self._open_next_in_time()
+                if self._sending.is_buffering and self._playback.is_in_mid_track:
+                    self._session.flush()
+                self._frames_arrived()
+
+    def _source_failed(self, source: SourceId, failure: PlayFailure) -> None:
         if source == self._playback.current_source and self._sending.sends_music:
             # The source was opened again, in another session: its buffered frames are sent before it fails.
             self._late_failure = (source, failure)
-            return
-        self._fail(source, failure)
+        else:
+            self._fail(source, failure)
 
-    def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
-        outcome = self._playback.seek_failed(source, NotSeekable.code)
-        self._joins.seek_failed(source)
-        self._perform(outcome)
-
-    def source_faded(self, source: SourceId) -> None:
-        self._drop(source)
-
-    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        if self.overlays.own(source):
-            self.overlays.expanded(source)
-            return
-        outcome = self._playback.expanded(source, tracks)
-        self._drop(source)
-        self._perform(outcome)
-
-    def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        if self.overlays.own(source):
-            self.overlays.interrupted(source, failure)
-
-    def overlay_got_audio(self, source: SourceId) -> None:
-        self.overlays.got_audio(source)
-
-    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
-        self._loudness.measured(source, measured)
-
-    def source_decoded(self, source: SourceId) -> None:
-        if self.overlays.own(source):
-            self.overlays.decoded(source)
-            return
-        self._open_next_in_time()
-        if self._sending.is_buffering and self._playback.is_in_mid_track:
-            self._session.flush()
-        self.frames_arrived()
-
-    def frames_arrived(self) -> None:
+    def _frames_arrived(self) -> None:
         if self._is_closed:
             return
         sending = self._sending
@@ -451,18 +465,7 @@ class Engine:
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 
-    def encoded_arrived(self, encoded: Encoded) -> None:
-        self._sending.encoded_arrived(encoded)
-
-    def source_suspected(self, uri: SourceUri) -> None:
-        self._services.suspects.add(uri)
-
-    def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
-        self.overlays.session_failed(failure)
-        if source is not None:
-            self.source_failed(source, failure)
-
-    def wait_changed(self) -> None:
+    def _wait_changed(self) -> None:
         if self._is_closed:
             return
         playback = self._playback
@@ -495,7 +498,7 @@ class Engine:
         if not self._playback.is_in_mid_track:
             wait = self._session.waiting_for
             failure = never_started(self._stalls.limit_s, wait.cause, wait.stage)
-        self.source_failed(source, failure)
+        self._source_failed(source, failure)
 
 
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:

@@ -12,10 +12,9 @@ from tonearm.core.frame import ms_of_samples, samples_of_ms
 from tonearm.core.overlays import Overlays, OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Overlay
-from tonearm.decoder.opening.source_input import SourcePart
-from tonearm.decoder.session.decoder_session import DecoderSession
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, FirstAudio, Opened, Overlay
+from tonearm.decoder.opening.source_input import Expanded, SourcePart
+from tonearm.decoder.session.decoder_session import DecoderSession, SourceReport
 from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_mid_track
 
 
@@ -84,38 +83,32 @@ class PlayerOverlays:
 
     # What becomes of their sources
 
-    @staticmethod
-    def own(source: SourceId) -> bool:
-        return source >= FIRST_OVERLAY_SOURCE
-
-    def opened(self, source: SourceId, facts: SourceFacts) -> None:
-        self._rules.opened(source, facts)
-
-    def got_audio(self, source: SourceId) -> None:
-        """The first samples are decoded."""
-        if self._rules.got_audio(source):
-            self._watches[source].follow(None, self._patience, is_paused=False)
-            self._order()
-            self._changed()
-
-    def decoded(self, source: SourceId) -> None:
-        self._end(source, self._rules.decoded(source))
-
-    def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gave audio, and then failed."""
-        self._rules.interrupted(source, failure)
-
-    def failed(self, source: SourceId, failure: PlayFailure) -> None:
-        self._end(source, self._rules.failed(source, failure))
+    def receive(self, report: SourceReport | Failed | Expanded) -> None:
+        """Takes a report about one of their sources."""
+        source = report.source
+        match report:
+            case Opened(facts=facts):
+                self._rules.opened(source, facts)
+            case FirstAudio() if self._rules.got_audio(source):
+                self._watches[source].follow(None, self._patience, is_paused=False)
+                self._order()
+                self._changed()
+            case Decoded():
+                self._end(source, self._rules.decoded(source))
+            case Failed(failure=failure, gave_audio=True):
+                self._rules.interrupted(source, failure)
+            case Failed(failure=failure):
+                self._fail(source, failure)
+            case Expanded():
+                self._fail(source, NOT_ONE_SOUND)
 
     def session_failed(self, failure: PlayFailure) -> None:
         """The session met an error, and any overlay may be its cause: all of them end."""
         for source in self._rules.sources:
-            self.failed(source, failure)
+            self._fail(source, failure)
 
-    def expanded(self, source: SourceId) -> None:
-        """The source is a playlist, which cannot be an overlay."""
-        self.failed(source, NOT_ONE_SOUND)
+    def _fail(self, source: SourceId, failure: PlayFailure) -> None:
+        self._end(source, self._rules.failed(source, failure))
 
     # Frames are sent
 
@@ -129,7 +122,7 @@ class PlayerOverlays:
         next_frame = self._session.buffer.next_frame
         for source in self._positions.take_ended(next_frame):
             events = self._rules.ended(source)
-            self._session.overlay_ended(source)
+            self._session.plans.overlay_ended(source)
             self._end(source, events)
         standing = self._positions.standing_at(next_frame)
         for source, watch in self._watches.items():
@@ -178,7 +171,7 @@ class PlayerOverlays:
 
     def _give_up(self, source: SourceId) -> None:
         if self._is_ordered(source):
-            self.failed(source, SILENT_FOR_TOO_LONG)
+            self._fail(source, SILENT_FOR_TOO_LONG)
         else:
             cause = "the overlay's source gave nothing"
-            self.failed(source, never_started(self._patience.stuck_after_s, cause, Stage.READ))
+            self._fail(source, never_started(self._patience.stuck_after_s, cause, Stage.READ))

@@ -64,6 +64,7 @@ class Sending:
     ) -> None:
         self._playback = playback
         self._session = session
+        self._plans = session.plans
         self._buffer = session.buffer
         self._overlays = overlays
         self._joins = joins
@@ -86,7 +87,7 @@ class Sending:
             frames_sent=self._frames_sent,
             frames_lost=frames_lost,
             underruns=self.underruns,
-            late_plans=self._session.late_plans_total,
+            late_plans=self._plans.late_plans_total,
             late_frames=self.skipped_frames,
             decoder_process_id=self._session.decoder_process_id,
             closed_too_slow=closed_too_slow,
@@ -129,7 +130,7 @@ class Sending:
     @property
     def has_frames(self) -> bool:
         """Whether frames of the music are to be sent, and enough are buffered."""
-        return self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
+        return self._playback.wants_frames and (not self._is_buffering or self._plans.has_enough)
 
     @property
     def must_send(self) -> bool:
@@ -162,7 +163,7 @@ class Sending:
             yield from self._send_overlays(beat)
             return
         if self._playback.wants_frames:
-            if self._is_buffering and self._session.has_enough:
+            if self._is_buffering and self._plans.has_enough:
                 self._is_buffering = False
                 yield Moment.READY
             if not self._is_buffering or self._must_send_tail:
@@ -242,7 +243,7 @@ class Sending:
 
     def _send_overlays(self, beat: int) -> Iterator[Due]:
         """Sends a frame with overlays and no music. The position does not move."""
-        if self._playback.wants_frames and not self._is_buffering and self._session.is_steady:
+        if self._playback.wants_frames and not self._is_buffering and self._plans.is_steady:
             self.underrun()
             yield Moment.UNDERRAN
         self._overlays.frame_comes()
@@ -275,14 +276,14 @@ class Sending:
         """Whether a paused player that was loading has enough to go on with."""
         playback = self._playback
         is_loading = playback.clock_started and playback.paused and playback.state is PlayerState.LOADING
-        return is_loading and self._session.has_enough and not self._buffer.begins_with_overlays_alone
+        return is_loading and self._plans.has_enough and not self._buffer.begins_with_overlays_alone
 
     # What falls due with a frame
 
     def _take_due(self) -> Generator[Due, None, int]:
         """Yields the events of the next frame. Returns the flags of that frame."""
         flags = 0
-        while (event := self._session.take_event()) is not None:
+        while (event := self._plans.take_event()) is not None:
             if isinstance(event, SourceBegan):
                 # A track starts only once, though a seek and another session begin a source of it again.
                 flags = 0 if self._playback.is_in_mid_track else FrameFlag.TRACK_STARTS
@@ -293,7 +294,7 @@ class Sending:
         return flags
 
     def _take_complete_ends(self) -> Iterator[Due]:
-        while (end := self._session.take_complete_end()) is not None:
+        while (end := self._plans.take_complete_end()) is not None:
             yield end
 
     def _update_in_time(self) -> Iterator[Due]:

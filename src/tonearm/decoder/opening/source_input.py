@@ -8,7 +8,8 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from enum import Enum
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OPENING, UNRESOLVED_PAGE, FileVersion, OpenedSource, ReportWait, Wait
@@ -17,7 +18,15 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, DropSource, OpenSource, ReadRequest, SeekSource, Want
+from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
+    DropSource,
+    Failed,
+    OpenSource,
+    ReadRequest,
+    SeekSource,
+    Want,
+)
 from tonearm.decoder.opening.live_carriers import Carrier, LiveCarriers
 from tonearm.decoder.opening.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.decoder.opening.source_feed import DECODER_BUSY, SourceFeed
@@ -61,16 +70,21 @@ class PlayersOpener(Opener, Protocol):
         """Whether a decoder process died while it worked on `uri`, so that `open` has to be asked again."""
 
 
-class OpeningsOwner(Protocol):
-    """Gets the reports of sources that cannot be opened, or are playlists."""
+class Expanded(NamedTuple):
+    """The source is a playlist of these tracks."""
 
-    def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
+    source: SourceId
+    tracks: tuple[Track, ...]
 
-    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None: ...
 
-    def wait_changed(self) -> None: ...
+class Notice(Enum):
+    """Reports without a value."""
 
-    def went_wrong(self) -> None: ...
+    WAIT_CHANGED = "wait changed"  # a wait began or ended that does not count against its source
+    WENT_WRONG = "went wrong"  # a report or a message led to an error in the node's code, which was logged
+
+
+OpeningReport: TypeAlias = Failed | Expanded | Notice
 
 
 class SourceOpenings:
@@ -79,9 +93,11 @@ class SourceOpenings:
     `close` waits for dropped sources, too, until their readers are closed.
     """
 
-    def __init__(self, owner: OpeningsOwner, opener: PlayersOpener, carriers: LiveCarriers | None = None) -> None:
+    def __init__(
+        self, report: Callable[[OpeningReport], None], opener: PlayersOpener, carriers: LiveCarriers | None = None
+    ) -> None:
         """`carriers` decode live streams for several players; with None each session decodes them for itself."""
-        self._owner = owner
+        self._report = report
         self._opener = opener
         self._carriers = carriers
         self._openings: dict[SourceId, SourceOpening] = {}
@@ -103,9 +119,7 @@ class SourceOpenings:
             delay_s,
             self._opener,
             session,
-            self._failed,
-            self._expanded,
-            self._owner.wait_changed,
+            self._pass_on,
             loudness=loudness,
             kept=self._kept.pop(source, None),
             carriers=self._carriers if source < FIRST_OVERLAY_SOURCE else None,
@@ -170,19 +184,12 @@ class SourceOpenings:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _failed(self, source: SourceId, failure: PlayFailure) -> None:
+    def _pass_on(self, report: OpeningReport) -> None:
         try:
-            self._owner.source_failed(source, failure)
+            self._report(report)
         except Exception:
-            log.exception("the failure of a source could not be taken in")
-            self._owner.went_wrong()
-
-    def _expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        try:
-            self._owner.source_expanded(source, tracks)
-        except Exception:
-            log.exception("the entries of a playlist could not be taken in")
-            self._owner.went_wrong()
+            log.exception("what became of a source could not be taken in")
+            self._report(Notice.WENT_WRONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +227,9 @@ class _Open:
 class SourceOpening:
     """One source in one session: opened after `delay_s`, then fed until it is dropped.
 
-    `failed` is called when the URI cannot be opened, `expanded` when it is a playlist, `wait_changed` when a wait
-    begins or ends that does not count against the source. `want`: what the source is opened for. `kept` is the source
-    if it is open already; the opening owns it. With `carriers` a carrier decodes a live stream, for all sessions that
-    play it in the same process.
+    `report` is called when the URI cannot be opened, when it is a playlist, and when a wait changes. `want`: what the
+    source is opened for. `kept` is the source if it is open already; the opening owns it. With `carriers` a carrier
+    decodes a live stream, for all sessions that play it in the same process.
     """
 
     def __init__(
@@ -233,9 +239,7 @@ class SourceOpening:
         delay_s: float,
         opener: Opener,
         link: PoolSession,
-        failed: Callable[[SourceId, PlayFailure], None],
-        expanded: Callable[[SourceId, tuple[Track, ...]], None],
-        wait_changed: Callable[[], None] = lambda: None,
+        report: Callable[[OpeningReport], None],
         *,
         want: Want = Want.SOUND,
         loudness: LoudnessHints = NO_HINTS,
@@ -248,9 +252,7 @@ class SourceOpening:
         self._want = want
         self._loudness = loudness
         self._link = link
-        self._failed = failed
-        self._expanded = expanded
-        self._wait_changed = wait_changed
+        self._report = report
         # None once the open source was given to the next session.
         self._state: _OnItsWay | _Open | None = (
             _OnItsWay(RETRY_DELAYED, is_delayed=True) if delay_s else _OnItsWay(OPENING)
@@ -359,30 +361,33 @@ class SourceOpening:
             opened = await opener.open(self._part.uri, self._report_wait)
             if isinstance(opened, Playlist):
                 # In a thread: to make hundreds of tracks takes some ms.
-                self._expanded(self._source, await asyncio.to_thread(opened.tracks, uuid.uuid4, {}))
+                tracks = await asyncio.to_thread(opened.tracks, uuid.uuid4, {})
+                self._report(Expanded(self._source, tracks))
             else:
                 self._begin(opened)
         except PlayError as error:
-            self._failed(self._source, error.failure)
+            self._fail(error.failure)
         except Exception as error:
             # An unforeseen error fails the track, with a reason; otherwise it would load for ever.
             log.exception("opening %s failed unexpectedly", text_for_logs(self._part.uri.given))
-            self._failed(
-                self._source,
+            self._fail(
                 PlayFailure(
                     FailureCode.CONNECT_FAILED,
                     Stage.CONNECT,
                     f"Opening the source failed unexpectedly ({type(error).__name__}: {error}).",
                     "Try again; report it when it happens again with this source.",
-                ),
+                )
             )
+
+    def _fail(self, failure: PlayFailure) -> None:
+        self._report(Failed(self._link.id, self._source, failure, gave_audio=False))
 
     def _report_wait(self, wait: Wait) -> None:
         before = self._state
         if isinstance(before, _OnItsWay):
             self._state = _OnItsWay(wait)
             if wait.counts != before.wait.counts:
-                self._wait_changed()
+                self._report(Notice.WAIT_CHANGED)
 
     def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
         descriptor = opened.reader.take_descriptor()

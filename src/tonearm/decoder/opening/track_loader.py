@@ -24,7 +24,7 @@ from tonearm.decoder.messages import (
     Want,
 )
 from tonearm.decoder.opening.live_carriers import Suspects
-from tonearm.decoder.opening.source_input import Opener, SourceOpening, SourcePart
+from tonearm.decoder.opening.source_input import Expanded, Opener, OpeningReport, SourceOpening, SourcePart
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 
@@ -32,7 +32,6 @@ SOURCE: Final[SourceId] = 1  # the number of the source in its session
 FIRST_EPOCH: Final = 1
 
 _T = TypeVar("_T")
-Unopened: TypeAlias = PlayFailure | tuple[Track, ...]  # why a source is not open: its failure, or a playlist's tracks
 
 
 class LoneSource(ABC, Generic[_T]):
@@ -56,12 +55,8 @@ class LoneSource(ABC, Generic[_T]):
         """As `SessionOwner.process_lost`."""
 
     @abstractmethod
-    def take_report(self, message: FromDecoder) -> None:
-        """Takes what the process says of the source."""
-
-    @abstractmethod
-    def unopened(self, source: SourceId, why: Unopened) -> None:
-        """The source is not opened in the process."""
+    def take_report(self, report: FromDecoder | OpeningReport) -> None:
+        """Takes what the process says of the source, or why the source is not opened there."""
 
     def receive(self, message: FromDecoder) -> None:
         if not isinstance(message, ReadRequest):
@@ -86,8 +81,7 @@ class LoneSource(ABC, Generic[_T]):
                 0.0,
                 self._opener,
                 session,
-                self.unopened,
-                self.unopened,
+                self.take_report,
                 want=self._want,
             )
         return session
@@ -187,7 +181,7 @@ class TrackLoader:
 
     async def _open(
         self, uri: SourceUri, pool: DecoderPool, opener: Opener, want: Want = Want.FACTS
-    ) -> _Outcome | Unopened:
+    ) -> _Outcome | tuple[Track, ...]:
         load = _Load(uri, pool, opener, self._suspects, want)
         try:
             return await load.outcome
@@ -207,7 +201,7 @@ class TrackLoader:
         return failure
 
 
-class _Load(LoneSource[_Outcome | Unopened]):
+class _Load(LoneSource[_Outcome | tuple[Track, ...]]):
     """Opens the source, and again when the process dies."""
 
     def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
@@ -215,14 +209,16 @@ class _Load(LoneSource[_Outcome | Unopened]):
         self._suspects = suspects
         self.begin()
 
-    def take_report(self, message: FromDecoder) -> None:
-        match message:
+    def take_report(self, report: FromDecoder | OpeningReport) -> None:
+        match report:
             case Opened():
-                self.settle(message.facts if self._opening is None else self._opening.completed(message.facts))
+                self.settle(report.facts if self._opening is None else self._opening.completed(report.facts))
             case FoundPicture():
-                self.settle(message)
+                self.settle(report)
             case Failed() | SessionFailed():
-                self.settle(message.failure)
+                self.settle(report.failure)
+            case Expanded():
+                self.settle(report.tracks)
             case NoRoom():
                 self.settle(_NO_MEMORY)
 
@@ -232,9 +228,6 @@ class _Load(LoneSource[_Outcome | Unopened]):
             self._suspects.add(self._uri)
         self.drop()
         self.begin()
-
-    def unopened(self, source: SourceId, why: Unopened) -> None:
-        self.settle(why)
 
 
 def _took_too_long(deadline_s: float) -> PlayFailure:

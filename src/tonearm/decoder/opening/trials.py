@@ -6,7 +6,6 @@ from typing import Final
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
-from tonearm.core.play_queue import SourceId
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.decoder.messages import (
@@ -21,8 +20,8 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.source_input import Opener
-from tonearm.decoder.opening.track_loader import FIRST_EPOCH, SOURCE, LoneSource, Unopened
+from tonearm.decoder.opening.source_input import Expanded, Opener, OpeningReport
+from tonearm.decoder.opening.track_loader import FIRST_EPOCH, SOURCE, LoneSource
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 
@@ -69,15 +68,15 @@ class _Trial(LoneSource[bool]):
         super().__init__(uri, opener, pool, Want.SOUND)
         self._play()
 
-    def take_report(self, message: FromDecoder) -> None:
-        match message:
-            case Audio() if self._session is not None and message.epoch == _EPOCH:
-                played = message.first_frame + message.frames
+    def take_report(self, report: FromDecoder | OpeningReport) -> None:
+        match report:
+            case Audio() if self._session is not None and report.epoch == _EPOCH:
+                played = report.first_frame + report.frames
                 if played < TRIAL_FRAMES:
                     self._session.send(Grant(self._session.id, _EPOCH, played, played + GRANT_FRAMES))
                 else:
                     self.settle(False)
-            case Decoded() | Failed() | SessionFailed() | NoRoom():
+            case Decoded() | Failed() | Expanded() | SessionFailed() | NoRoom():
                 self.settle(False)
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
@@ -88,9 +87,6 @@ class _Trial(LoneSource[bool]):
             self.settle(True)
         else:
             self._play()
-
-    def unopened(self, source: SourceId, why: Unopened) -> None:
-        self.settle(False)
 
     def _play(self) -> None:
         session = self.begin()
