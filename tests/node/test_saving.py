@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from tonearm.core.events import Event, ListenersChange
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.saving import ANSWER_PATIENCE_S, LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
-from tonearm.node.state_file import Change, StateFile
+from tonearm.node.state_file import Change, StateFile, StateFileError
 
 
 class Kept:
@@ -145,6 +147,32 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
     (found,) = await bench.restart()
     assert [queued.track.id for queued in found.queue] == ["b", "c"]
+    await bench.saving.stop()
+
+
+class FullDisk(sqlite3.Connection):
+    """Reads, and has no room for any change."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if sql.startswith(("BEGIN", "PRAGMA", "SELECT", "ROLLBACK", "COMMIT")):
+            return super().execute(sql, parameters)
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+async def test_a_disk_that_is_full_at_the_start_is_told_and_the_state_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await playing(tmp_path)
+    await bench.saving.stop()
+    bench.saving = bench._made()
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FullDisk))
+        await bench.saving.open()
+        with pytest.raises(StateFileError, match=r"disk is full\); make room"):
+            await bench.saving.read(Resume.PLAYING)
+        await bench.saving.stop()
+    bench.saving = bench._made()
+    assert [player.player_id for player in await bench.start()] == ["p"]
     await bench.saving.stop()
 
 

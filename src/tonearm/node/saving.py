@@ -102,6 +102,8 @@ class Saving:
 
     async def stop(self) -> None:
         """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
+        if not self._file.is_open:  # the start found out that it cannot be used
+            return
         changes, now_ms = [], self._wall_ms()
         if self._task is not None:
             self._task.cancel()

@@ -147,6 +147,10 @@ class StateFile:
         self.write((), now_ms)
 
     @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    @property
     def is_long(self) -> bool:
         """Whether the log is so long that it should be shortened now."""
         with contextlib.suppress(OSError):
@@ -249,6 +253,8 @@ class StateFile:
     def _why_not(self, error: sqlite3.OperationalError) -> str:
         if "locked" in str(error):
             return f"{self.path} is in use by another node; set state.path to a file for each node"
+        if "full" in str(error):
+            return f"{self.path} cannot be written ({error}); make room on its disk, or set state.path to another place"
         if not self.path.parent.is_dir():
             return f"{self.path} cannot be written: there is no folder {self.path.parent}; make it, or set state.path"
         return (
