@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.environment import environment
+from tests.support.eventually import PATIENCE_S
 from tests.support.lesser_kernel import without
 from tests.support.tonearm_forks import ForkedTonearm
 
@@ -30,7 +31,7 @@ def run_tonearm(
 class RunningTonearm:
     """`tonearm` with `arguments` in the working folder `folder`, still running; `stdout` and `stderr` are pipes.
 
-    `lacks`: what its kernel does not have (`lesser_kernel`).
+    `lacks`: what its kernel does not have (`lesser_kernel`). Without `is_fork` an interpreter runs `program`.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class RunningTonearm:
         variables: Mapping[str, str] | None = None,
         lacks: Sequence[str] = (),
         is_fork: bool = True,
+        program: str = "tonearm",
     ) -> None:
         (out, stdout), (errors, stderr) = os.pipe(), os.pipe()
         self.stdout, self.stderr = os.fdopen(out, "rb"), os.fdopen(errors, "rb")
@@ -49,7 +51,7 @@ class RunningTonearm:
                 self._process = ForkedTonearm(arguments, folder, stderr, stdout, variables, lacks)
             else:
                 self._process = subprocess.Popen(
-                    [*(without(*lacks) if lacks else ()), sys.executable, "-m", "tonearm", *arguments],
+                    [*(without(*lacks) if lacks else ()), sys.executable, "-m", program, *arguments],
                     cwd=folder,
                     env=environment(variables),
                     stdin=subprocess.DEVNULL,
@@ -59,6 +61,14 @@ class RunningTonearm:
         finally:
             os.close(stdout)
             os.close(stderr)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
 
     def send_signal(self, number: int) -> None:
         """Unless it has ended before."""
@@ -77,7 +87,7 @@ class RunningTonearm:
 
     def wait(self) -> int:
         """Its exit code, once it has ended."""
-        return self._process.wait()
+        return self._process.wait() if isinstance(self._process, ForkedTonearm) else self._process.wait(PATIENCE_S)
 
     def end(self) -> None:
         """Leaves nothing behind, whatever happened."""

@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from tests.support.command import RunningTonearm
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import Answer, Headers, request
-from tests.support.node_process import NodeProcess
 from tests.support.processes import children_of, kind_of
 
 _READY = re.compile(r"decoder process \d+ \(pid (\d+)\) is ready")
@@ -29,7 +29,7 @@ class RunningNode:
     """A node that listens. `folder` is its working folder, and `log` grows while it runs. `expected_tracebacks` may be
     in that at the end, and no more."""
 
-    def __init__(self, folder: Path, process: NodeProcess) -> None:
+    def __init__(self, folder: Path, process: RunningTonearm) -> None:
         self.folder = folder
         self.process = process
         self.log: list[str] = []
@@ -107,8 +107,8 @@ class RunningNode:
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *children_of(self.pid)))
 
     def _read_log(self) -> None:
-        with self.process.log:
-            for line in self.process.log:
+        with self.process.stderr as log, self.process.stdout:
+            for line in log:
                 self.log.append(line.decode(errors="replace"))
                 found = _ADDRESS.search(self.log[-1])
                 if found is not None:
@@ -125,11 +125,13 @@ def start_node(
     program: str = "tonearm",
 ) -> RunningNode:
     """A node on a free port of 127.0.0.1, to be ended by whoever asks for it. It has `folder` as its
-    working folder and `config` as its file. `program`: see `NodeProcess`."""
+    working folder and `config` as its file. `variables` are more of its environment; Python reads some of them at its
+    very start, so it is no fork then, but the module `program`."""
     file = folder / _CONFIG
     file.write_text(config, encoding="utf-8")
     serve = ("serve", "--config", str(file), "--port", "0", *arguments)
-    return RunningNode(folder, NodeProcess(folder, serve, variables, program))
+    process = RunningTonearm(*serve, folder=folder, variables=variables, is_fork=variables is None, program=program)
+    return RunningNode(folder, process)
 
 
 @asynccontextmanager
