@@ -67,8 +67,8 @@ SEEDS ?=
 SEED ?=
 fuzz: $(VENV)/.dev
 	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
-	$(BIN)/python -m pytest -q -s --timeout 86400 tests/worker/media/test_mutated_media.py \
-	tests/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/node/test_damaged_state.py \
+	$(BIN)/python -m pytest -q -s --timeout 86400 tests/worker/media/test_strange_media.py \
+	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/node/test_damaged_state.py \
 	tests/e2e/test_saved_state.py::test_nothing_that_was_acknowledged_is_lost_by_kill_9 $(ARGS)
 
 # A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.

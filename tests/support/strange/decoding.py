@@ -1,4 +1,4 @@
-"""What happens to a session of a decoder process with strange files: a story for each seed, told as quickly as the
+"""What happens to a session of a decoder process with strange files: a story for each of them, told as quickly as the
 process follows, without a node and its clock."""
 
 import os
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.support.decoder_driver import DecoderDriver, open_order
 from tests.support.strange.checking import check_opus_packet, mp3_decoder, opus_decoder
 from tests.support.strange.dice import Dice
-from tests.support.strange.files import StrangeFile, strange_file
+from tests.support.strange.files import StrangeFile
 from tonearm.core.failure import FailureCode
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
@@ -40,13 +40,13 @@ _MOST_FRAMES: Final = 300  # what is longer is left
 class DecoderStory:
     """One session with one file, which is sought and played again. `ending` says how it ended."""
 
-    def __init__(self, driver: DecoderDriver, session: int, seed: int) -> None:
-        self.file: StrangeFile = strange_file(seed)
+    def __init__(self, driver: DecoderDriver, session: int, file: StrangeFile) -> None:
+        self.file = file
         self.frames = self.passed_frames = 0
         self.ending = ""
         self._driver = driver
         self._session = session
-        self._dice = dice = Dice(seed)
+        self._dice = dice = Dice(file.seed)
         self._outputs: Outputs = frozenset({_PASSED, *dice.sample(_OTHERS, dice.randrange(4))})
         self._filters = Filters() if dice.randrange(6) else Filters(volume=dice.choice((0.0, 0.5, 5.0)))
         self._is_seekable = bool(dice.randrange(8))
