@@ -10,7 +10,7 @@ import pytest
 from aiohttp import TCPConnector, web
 from aiohttp.client_proto import ResponseHandler
 
-from tonearm.server.http_server import EdgeHttpServer
+from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 
 SRC = Path(__file__).parents[1] / "src" / "tonearm"
 
@@ -41,7 +41,7 @@ async def made() -> dict[type[Any], Any]:
 
     connector = TCPConnector()
     await connector.close()
-    return {web.RequestHandler: EdgeHttpServer(handler)(), TCPConnector: connector}
+    return {web.RequestHandler: EdgeHttpServer(handler, ConnectionLimits())(), TCPConnector: connector}
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)

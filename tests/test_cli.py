@@ -105,7 +105,7 @@ def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text:
         (("--host", ""), {}, "option --host: server.host: must be an address"),
         ((), {"TONEARM_SERVER__PROT": "1"}, "environment variable TONEARM_SERVER__PROT: there is no such key; did you"),
         (("--host", "192.0.2.1", "--port", "0"), {}, "cannot listen on 192.0.2.1:0: cannot assign requested address"),
-        (("--host", "name.invalid", "--port", "0"), {}, "Cannot listen on name.invalid:0"),
+        (("--host", "name.invalid", "--port", "0"), {}, "cannot listen on name.invalid:0"),
     ],
 )
 def test_serve_refuses_what_it_cannot_do(

@@ -8,7 +8,6 @@ import gc
 import ipaddress
 import json
 import logging
-import os
 import re
 import resource
 import shlex
@@ -283,7 +282,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
     except BindError as error:
         await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
-        sys.stderr.write(f"tonearm: {_bind_problem(error)}\n")
+        options = " (--host, --port)" if error.section == "server" else ""
+        sys.stderr.write(f"tonearm: {error}{options}\n")
         return exit_codes.MISSING
     server = servers[0]
     for public in servers[1:]:
@@ -369,19 +369,6 @@ def _audio_settings(config: Config) -> AudioSettings:
         mp3_bitrate_bps=config.stream.mp3_bitrate_bps,
         burst_ms=config.stream.burst_ms,
         station=Station(config.stream.name, config.stream.genre, config.stream.url),
-    )
-
-
-def _bind_problem(error: BindError) -> str:
-    """One line that names the keys of the configuration."""
-    cause = error.__cause__
-    if not isinstance(cause, OSError) or cause.errno is None or cause.errno <= 0:  # negative: a name's lookup
-        return str(error)
-    reason = os.strerror(cause.errno).lower()
-    options = " (--host, --port)" if error.section == "server" else ""
-    return (
-        f"cannot listen on {error.host}:{error.port}: {reason}; "
-        f"choose another {error.section}.host or {error.section}.port{options}"
     )
 
 

@@ -34,7 +34,7 @@ from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
-from tonearm.player.player_services import PlayerServices
+from tonearm.player.player_services import PlayerServices, PlayerSettings
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
@@ -139,19 +139,20 @@ async def _no_facts(uri: SourceUri) -> SourceFacts:
     raise PlayError(FILE_MISSING)
 
 
-def services_of(pool: DecoderPool, opener: Any, clock: Clock, time: HandTime, **more: Any) -> PlayerServices:
-    """What a player is given. `opener` opens what it plays; the others are for `PlayerServices`."""
+def services_of(
+    pool: DecoderPool, opener: Any, clock: Clock, time: HandTime, wait_ms: int = 0, **more: Any
+) -> PlayerServices:
+    """What a player is given. `opener` opens what it plays, `wait_ms` is how long it waits for its first listener; the
+    others are for `PlayerServices`."""
     given: dict[str, Any] = {
         "known_files": KnownFiles(opener, _no_facts),
         "wall_ms": lambda: round(time.now_s() * 1000),
         "event_text": event_text,
         "json_bytes": json_bytes,
         "call_later": time.call_later,
-        "first_listener_wait_ms": 0,
-        "max_waiting_tracks": 100_000,
-        "max_listeners": 10,
     }
-    return PlayerServices(pool=pool, opener=opener, clock=clock, **given | more)
+    settings = PlayerSettings(wait_ms, max_waiting_tracks=100_000, max_listeners=10)
+    return PlayerServices(settings, pool=pool, opener=opener, clock=clock, **given | more)
 
 
 class PlayerBench:
@@ -164,9 +165,7 @@ class PlayerBench:
         self.suspects = HandSuspects()
         self.opener = HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
-        services = services_of(
-            self.pool, self.opener, self.clock, self.time, suspects=self.suspects, first_listener_wait_ms=wait_ms
-        )
+        services = services_of(self.pool, self.opener, self.clock, self.time, wait_ms, suspects=self.suspects)
         self.totals = services.totals
         self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
         self.listener = MemoryListener()

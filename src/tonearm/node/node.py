@@ -27,11 +27,9 @@ from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
-from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.outputs import OutputFormat
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
-from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.player_id import require_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
@@ -53,12 +51,10 @@ from tonearm.node.quarantined_opener import QuarantinedOpener
 from tonearm.node.saving import Saving
 from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
 from tonearm.player.clients.event_feed import EventFeed
-from tonearm.player.clients.event_log import MAX_KEPT_BYTES
 from tonearm.player.clients.sinks import EventSink
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
-from tonearm.player.player_services import FirstSettings, PlayerServices
-from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S
+from tonearm.player.player_services import FirstSettings, PlayerServices, PlayerSettings
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
@@ -77,29 +73,20 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
+class NodeSettings(PlayerSettings):
+    """What the node and its players need of the configuration. `decoder_processes` 0 means one for each core.
 
-    `expire_s`: after how long without listener, event client or request a player is deleted; 0: never.
-    `live_pause_s`: for how long a paused player stays connected to a live stream. `start_timeout_s`: how long a track
-    may take from its start to its first audio. `max_load`: the share of time that the node may be late and still create
-    players; 0: it always creates them. `tags_ahead`: of how many waiting tracks of a player the tags are read ahead.
-    `state_path`: the file in which players survive a restart; None: they do not survive it.
+    `expire_s`: after how long without listener, event client or request a player is deleted; 0: never. `max_load`: the
+    share of time that the node may be late and still create players; 0: it always creates them. `tags_ahead`: of how
+    many waiting tracks of a player the tags are read ahead. `state_path`: the file in which players survive a restart;
+    None: they do not survive it.
     """
 
     decoder_processes: int = 0
     decoder_memory_limit_mb: int = 1024
     decoder_sandbox: SandboxMode = SandboxMode.AUTO
-    first_listener_wait_ms: int = 1000
     expire_s: float = 0.0
     max_players: int = 10_000
-    max_waiting_tracks: int = 10_000
-    max_listeners: int = 1_000
-    max_waiting_bytes: int = MAX_WAITING_BYTES
-    max_metadata_bytes: int = MAX_METADATA_BYTES
-    max_event_bytes: int = MAX_KEPT_BYTES
-    live_pause_s: float = LIVE_PAUSE_S
-    start_timeout_s: float = START_TIMEOUT_S
     max_load: float = 0.0
     tags_ahead: int = 5
     state_path: Path | None = None
@@ -143,6 +130,7 @@ class Node:
         self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, settings.tags_ahead, late_s=LATE_S)
         self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
+            settings=settings,
             pool=self._pool,
             opener=suspects,
             suspects=suspects,
@@ -152,16 +140,8 @@ class Node:
             wall_ms=_wall_ms,
             event_text=event_text,
             call_later=call_later,
-            first_listener_wait_ms=settings.first_listener_wait_ms,
-            max_waiting_tracks=settings.max_waiting_tracks,
-            max_listeners=settings.max_listeners,
             json_bytes=json_bytes,
-            max_waiting_bytes=settings.max_waiting_bytes,
-            max_metadata_bytes=settings.max_metadata_bytes,
-            max_event_bytes=settings.max_event_bytes,
-            live_pause_s=settings.live_pause_s,
             event_feed=self._feed,
-            start_timeout_s=settings.start_timeout_s,
             queue_changed=self._tags_ahead.queue_changed,
             told=_tell_nobody if self._saving is None else self._saving.told,
         )
@@ -301,7 +281,6 @@ class Node:
         metadata: Json,
         *,
         settings: FirstSettings | None = None,
-        came_through_proxy: bool = False,
         client: str = "",
     ) -> LeftOut:
         """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
@@ -314,7 +293,7 @@ class Node:
         require_player_id(player_id)
         # A mistake in the request itself is reported before any conflict.
         wanted = WantedTrack(track) if isinstance(track, str) else track
-        checked = None if wanted is None else self._track_maker.check(wanted, came_through_proxy)
+        checked = None if wanted is None else self._track_maker.check(wanted)
         self._track_maker.check_metadata(metadata)
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
@@ -411,13 +390,7 @@ class Node:
             lock.release()
 
     async def enqueue(
-        self,
-        player_id: str,
-        track: str | WantedTrack,
-        metadata: Json,
-        *,
-        index: int | None = None,
-        came_through_proxy: bool = False,
+        self, player_id: str, track: str | WantedTrack, metadata: Json, *, index: int | None = None
     ) -> AddedTracks:
         """Adds a track to the end of the queue, or before the track at `index`. `track` may be a URI, with `metadata`.
         Where the URI's ending says that it is a playlist, and it can be read at once, its entries are added instead.
@@ -427,17 +400,12 @@ class Node:
         """
         player = self.player(player_id)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
-        tracks, left_out = await self._expanded(wanted, came_through_proxy)
+        tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).enqueue(*tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
     async def enqueue_all(
-        self,
-        player_id: str,
-        wanted: Sequence[WantedTrack],
-        *,
-        index: int | None = None,
-        came_through_proxy: bool = False,
+        self, player_id: str, wanted: Sequence[WantedTrack], *, index: int | None = None
     ) -> AddedTracks:
         """Adds all of these tracks, or none. A playlist among them is expanded when it is to be played.
 
@@ -445,44 +413,34 @@ class Node:
         """
         player = self.player(player_id)
         # In a thread: judging and making hundreds of tracks takes some ms.
-        tracks = await asyncio.to_thread(self._track_maker.make_all, wanted, came_through_proxy)
+        tracks = await asyncio.to_thread(self._track_maker.make_all, wanted)
         self._still(player_id, player).enqueue(*tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks))
 
-    async def replace_track(
-        self, player_id: str, wanted: WantedTrack, *, came_through_proxy: bool = False
-    ) -> AddedTracks:
+    async def replace_track(self, player_id: str, wanted: WantedTrack) -> AddedTracks:
         """Plays a track instead of the current track; of a playlist the first track, and its others come next.
 
         Raises what `enqueue` raises.
         """
         player = self.player(player_id)
-        tracks, left_out = await self._expanded(wanted, came_through_proxy)
+        tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).replace(*tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
-    def add_overlay(
-        self, player_id: str, wanted: WantedTrack, settings: OverlaySettings, *, came_through_proxy: bool = False
-    ) -> str:
+    def add_overlay(self, player_id: str, wanted: WantedTrack, settings: OverlaySettings) -> str:
         """Adds an overlay to a player. Returns its id.
 
         Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
-        track = self._track_maker.make(self._track_maker.check(wanted, came_through_proxy))
+        track = self._track_maker.make(self._track_maker.check(wanted))
         return self._add_overlays(player_id, [(track, settings)])[0]
 
-    def add_overlays(
-        self,
-        player_id: str,
-        wanted: Sequence[tuple[WantedTrack, OverlaySettings]],
-        *,
-        came_through_proxy: bool = False,
-    ) -> list[str]:
+    def add_overlays(self, player_id: str, wanted: Sequence[tuple[WantedTrack, OverlaySettings]]) -> list[str]:
         """Adds all of these overlays, which begin with the same frame, or none. Returns their ids.
 
         Raises what `add_overlay` raises; the message names the first overlay that is wrong.
         """
-        tracks = self._track_maker.make_all([track for track, _ in wanted], came_through_proxy)
+        tracks = self._track_maker.make_all([track for track, _ in wanted])
         return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])
 
     def _add_overlays(self, player_id: str, new: list[tuple[Track, OverlaySettings]]) -> list[str]:
@@ -560,8 +518,8 @@ class Node:
             log.info("%d players restored", len(self._players))
         await saving.keep()
 
-    async def _expanded(self, wanted: WantedTrack, came_through_proxy: bool) -> tuple[Sequence[Track], LeftOut]:
-        return await self._track_maker.expand(self._track_maker.check(wanted, came_through_proxy))
+    async def _expanded(self, wanted: WantedTrack) -> tuple[Sequence[Track], LeftOut]:
+        return await self._track_maker.expand(self._track_maker.check(wanted))
 
     async def _delete(self, player_id: str, reason: DeleteReason | None) -> None:
         self._queue_locks.pop(player_id, None)

@@ -28,6 +28,7 @@ class WantedTrack:
     """A track as a client asks for it: by its `uri` or, without one, by an `encoded` identifier.
 
     The file is played from `start_ms` to `end_ms`; None: as the URI says, or else from its start or to its end.
+    `came_through_proxy`: a proxy passed the request on.
     """
 
     uri: str | None
@@ -35,6 +36,7 @@ class WantedTrack:
     encoded: str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
+    came_through_proxy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class TrackMaker:
         self._opener = opener
         self._max_metadata_bytes = max_metadata_bytes
 
-    def check(self, wanted: WantedTrack, came_through_proxy: bool) -> CheckedTrack:
+    def check(self, wanted: WantedTrack) -> CheckedTrack:
         """Raises `BadRequest` and `InvalidIdentifier` for mistakes in the request."""
         metadata_bytes = self.check_metadata(wanted.metadata)
         info: TrackInfo | None = None
@@ -68,7 +70,7 @@ class TrackMaker:
                 raise BadRequest("The field `uri` is missing; `encoded` can take its place.")
             info = decode_track(wanted.encoded)
             text = info.identifier if info.source_name in _IDENTIFIED_BY_URI else info.uri or info.identifier
-        uri = client_uri(text, came_through_proxy)
+        uri = client_uri(text, wanted.came_through_proxy)
         start_ms = uri.start_ms if wanted.start_ms is None else wanted.start_ms
         end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
         if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
@@ -104,12 +106,12 @@ class TrackMaker:
             )
         return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms)
 
-    def make_all(self, wanted: Sequence[WantedTrack], came_through_proxy: bool) -> list[Track]:
+    def make_all(self, wanted: Sequence[WantedTrack]) -> list[Track]:
         """The tracks. Raises what `check` and `make` raise, with the index of the track in the message."""
         tracks: list[Track] = []
         for index, one in enumerate(wanted):
             try:
-                tracks.append(self.make(self.check(one, came_through_proxy)))
+                tracks.append(self.make(self.check(one)))
             except RequestError as error:
                 raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
         return tracks

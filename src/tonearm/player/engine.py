@@ -78,13 +78,13 @@ class Engine:
             self.receive, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
         )
         self.overlays: Final = PlayerOverlays(
-            self._session, emit, self._overlays_changed, call_later, services.start_timeout_s
+            self._session, emit, self._overlays_changed, call_later, services.settings.start_timeout_s
         )
         self._sending = Sending(playback, self._session, self.overlays, self._joins, broadcast)
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
         self._head_start = HeadStart(self._sending, self.tick, lambda: broadcast.least_burst_ms, clock)
         self._stalls = StallWatch(call_later, self._report_stall, self._give_up)
-        self._live_pause = LivePause(call_later, self._session.rest, services.live_pause_s)
+        self._live_pause = LivePause(call_later, self._session.rest, services.settings.live_pause_s)
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
@@ -469,7 +469,7 @@ class Engine:
         if self._is_closed:
             return
         playback = self._playback
-        timeout_s = self._services.start_timeout_s
+        timeout_s = self._services.settings.start_timeout_s
         patience = patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(timeout_s)
         wait = self._session.waiting_for
         is_paused = playback.paused or not (wait.counts or wait.is_told)

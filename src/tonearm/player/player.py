@@ -57,13 +57,14 @@ class Player:
         snapshot: PlayerSnapshot | None = None,
     ) -> None:
         self._services = services
+        settings = services.settings
         begin = first_settings or FirstSettings()
         self._playback = Playback(
             player_id,
             first_track,
             metadata,
-            max_waiting_tracks=services.max_waiting_tracks,
-            max_waiting_bytes=services.max_waiting_bytes,
+            max_waiting_tracks=settings.max_waiting_tracks,
+            max_waiting_bytes=settings.max_waiting_bytes,
             paused=begin.paused,
             filters=begin.filters,
             loop_mode=begin.loop_mode,
@@ -78,7 +79,7 @@ class Player:
             services.wall_ms,
             services.event_text,
             services.event_feed,
-            services.max_event_bytes,
+            settings.max_event_bytes,
             services.call_later,
         )
         self._listener_changes = ListenerChanges(
@@ -93,7 +94,7 @@ class Player:
         self._engine = Engine(self._playback, self._broadcast, services, self._emit)
         self._overlays = self._engine.overlays
         self._first_wait: Cancellable | None = services.call_later(
-            services.first_listener_wait_ms / 1000, self._start_clock
+            settings.first_listener_wait_ms / 1000, self._start_clock
         )
         self._engine.do(lambda rules: rules.begin())
         if snapshot is not None and snapshot.clock_started:
@@ -208,10 +209,9 @@ class Player:
         opus_problem = self._services.pool.opus_problem
         if sink.output.format == "opus" and opus_problem:
             raise BadRequest(f"The node cannot encode Opus ({opus_problem}). Ask for PCM or MP3.")
-        if len(self._broadcast) >= self._services.max_listeners:
-            raise LimitReached(
-                f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
-            )
+        max_listeners = self._services.settings.max_listeners
+        if len(self._broadcast) >= max_listeners:
+            raise LimitReached(f"The player has {max_listeners} listeners, as many as player.max_listeners allows.")
         self._engine.catch_up()
         detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._engine.sounds_for_streams)
         settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
@@ -368,7 +368,7 @@ class Player:
         log.info("player %s: a listener is closed (%s): %s", self._playback.player_id, output.format, reason)
 
     def _require_metadata(self, value: Json) -> None:
-        require_metadata_bytes(self._services.json_bytes(value), self._services.max_metadata_bytes)
+        require_metadata_bytes(self._services.json_bytes(value), self._services.settings.max_metadata_bytes)
 
     def _start_clock(self) -> None:
         self._cancel_first_wait()

@@ -22,8 +22,28 @@ from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
 
 
 @dataclass(frozen=True, slots=True)
+class PlayerSettings:
+    """The limits of every player of a node.
+
+    `live_pause_s`: for how long a paused player stays connected to a live stream. `start_timeout_s`: how long a track
+    may take from its start to its first audio.
+    """
+
+    first_listener_wait_ms: int = 1000
+    max_waiting_tracks: int = 10_000
+    max_listeners: int = 1_000
+    max_waiting_bytes: int = MAX_WAITING_BYTES
+    max_metadata_bytes: int = MAX_METADATA_BYTES
+    max_event_bytes: int = MAX_KEPT_BYTES
+    live_pause_s: float = LIVE_PAUSE_S
+    start_timeout_s: float = START_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
 class PlayerServices:
-    """What all players of a node share, and their limits."""
+    """What all players of a node share."""
+
+    settings: PlayerSettings
 
     pool: DecoderPool
     opener: PlayersOpener
@@ -33,17 +53,9 @@ class PlayerServices:
     wall_ms: Callable[[], int]
     event_text: EventText
     call_later: CallLater
-    first_listener_wait_ms: int
-    max_waiting_tracks: int
-    max_listeners: int
     json_bytes: Callable[[Json], int]
     totals: Totals = field(default_factory=Totals)
     carriers: LiveCarriers | None = None
-    live_pause_s: float = LIVE_PAUSE_S
-    start_timeout_s: float = START_TIMEOUT_S
-    max_waiting_bytes: int = MAX_WAITING_BYTES
-    max_metadata_bytes: int = MAX_METADATA_BYTES
-    max_event_bytes: int = MAX_KEPT_BYTES
     event_feed: EventFeed | None = None
     queue_changed: Callable[[QueueOwner], None] = lambda player: None
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player

@@ -26,15 +26,11 @@ class PasswordCheck:
 
     def __init__(self, password: str) -> None:
         self._accepted = _header_encodings(password)
-        self._is_open = not password
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
+        self.is_open: Final = not password
 
     def require(self, headers: CIMultiDictProxy[str]) -> None:
         """Raises `Unauthorized` unless exactly one Authorization header holds the bare password."""
-        if self._is_open:
+        if self.is_open:
             return
         values = headers.getall("Authorization", [])
         if len(values) != 1:

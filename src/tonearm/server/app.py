@@ -1,6 +1,7 @@
 """The HTTP server as a whole: its settings, how it is built, started and stopped."""
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import chain
@@ -65,27 +66,22 @@ _REQUESTS_PATIENCE_S: Final = 0.25
 class BindError(Exception):
     """The node cannot listen on an address. The message says which and why; `section` is the configuration's."""
 
-    def __init__(self, section: str, host: str, port: int, reason: OSError) -> None:
-        self.section, self.host, self.port = section, host, port
-        super().__init__(f"Cannot listen on {host}:{port}: {reason}. Choose another {section}.host or {section}.port.")
+    def __init__(self, section: str, host: str, port: int, error: OSError) -> None:
+        self.section = section
+        number = error.errno or 0
+        reason = os.strerror(number).lower() if number > 0 else str(error)  # a name's lookup has negative numbers
+        super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another {section}.host or {section}.port")
 
 
+@dataclass(frozen=True, slots=True)
 class App:
     """What answers at an address, not listening yet. `name` is the name of its section in the configuration."""
 
-    def __init__(
-        self,
-        edge: Edge,
-        connections: ConnectionLimits,
-        streams: OpenStreams,
-        routes: tuple[Route, ...] = (),
-        name: str = "server",
-    ) -> None:
-        self.name = name
-        self.edge = edge
-        self.connections = connections
-        self.streams = streams
-        self.routes = routes
+    edge: Edge
+    connections: ConnectionLimits
+    streams: OpenStreams
+    routes: tuple[Route, ...] = ()
+    name: str = "server"
 
 
 def build_app(node: Node, settings: EdgeSettings) -> App:
@@ -160,11 +156,10 @@ class Server:
     """A listening application. To stop: `stop_accepting`, then the node closes its sinks, then `close`."""
 
     def __init__(self, app: App, http_server: EdgeHttpServer, runner: web.ServerRunner, site: web.TCPSite) -> None:
-        self._edge = app.edge
+        self._app = app
         self._http_server = http_server
         self._runner = runner
         self._site = site
-        self._streams = app.streams
         self._is_accepting = True
 
     @property
@@ -176,14 +171,14 @@ class Server:
         """Takes no new connections, and no new requests on the open ones. Requests under way go on."""
         if self._is_accepting:
             self._is_accepting = False
-            self._edge.stop()
+            self._app.edge.stop()
             await self._site.stop()
 
     async def close(self) -> None:
         """Ends every connection in less than two seconds; connections that do not end by themselves are cut."""
         await self.stop_accepting()
         # aiohttp stops reading when its clean-up begins, so the sockets' close handshakes come before that.
-        await self._streams.close_all(_STREAMS_PATIENCE_S)
+        await self._app.streams.close_all(_STREAMS_PATIENCE_S)
         transports = [connection.transport for connection in self._http_server.connections]
         await self._runner.cleanup()
         for transport in transports:

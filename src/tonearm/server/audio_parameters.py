@@ -34,7 +34,7 @@ class AudioSettings:
     def output(self, target: Target, output_format: OutputFormat) -> Output:
         """The output with the parameters in `target`. Raises `BadRequest` for a bitrate that the format does not
         have."""
-        bitrate_bps = whole_number(target, "bitrate", None, lowest=1, highest=10_000_000)
+        bitrate_bps = whole_number(target, "bitrate", lowest=1, highest=10_000_000)
         match output_format:
             case "pcm":
                 if bitrate_bps is not None:
@@ -65,8 +65,7 @@ def socket_format(target: Target) -> OutputFormat:
 
 def max_latency_ms(target: Target) -> int:
     """Raises `BadRequest`."""
-    value = whole_number(target, "maxLatencyMs", DEFAULT_MAX_LATENCY_MS, lowest=20, highest=HIGHEST_MAX_LATENCY_MS)
-    return DEFAULT_MAX_LATENCY_MS if value is None else value
+    return whole_number(target, "maxLatencyMs", lowest=20, highest=HIGHEST_MAX_LATENCY_MS) or DEFAULT_MAX_LATENCY_MS
 
 
 def switch(target: Target, name: str) -> bool:
@@ -77,11 +76,11 @@ def switch(target: Target, name: str) -> bool:
     return value == "1"
 
 
-def whole_number(target: Target, name: str, default: int | None, *, lowest: int, highest: int) -> int | None:
-    """Raises `BadRequest` for anything but digits, and outside the limits."""
+def whole_number(target: Target, name: str, *, lowest: int, highest: int) -> int | None:
+    """None without the parameter. Raises `BadRequest` for anything but digits, and outside the limits."""
     value = target.parameter(name)
     if value is None:
-        return default
+        return None
     if not (value.isascii() and value.isdigit() and len(value) <= 9 and lowest <= int(value) <= highest):
         raise BadRequest(f"`{name}` must be a whole number, {lowest} to {highest}.")
     return int(value)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -19,7 +20,7 @@ from tonearm.server.audio_parameters import (
     switch,
     whole_number,
 )
-from tonearm.server.http_server import connection_lost
+from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import Call, Handler, Route
 from tonearm.server.station import icy_headers
 from tonearm.server.stream_bodies import (
@@ -27,8 +28,6 @@ from tonearm.server.stream_bodies import (
     WAV_HEADER,
     IcyTitles,
     OggBody,
-    PlainBody,
-    StreamBody,
 )
 from tonearm.server.streams import OpenStreams, RawOutput, kernel_buffer_bytes
 
@@ -62,20 +61,15 @@ class AudioStreamRoutes:
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by the path's ending: `wav`, `ogg`, `mp3`."""
-        return {kind: self._handler(kind) for kind in _FORMATS}
-
-    def _handler(self, kind: str) -> Handler:
-        async def listen(call: Call) -> web.StreamResponse:
-            return await self._listen(call, kind)
-
-        return listen
+        return {kind: partial(self._listen, kind=kind) for kind in _FORMATS}
 
     async def _listen(self, call: Call, kind: str) -> web.StreamResponse:
         output_format, content_type = _FORMATS[kind]
         target = call.target
         output = self._settings.output(target, output_format)
-        default_burst_ms = 0 if kind == "wav" else self._settings.burst_ms
-        burst_ms = whole_number(target, "burst", default_burst_ms, lowest=0, highest=HIGHEST_BURST_MS) or 0
+        burst_ms = whole_number(target, "burst", lowest=0, highest=HIGHEST_BURST_MS)
+        if burst_ms is None:
+            burst_ms = 0 if kind == "wav" else self._settings.burst_ms
         latency_ms = max_latency_ms(target)
         is_chained = kind == "ogg" and switch(target, "chained")
         has_titles = call.request.headers.get("Icy-MetaData") == "1"
@@ -93,25 +87,25 @@ class AudioStreamRoutes:
         if call.request.method == "HEAD":
             await response.prepare(call.request)
             return response
-        body: StreamBody
+        ogg: OggBody | None = None
+        head = WAV_HEADER if kind == "wav" else b""
         if kind == "ogg":
             packets_a_page = _PACKETS_A_PAGE if burst_ms >= _PAGE_BURST_MS else 1
-            body = OggBody(player.title, is_chained=is_chained, packets_a_page=packets_a_page)
-        else:
-            body = PlainBody(WAV_HEADER if kind == "wav" else b"")
-        titles = IcyTitles(player.title, len(body.head)) if has_titles else None
-        sink = HttpAudioSink(call.request, output, body, titles, burst_ms=burst_ms, max_latency_ms=latency_ms)
-        return await self._serve(call.request, response, player, sink, body.head)
+            ogg = OggBody(player.title, is_chained=is_chained, packets_a_page=packets_a_page)
+            head = ogg.head
+        titles = IcyTitles(player.title, len(head)) if has_titles else None
+        sink = HttpAudioSink(call.request, output, ogg, titles, burst_ms=burst_ms, max_latency_ms=latency_ms)
+        return await self._serve(call.request, response, player, sink, head)
 
     async def _serve(
         self,
-        request: web.BaseRequest,
+        request: EdgeRequest,
         response: web.StreamResponse,
         player: Player,
         sink: "HttpAudioSink",
         head: bytes,
     ) -> web.StreamResponse:
-        lost = connection_lost(request)
+        lost = request.lost
         # Attached before the head is sent, so that a refusal is still an ordinary answer.
         detach = player.attach(sink, is_counted=False, is_stranger=self._serves_strangers)
         counting = asyncio.get_running_loop().call_later(COUNTS_AFTER_S, player.count, sink)
@@ -139,9 +133,9 @@ class HttpAudioSink:
 
     def __init__(
         self,
-        request: web.BaseRequest,
+        request: EdgeRequest,
         output: Output,
-        body: StreamBody,
+        ogg: OggBody | None,
         titles: IcyTitles | None,
         *,
         burst_ms: int,
@@ -151,10 +145,10 @@ class HttpAudioSink:
         self.burst_ms = burst_ms
         self.max_latency_ms = max_latency_ms
         is_chunked = request.version >= HttpVersion11
-        wraps = titles is not None or not isinstance(body, PlainBody)
-        self.framing = Framing.CHUNKED if is_chunked and not wraps else Framing.RAW
-        self._is_chunked_here = is_chunked and wraps
-        self._body = body if wraps else None
+        self._wraps = ogg is not None or titles is not None
+        self.framing = Framing.CHUNKED if is_chunked and not self._wraps else Framing.RAW
+        self._is_chunked_here = is_chunked and self._wraps
+        self._ogg = ogg
         self._titles = titles
         self._raw = RawOutput(request, kernel_buffer_bytes(output))
         self.closed = asyncio.get_running_loop().create_future()
@@ -167,13 +161,13 @@ class HttpAudioSink:
         self._raw.end()
 
     def write(self, message: bytes) -> None:
-        if self._body is not None:
-            message = self._wrapped(self._body.add(message))
+        if self._wraps:
+            message = self._wrapped(message)
         if message:
             self._raw.write(message)
 
     def offer(self, message: bytes) -> bool:
-        if self._body is None:
+        if not self._wraps:
             return self._raw.offer(message)
         if self._raw.pending_bytes():
             return False
@@ -193,6 +187,8 @@ class HttpAudioSink:
         self._raw.abort()
 
     def _wrapped(self, data: bytes) -> bytes:
+        if self._ogg is not None:
+            data = self._ogg.add(data)
         if data and self._titles is not None:
             data = self._titles.add(data)
         if data and self._is_chunked_here:

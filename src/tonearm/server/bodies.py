@@ -16,7 +16,7 @@ from tonearm.core.json_value import MAX_NESTING, Json, levels_of
 from tonearm.protocol.field_names import header_text, unknown_names
 from tonearm.protocol.wire_model import RequestModel
 from tonearm.server.errors import BodyTooLarge
-from tonearm.server.http_server import add_reply_header
+from tonearm.server.http_server import EdgeRequest
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -27,12 +27,12 @@ _THREAD_FROM_BYTES: Final = 8 * 1024  # so large bodies are decoded in a thread,
 ModelT = TypeVar("ModelT", bound=RequestModel)
 
 
-async def read_body(request: web.BaseRequest, model: type[ModelT]) -> ModelT:
+async def read_body(request: EdgeRequest, model: type[ModelT]) -> ModelT:
     """The body as `model`. Raises `BodyTooLarge`, and `BadRequest` that names the first field that is wrong."""
     return as_model(request, await read_json(request), model)
 
 
-def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> ModelT:
+def as_model(request: EdgeRequest, value: Json, model: type[ModelT]) -> ModelT:
     """The body of `request` as `model`; the answer will name the fields that are ignored.
 
     Raises `BadRequest` that names the first field that is wrong.
@@ -43,7 +43,7 @@ def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> Mode
             raise BadRequest(unknown.sentence)
         ignored.append(unknown.shown)
     if ignored:
-        add_reply_header(request, IGNORED_HEADER, header_text(ignored))
+        request.add_reply_header(IGNORED_HEADER, header_text(ignored))
     try:
         return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -51,7 +51,7 @@ def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> Mode
 
 
 async def read_json(
-    request: web.BaseRequest,
+    request: EdgeRequest,
     max_bytes: int = MAX_BODY_BYTES,
     max_values: int = MAX_VALUES,
     max_nesting: int = MAX_NESTING,
@@ -63,7 +63,7 @@ async def read_json(
     return _decode(raw, max_values, max_nesting)
 
 
-async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
+async def _read(request: EdgeRequest, max_bytes: int) -> bytes:
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:

@@ -83,6 +83,25 @@ class EdgeRequest(web.BaseRequest):
         """The id in an error's answer and in the log."""
         return new_request_id()
 
+    @property
+    def lost(self) -> asyncio.Future[None]:
+        """Done when the client's connection is gone."""
+        return self._connection.lost
+
+    def let_in(self) -> None:
+        """The request has passed the checks: its connection is no stranger any more."""
+        if self.protocol.transport is not None:
+            self._connection.was_let_in()
+
+    def add_reply_header(self, name: str, value: str) -> None:
+        self.reply_headers = {**self.reply_headers, name: value}
+
+    @property
+    def _connection(self) -> "EdgeProtocol":
+        protocol = self.protocol
+        assert isinstance(protocol, EdgeProtocol), "requests of this server come through it"
+        return protocol
+
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers.update(self.reply_headers)
 
@@ -260,13 +279,11 @@ class EdgeHttpServer(web.Server):
     """Makes an `EdgeProtocol` for each connection."""
 
     def __init__(
-        self,
-        handler: Callable[[EdgeRequest], Awaitable[web.StreamResponse]],
-        limits: ConnectionLimits | None = None,
+        self, handler: Callable[[EdgeRequest], Awaitable[web.StreamResponse]], limits: ConnectionLimits
     ) -> None:
         super().__init__(handler, request_factory=self._make_edge_request)  # type: ignore[arg-type]  # our own requests
-        self._limits = limits or ConnectionLimits()
-        self.places = Places(self._limits)
+        self._limits = limits
+        self.places = Places(limits)
         self._event_loop = asyncio.get_running_loop()
 
     def __call__(self) -> EdgeProtocol:
@@ -283,33 +300,9 @@ class EdgeHttpServer(web.Server):
         return EdgeRequest(message, payload, protocol, writer, task, self._event_loop)
 
 
-def connection_lost(request: web.BaseRequest) -> asyncio.Future[None]:
-    """A future that is done when the client's connection is gone."""
-    return _connection(request).lost
-
-
-def add_reply_header(request: web.BaseRequest, name: str, value: str) -> None:
-    """Adds a header to whatever answer `request` gets."""
-    if isinstance(request, EdgeRequest):
-        request.reply_headers = {**request.reply_headers, name: value}
-
-
-def let_in(request: web.BaseRequest) -> None:
-    """To be called when the request was let in: its connection is no stranger any more."""
-    if request.protocol.transport is not None:
-        _connection(request).was_let_in()
-
-
-def _connection(request: web.BaseRequest) -> EdgeProtocol:
-    protocol = request.protocol
-    if not isinstance(protocol, EdgeProtocol):
-        raise TypeError(f"requests of this server come through {EdgeProtocol.__name__}")
-    return protocol
-
-
-async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
+async def while_connected(request: EdgeRequest, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`. When the client goes away, cancels `work` and raises `ConnectionResetError`."""
-    lost = connection_lost(request)
+    lost = request.lost
     task = asyncio.get_running_loop().create_task(work)
     both: tuple[asyncio.Future[Any], ...] = (task, lost)
     try:

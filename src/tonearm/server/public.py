@@ -18,7 +18,7 @@ from tonearm.core.errors import LimitReached, NoArtwork, PlayerNotFound, SourceB
 from tonearm.node.node import Node
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.errors import MethodNotAllowed, NotFound
-from tonearm.server.http_server import EdgeRequest, let_in, while_connected
+from tonearm.server.http_server import EdgeRequest, while_connected
 from tonearm.server.public_events import PublicEvents
 from tonearm.server.public_page import PublicPage
 from tonearm.server.replies import picture_reply
@@ -73,7 +73,7 @@ class PublicEdge(Edge):
         handler, player_id = self._find(target.segments)
         is_stream = handler in self._streams.values()
         if is_stream and request.method == "GET":
-            let_in(request)  # other connections stay strangers, and give way when all places are taken
+            request.let_in()  # other connections stay strangers, and give way when all places are taken
         try:
             return await handler(Call(request, Target(target.path, target.segments, ""), {PLAYER_ARGUMENT: player_id}))
         except LimitReached:

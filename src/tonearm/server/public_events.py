@@ -14,7 +14,6 @@ from tonearm.node.node import Node
 from tonearm.player.player import Player
 from tonearm.protocol import close_codes
 from tonearm.protocol.public_state import public_state_text
-from tonearm.server.http_server import let_in
 from tonearm.server.routing import Call
 from tonearm.server.sockets import SocketEventSink
 from tonearm.server.streams import OpenStreams
@@ -44,7 +43,7 @@ class PublicEvents:
         """The handler. Raises `UpgradeRequired` and `PlayerNotFound`."""
         connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
         window = self._window(call.player_id)
-        let_in(call.request)
+        call.request.let_in()
         leave = window.add(SocketEventSink(connection))
         try:
             with self._streams.kept(connection):

@@ -7,6 +7,7 @@ import asyncio
 import html
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from typing import Final
 
@@ -46,7 +47,7 @@ class PublicPage:
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by path, without its slash."""
-        return {"": self._show, **{name: self._file_handler(name) for name in self._files}}
+        return {"": self._show, **{name: partial(self._show_file, name=name) for name in self._files}}
 
     async def _show(self, call: Call) -> web.Response:
         async with self._making:
@@ -57,16 +58,13 @@ class PublicPage:
             text=self._page, content_type="text/html", headers={**_HEADERS, "Cache-Control": "no-cache"}
         )
 
-    def _file_handler(self, name: str) -> Handler:
-        async def show(call: Call) -> web.Response:
-            return web.Response(
-                body=self._files[name],
-                content_type=_TYPES[name],
-                charset="utf-8",
-                headers={**_HEADERS, "Cache-Control": "max-age=300"},
-            )
-
-        return show
+    async def _show_file(self, call: Call, name: str) -> web.Response:
+        return web.Response(
+            body=self._files[name],
+            content_type=_TYPES[name],
+            charset="utf-8",
+            headers={**_HEADERS, "Cache-Control": "max-age=300"},
+        )
 
     async def _made(self) -> str:
         """The present page, made in slices."""

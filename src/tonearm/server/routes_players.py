@@ -39,7 +39,7 @@ from tonearm.protocol.requests import (
 from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import ModelT, as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
-from tonearm.server.http_server import while_connected
+from tonearm.server.http_server import EdgeRequest, while_connected
 from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply
 from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 
@@ -129,10 +129,9 @@ class PlayerRoutes(_PlayerHandlers):
         first = body.first_track()
         left_out = await self._node.create_player(
             body.id,
-            None if first is None else wanted_track(first, "" if first is body else "track."),
+            None if first is None else wanted_track(call, first, "" if first is body else "track."),
             body.metadata,
             settings=FirstSettings(body.paused, body.first_filters(), body.loop),
-            came_through_proxy=call.came_through_proxy,
             client=call.client,
         )
         call.new_players.append(body.id)
@@ -157,9 +156,7 @@ class PlayerRoutes(_PlayerHandlers):
     async def _replace(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
             body = await read_body(call.request, NewTrack)
-            added = await self._node.replace_track(
-                call.player_id, wanted_track(body), came_through_proxy=call.came_through_proxy
-            )
+            added = await self._node.replace_track(call.player_id, wanted_track(call, body))
         return json_reply(track_queued_out(added.ids, added.left_out), HTTPStatus.CREATED)
 
     async def _history(self, call: Call) -> web.StreamResponse:
@@ -197,32 +194,23 @@ class QueueRoutes(_PlayerHandlers):
 
     async def _enqueue_one(self, call: Call, value: Json) -> AddedTracks:
         body = as_model(call.request, value, QueueEntry)
-        return await self._node.enqueue(
-            call.player_id,
-            wanted_track(body),
-            body.metadata,
-            index=_index_of(body),
-            came_through_proxy=call.came_through_proxy,
-        )
+        wanted = wanted_track(call, body)
+        return await self._node.enqueue(call.player_id, wanted, body.metadata, index=_index_of(body))
 
     async def _enqueue_all(self, call: Call, value: Json) -> AddedTracks:
         tracks = value.get("tracks") if isinstance(value, dict) else None
         if isinstance(tracks, list) and len(tracks) > MAX_NEW_TRACKS:
             raise BodyTooLarge(f"`tracks` has {len(tracks)} entries. Send at most {MAX_NEW_TRACKS} at once.")
         body = as_model(call.request, value, QueueEntries)
-        return await self._node.enqueue_all(
-            call.player_id,
-            [wanted_track(track, f"tracks.{index}.") for index, track in enumerate(body.tracks)],
-            index=_index_of(body),
-            came_through_proxy=call.came_through_proxy,
-        )
+        wanted = [wanted_track(call, track, f"tracks.{index}.") for index, track in enumerate(body.tracks)]
+        return await self._node.enqueue_all(call.player_id, wanted, index=_index_of(body))
 
     async def _queue(self, call: Call) -> web.StreamResponse:
         target = call.target
         has_details = target.flag("details")
-        first = whole_number(target, "offset", None, lowest=0, highest=MAX_OFFSET) or 0
-        count = whole_number(target, "limit", MAX_OFFSET, lowest=1, highest=MAX_OFFSET) or MAX_OFFSET
-        wait_ms = whole_number(target, "wait", None, lowest=0, highest=MAX_WAIT_MS)
+        first = whole_number(target, "offset", lowest=0, highest=MAX_OFFSET) or 0
+        count = whole_number(target, "limit", lowest=1, highest=MAX_OFFSET) or MAX_OFFSET
+        wait_ms = whole_number(target, "wait", lowest=0, highest=MAX_WAIT_MS)
         if wait_ms and has_details:
             known = self._node.queue_details_known(call.player_id, first, count, wait_ms / 1000)
             await while_connected(call.request, known)
@@ -247,8 +235,8 @@ def _seek(player: Player, body: PositionPatch) -> None:
         player.seek_by(body.offset)
 
 
-def wanted_track(body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:
-    """The track in the body. Raises `BadRequest` when the body names none."""
+def wanted_track(call: Call, body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:
+    """The track in a body of the request. Raises `BadRequest` when the body names none."""
     given = body.model_fields_set
     if not given & {"uri", "encoded"}:
         raise BadRequest(f"The field `{place}uri` is missing; `{place}encoded` can take its place.")
@@ -258,6 +246,7 @@ def wanted_track(body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> Wa
         encoded=body.encoded if "encoded" in given else None,
         start_ms=body.start_ms if not isinstance(body, NewPlayer) and "start_ms" in given else None,
         end_ms=body.end_ms if not isinstance(body, NewPlayer) and "end_ms" in given else None,
+        came_through_proxy=call.came_through_proxy,
     )
 
 
@@ -265,7 +254,7 @@ def _index_of(body: QueueEntry | QueueEntries) -> int | None:
     return body.index if "index" in body.model_fields_set else None
 
 
-async def _skip_target(request: web.BaseRequest) -> str | None:
+async def _skip_target(request: EdgeRequest) -> str | None:
     """The id of the track to skip to; None without a body, or when the body names no track."""
     if not request.can_read_body:
         return None

@@ -24,7 +24,7 @@ from tonearm.core.request_rate import RequestRates
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
 from tonearm.server.errors import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
-from tonearm.server.http_server import EdgeRequest, RefusalLog, add_reply_header, let_in, origin_of
+from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Call:
     """A request that passed the checks and has a route. The answer waits until the player in the path, and
     `new_players`, are saved."""
 
-    request: web.BaseRequest
+    request: EdgeRequest
     target: Target
     arguments: Mapping[str, str]
     new_players: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Route:
     makes_player: bool = False
 
 
-def client_of(request: web.BaseRequest) -> str:
+def client_of(request: EdgeRequest) -> str:
     """The address of a request's client, for the log, and what a proxy says of the client behind it."""
     forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
     return f"{request.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
@@ -263,7 +263,7 @@ class NodeEdge(Edge):
         if target.path not in self._open_paths:
             self._password_check.require(request.headers)
         allowed_origin = self._origin_rules.require(request.headers)
-        let_in(request)
+        request.let_in()
         if allowed_origin is not None:
             request.reply_headers = {
                 "Access-Control-Allow-Origin": allowed_origin,
@@ -281,5 +281,5 @@ class NodeEdge(Edge):
         if request.method not in _READING:
             changed = call.new_players if player_id is None else [player_id]
             if not all([await self._node.saved(one) for one in changed]):
-                add_reply_header(request, "Tonearm-Unsaved", "true")
+                request.add_reply_header("Tonearm-Unsaved", "true")
         return reply

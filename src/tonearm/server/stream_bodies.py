@@ -4,7 +4,7 @@ import itertools
 import secrets
 import struct
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
@@ -34,30 +34,9 @@ WAV_HEADER: Final = struct.pack(
 )
 
 
-class StreamBody(Protocol):
-    @property
-    def head(self) -> bytes:
-        """The bytes that the stream begins with."""
-        ...
-
-    def add(self, payload: bytes) -> bytes:
-        """The bytes to be sent for a further payload. They may be empty, until later payloads come."""
-        ...
-
-
-class PlainBody:
-    """Payloads without a container, after `head`: PCM in a WAV file, MP3 frames."""
-
-    def __init__(self, head: bytes = b"") -> None:
-        self.head = head
-
-    def add(self, payload: bytes) -> bytes:
-        return payload
-
-
 class OggBody:
-    """Opus packets in Ogg pages. With `is_chained` each new title begins a new logical stream. Otherwise the connection
-    has a single logical stream, since most players stop at a second one.
+    """Opus packets in Ogg pages, after `head`. With `is_chained` each new title begins a new logical stream. Otherwise
+    the connection has a single logical stream, since most players stop at a second one.
 
     `title` gives artist and title of the current track. A page has `packets_a_page` packets, of 20 ms each.
     """
@@ -71,7 +50,8 @@ class OggBody:
         self._sent_title = title()
         self._stream, self.head = self._begin()
 
-    def add(self, payload: bytes) -> bytes:
+    def add(self, packet: bytes) -> bytes:
+        """The bytes to be sent for a further packet; empty while its page is not full."""
         started = b""
         if self._is_chained:
             title = self._title()
@@ -81,7 +61,7 @@ class OggBody:
                 self._packets = []
                 self._stream, head = self._begin()
                 started = ended + head
-        self._packets.append(payload)
+        self._packets.append(packet)
         if len(self._packets) < self._packets_a_page:
             return started
         packets, self._packets = self._packets, []

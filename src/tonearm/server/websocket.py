@@ -78,7 +78,7 @@ class WebSocketConnection:
             self._received_since_ping = True
             if message.type is WSMsgType.PING:
                 if self.output.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
-                    self.output.write(pong_frame(bytes(message.data)))
+                    self.output.write(_frame(_PONG, bytes(message.data)))
             elif message.type is WSMsgType.CLOSE:
                 # The answer has the peer's code, or none when the peer sent none.
                 code = int(message.data or 0)
@@ -96,7 +96,7 @@ class WebSocketConnection:
             self.abort()
             return
         self._received_since_ping = False
-        self.output.write(ping_frame())
+        self.output.write(_frame(_PING, b""))
         self._schedule_ping()
 
     def _cancel_ping(self) -> None:
@@ -114,37 +114,31 @@ def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse
         raise UpgradeRequired
 
 
-_FINAL_TEXT: Final = 0x81
-_FINAL_CLOSE: Final = 0x88
-_FINAL_PING: Final = 0x89
-_FINAL_PONG: Final = 0x8A
+# The first byte of a frame: it is final, and its opcode.
+_TEXT: Final = 0x81
+_CLOSE: Final = 0x88
+_PING: Final = 0x89
+_PONG: Final = 0x8A
 
-_MAX_CONTROL_PAYLOAD: Final = 125
-_CODE_BYTES: Final = 2
+_MAX_REASON_BYTES: Final = 123  # a control frame has at most 125 bytes, two of them for the code
 
 
 def text_frame(text: str) -> bytes:
-    payload = text.encode("utf-8", "replace")
-    size = len(payload)
-    if size <= 125:
-        return bytes((_FINAL_TEXT, size)) + payload
-    if size < 1 << 16:
-        return bytes((_FINAL_TEXT, 126)) + size.to_bytes(2) + payload
-    return bytes((_FINAL_TEXT, 127)) + size.to_bytes(8) + payload
-
-
-def ping_frame() -> bytes:
-    return bytes((_FINAL_PING, 0))
-
-
-def pong_frame(payload: bytes) -> bytes:
-    """`payload` is the ping's: at most 125 bytes, as aiohttp's parser has checked."""
-    return bytes((_FINAL_PONG, len(payload))) + payload
+    return _frame(_TEXT, text.encode("utf-8", "replace"))
 
 
 def close_frame(code: int | None, reason: str = "") -> bytes:
     """A close frame, with `code` None one without a code. A reason too long for a control frame is cut."""
     if code is None:
-        return bytes((_FINAL_CLOSE, 0))
-    cut = reason.encode("utf-8", "replace")[: _MAX_CONTROL_PAYLOAD - _CODE_BYTES].decode("utf-8", "ignore").encode()
-    return bytes((_FINAL_CLOSE, _CODE_BYTES + len(cut))) + code.to_bytes(_CODE_BYTES) + cut
+        return _frame(_CLOSE, b"")
+    cut = reason.encode("utf-8", "replace")[:_MAX_REASON_BYTES].decode("utf-8", "ignore").encode()
+    return _frame(_CLOSE, code.to_bytes(2) + cut)
+
+
+def _frame(first_byte: int, payload: bytes) -> bytes:
+    size = len(payload)
+    if size <= 125:
+        return bytes((first_byte, size)) + payload
+    if size < 1 << 16:
+        return bytes((first_byte, 126)) + size.to_bytes(2) + payload
+    return bytes((first_byte, 127)) + size.to_bytes(8) + payload
