@@ -39,7 +39,6 @@ class Ticking(Protocol):
 
     def ticks_skipped(self, count: int) -> None:
         """The node was so late that the clock skips `count` ticks of this member."""
-        ...
 
 
 class Clock:

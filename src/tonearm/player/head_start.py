@@ -7,31 +7,14 @@ is ahead of its listeners by the length of the burst, as it is with every other 
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.core.frame import FRAME_MS
 from tonearm.player.clock import Clock
+from tonearm.player.sending import Sending
 
 _MOST_FRAMES: Final = 8  # are sent early at a tick
 _KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
-
-
-class SendsFrames(Protocol):
-    """The sending of the player."""
-
-    @property
-    def frames_to_spare(self) -> int:
-        """How many frames could be sent at once; 0 for a live stream, which gives no frames faster than they play."""
-        ...
-
-    @property
-    def frames_sent(self) -> int:
-        """In the life of the player."""
-        ...
-
-    def grant(self) -> None:
-        """Has the next frames rendered."""
-        ...
 
 
 class HeadStart:
@@ -39,7 +22,7 @@ class HeadStart:
     `burst_ms` gives the shortest burst that the listeners want; 0 without listeners, and where one wants none."""
 
     def __init__(
-        self, sending: SendsFrames, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
+        self, sending: Sending, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
     ) -> None:
         self._sending = sending
         self._send_frame = send_frame

@@ -118,7 +118,7 @@ class Sending:
 
     @property
     def frames_to_spare(self) -> int:
-        """How many frames could be sent at once; 0 for a live stream."""
+        """How many frames could be sent at once; 0 for a live stream, which gives no frames faster than they play."""
         may_send = self.sends_music and self._playback.wants_frames and not self._playback.current.info.is_stream
         return self._buffer.frames_ahead if may_send else 0
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track_info import TrackInfo
-from tonearm.player.clock import TIMER_EARLY_S, Ticking
+from tonearm.player.clock import TIMER_EARLY_S, Clock, Ticking
 from tonearm.player.timers import CallLater, Cancellable
 
 log = logging.getLogger(__name__)
@@ -86,16 +86,6 @@ class FrameTimes:
         return self._next_s + frames * FRAME_S
 
 
-class SleepClock(Protocol):
-    """What sleep needs of the clock."""
-
-    def now_s(self) -> float: ...
-
-    def next_deadline_s(self, member: Ticking) -> float: ...
-
-    def resume_at(self, member: Ticking, deadline_s: float) -> None: ...
-
-
 class Sleeper(Ticking, Protocol):
     """A player, as far as its sleep is concerned."""
 
@@ -105,29 +95,24 @@ class Sleeper(Ticking, Protocol):
     @property
     def frames_until_update(self) -> int:
         """How many frames may pass before the frame with the next PlayerUpdate."""
-        ...
 
     def pass_frames(self, frames: int) -> None:
         """Moves the position on by `frames` and emits their events, as if they had been sent."""
-        ...
 
     def release_session(self) -> None:
         """Closes the session in the decoder and stops ticking."""
-        ...
 
     def reopen_session(self) -> None:
         """Opens a session with the sources again, at the player's position, and ticks."""
-        ...
 
     def went_wrong(self) -> None:
         """An error in the node's code was met and logged."""
-        ...
 
 
 class Sleep:
     """One player's sleep. `follow` is to be called whenever circumstances may have changed."""
 
-    def __init__(self, player: Sleeper, clock: SleepClock, call_later: CallLater, circumstances: Circumstances) -> None:
+    def __init__(self, player: Sleeper, clock: Clock, call_later: CallLater, circumstances: Circumstances) -> None:
         self._player = player
         self._clock = clock
         self._call_later = call_later

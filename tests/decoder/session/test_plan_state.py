@@ -607,8 +607,8 @@ def test_while_packets_are_only_passed_through_a_grant_lasts_longer_until_someth
         """Which frames are granted how far, asked every ten frames."""
         grants = []
         for step in range(times):
-            grant = plan.grant_in_time(is_long_step=not step % 2)
-            if grant is not None:
+            for grant in plan.grant_in_time(is_long_step=not step % 2):
+                assert isinstance(grant, Grant)
                 assert grant.sent == plan.buffer.next_frame
                 grants.append((grant.sent, grant.granted - grant.sent))
             bench.send(10)

@@ -214,9 +214,7 @@ class DecoderSession:
     def grant(self, *, is_long_step: bool = True) -> None:
         """Lets the decoder render on. To be called every `GRANT_STEP_FRAMES` frames; each second call is a long
         step."""
-        grant = self.plans.grant_in_time(is_long_step=is_long_step)
-        if grant is not None and self._link is not None:
-            self._link.send(grant)
+        self._carry_out(self.plans.grant_in_time(is_long_step=is_long_step))
 
     def grant_due(self) -> None:
         """To be called after each frame that is not plain while there are overlays: grants when few frames are left."""

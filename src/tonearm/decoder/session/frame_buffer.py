@@ -57,13 +57,13 @@ class SentFrame(NamedTuple):
 class FrameBuffer:
     """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is sent next."""
 
-    def __init__(self, first_frame: int = 0) -> None:
+    def __init__(self) -> None:
         self.starts: dict[SourceId, int] = {}  # the first sample of each source that does not begin at 0
-        self.next_frame = first_frame
-        self.end_frame = first_frame
+        self.next_frame = 0
+        self.end_frame = 0
         self._payloads: deque[Payloads] = deque()
         # The first run has the frame that was sent last.
-        self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
+        self._runs: deque[_Run] = deque((_Run(0, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
         # The frame from which on a new sound is expected after a cut; the tail of the old sound may come first.

@@ -34,18 +34,13 @@ class OverlayPositions:
 
     def samples_at(self, frame: int) -> dict[SourceId, int]:
         """For each overlay in the frame before `frame`, the sample of its source that comes next."""
-        for part in self._parts:
-            if part.first_frame < frame <= part.end_frame:
-                passed = (frame - part.first_frame) * FRAME_SAMPLES
-                return {at.source: at.sample + passed * at.moves for at in part.positions}
-        return {}
+        part = self._part_of(frame - 1)
+        passed = (frame - part.first_frame) * FRAME_SAMPLES
+        return {at.source: at.sample + passed * at.moves for at in part.positions}
 
     def standing_at(self, frame: int) -> frozenset[SourceId]:
         """The overlays that stand still in the frame before `frame`, for lack of audio."""
-        for part in self._parts:
-            if part.first_frame < frame <= part.end_frame:
-                return frozenset(at.source for at in part.positions if not at.moves)
-        return frozenset()
+        return frozenset(at.source for at in self._part_of(frame - 1).positions if not at.moves)
 
     # Frames arrive
 
@@ -65,12 +60,9 @@ class OverlayPositions:
 
     def take_begun(self, frame: int) -> list[SourceId]:
         """The overlays that begin in `frame`, which is sent next."""
-        for part in self._parts:
-            if part.first_frame <= frame < part.end_frame:
-                begun = [at.source for at in part.positions if at.source not in self._sounding]
-                self._sounding.update(begun)
-                return begun
-        return []
+        begun = [at.source for at in self._part_of(frame).positions if at.source not in self._sounding]
+        self._sounding.update(begun)
+        return begun
 
     def take_ended(self, next_frame: int) -> list[SourceId]:
         """The overlays whose last frame was sent: `next_frame` is the one that is sent next."""
@@ -101,3 +93,8 @@ class OverlayPositions:
         self._parts = deque(
             part._replace(positions=tuple(at for at in part.positions if at.source != source)) for part in self._parts
         )
+
+    def _part_of(self, frame: int) -> _Part:
+        """The part with this frame; one without overlays when there is none."""
+        parts = (part for part in self._parts if part.first_frame <= frame < part.end_frame)
+        return next(parts, _Part(frame, frame + 1, ()))

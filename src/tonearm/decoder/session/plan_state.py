@@ -219,10 +219,10 @@ class PlanState:
         session = self._session
         return None if session is None else self._grants.grant(session, self.state, self._played, self._wanted.mix)
 
-    def grant_in_time(self, *, is_long_step: bool) -> Grant | None:
-        """As `grant`, but None when the last grant reaches far enough. To be called every `GRANT_STEP_FRAMES` frames,
+    def grant_in_time(self, *, is_long_step: bool) -> tuple[Order, ...]:
+        """As `grant`, where the last grant does not reach far enough. To be called every `GRANT_STEP_FRAMES` frames,
         every `LONG_GRANT_STEP_FRAMES` with `is_long_step`."""
-        return None if self._grants.is_good(is_long_step=is_long_step) else self.grant()
+        return () if self._grants.is_good(is_long_step=is_long_step) else self._granted()
 
     def grant_due(self) -> tuple[Order, ...]:
         """To be called after each frame that is not plain while there are overlays. When few frames are left, it grants

@@ -12,7 +12,6 @@ class FrameSink(Protocol):
     @property
     def output(self) -> Output:
         """The form in which it gets the audio. Like the other properties, it never changes."""
-        ...
 
     @property
     def framing(self) -> Framing: ...
@@ -20,35 +19,28 @@ class FrameSink(Protocol):
     @property
     def wants_silence(self) -> bool:
         """Whether the connection gets silence while the player sends nothing, as HTTP streams do."""
-        ...
 
     @property
     def burst_ms(self) -> int:
         """How much audio from before it came the listener gets at once, filled up with silence."""
-        ...
 
     @property
     def max_latency_ms(self) -> int:
         """How much audio, beyond the burst, is kept for the listener while its connection takes nothing."""
-        ...
 
     def write(self, message: bytes) -> None: ...
 
     def offer(self, message: bytes) -> bool:
         """Writes the message and returns True, unless earlier bytes have not been handed to the kernel yet."""
-        ...
 
     def pending_bytes(self) -> int:
         """How many bytes the transport could not hand to the kernel yet."""
-        ...
 
     def close(self, code: int, reason: str) -> None:
         """Starts an orderly close."""
-        ...
 
     def abort(self) -> None:
         """Cuts the connection."""
-        ...
 
 
 class EventSink(Protocol):
@@ -58,11 +50,9 @@ class EventSink(Protocol):
 
     def pending_bytes(self) -> int:
         """How many bytes the transport could not hand to the kernel yet."""
-        ...
 
     def pending_messages(self) -> int:
         """How many messages of `send` the transport could not hand to the kernel yet."""
-        ...
 
     def close(self, code: int, reason: str) -> None: ...
 
