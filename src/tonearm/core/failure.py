@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 
 class Stage(StrEnum):
@@ -70,6 +70,11 @@ class PlayError(Exception):
     def __init__(self, failure: PlayFailure) -> None:
         super().__init__(f"{failure.code}: {failure.message}")
         self.failure = failure
+
+    @classmethod
+    def of(cls, code: FailureCode, stage: Stage, message: str, hint: str) -> Self:
+        """The error of a failure with these fields."""
+        return cls(PlayFailure(code, stage, message, hint))
 
 
 ENDED_WITHOUT_AUDIO: Final = PlayFailure(

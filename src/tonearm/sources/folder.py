@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.playlist import MAX_ENTRIES, Listed, Listing
 
@@ -26,7 +26,7 @@ def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
     if not audio:
         message = "There are no audio files in the folder (in folders within it nothing is looked for)."
         hint = "Give a folder that holds some, or a file."
-        raise PlayError(PlayFailure(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint))
+        raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint)
     entries = (Listed(os.path.join(folder.path, name)) for name in sorted(audio, key=natural_order)[:MAX_ENTRIES])
     return Listing(tuple(entries), len(audio), os.path.basename(folder.path))
 

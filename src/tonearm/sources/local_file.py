@@ -129,8 +129,7 @@ class FileOpener:
             if not stat.S_ISREG(facts.st_mode):
                 raise _unreadable("That is no regular file.", "Give the path of an audio file.")
             if facts.st_size == 0:
-                failure = PlayFailure(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
-                raise PlayError(failure)
+                raise PlayError.of(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
             try:
                 version = FileVersion(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
                 return os.open(handle, _READ_FLAGS), version
@@ -174,7 +173,7 @@ class FileReader(SourceReader):
         except OSError as error:
             message = f"Reading the file failed: {error.strerror}."
             hint = hint_for(error, "Check the disk and the file.")
-            raise PlayError(PlayFailure(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint)) from error
+            raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint) from error
 
     async def close(self) -> None:
         with self._lock:
@@ -207,19 +206,17 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _refused(message: str) -> PlayError:
-    return PlayError(PlayFailure(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, _ALLOW_HINT))
+    return PlayError.of(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, _ALLOW_HINT)
 
 
 def _unreadable(message: str, hint: str) -> PlayError:
-    return PlayError(PlayFailure(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint))
+    return PlayError.of(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint)
 
 
 def _not_opened(error: OSError | ValueError) -> PlayError:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        failure = PlayFailure(
-            FailureCode.FILE_MISSING, Stage.CONNECT, "There is no such file.", "Check the path, seen from the node."
-        )
-        return PlayError(failure)
+        message, hint = "There is no such file.", "Check the path, seen from the node."
+        return PlayError.of(FailureCode.FILE_MISSING, Stage.CONNECT, message, hint)
     if isinstance(error, PermissionError):
         return _unreadable("The node may not read the file.", "Give the node's user the right to read it.")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

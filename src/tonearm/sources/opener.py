@@ -25,7 +25,7 @@ from tonearm.core.source_uri import SourceUri, has_playlist_ending, hint_for_lin
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.folder import folder_listing
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
-from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
+from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.errors import admission_error
@@ -303,7 +303,7 @@ class SourceOpener:
                 await source.close()
         if is_hls(decode(data)):
             files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
-            return await open_hls(files, PlaylistFile(data, source.uri, Version()))
+            return await open_hls(files, PlaylistFile(data, source.uri))
         # In a thread: admitting hundreds of entries takes some ms.
         return await asyncio.to_thread(lambda: self._playlist(parse_listing(data), source.uri))
 

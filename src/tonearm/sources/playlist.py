@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urljoin
 from xml.parsers import expat
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.printable import printable
 from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
@@ -434,7 +434,7 @@ def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
 
 
 def playlist_error(code: FailureCode, message: str, hint: str) -> PlayError:
-    return PlayError(PlayFailure(code, Stage.READ, message, hint))
+    return PlayError.of(code, Stage.READ, message, hint)
 
 
 def too_large(reason: str) -> PlayError:

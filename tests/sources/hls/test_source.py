@@ -233,13 +233,6 @@ class TestLiveStreams:
             assert await parts_of(source) == [b"".join(PIECES[3:])]
         assert asked(server) == [f"{number}.ts" for number in range(3, 12)]
 
-    async def test_asks_whether_the_playlist_has_changed(self, server: MediaServer) -> None:
-        live = LivePlaylist(serve_pieces(server), fault=lambda number: status(304) if number in (2, 3) else None)
-        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:])]
-        conditions = [request.headers.get("if-none-match") for request in server.requests if "live" in request.path]
-        assert conditions[:2] == [None, None]
-        assert set(conditions[2:]) <= {f'"{number}"' for number in range(4, 13)}
-
     async def test_what_was_lost_while_nobody_read_is_left_out(self, server: MediaServer) -> None:
         pieces = [bytes([number]) * 60_000 for number in range(1, 41)]
         names = serve_pieces(server, pieces)

@@ -23,24 +23,11 @@ _MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """The server's validators of a playlist; it answers 304 while the playlist has not changed."""
-
-    etag: str | None = None
-    last_modified: str | None = None
-
-    def headers(self) -> dict[str, str]:
-        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in asked.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True)
 class PlaylistFile:
     """A playlist's bytes, and where redirects ended."""
 
     data: bytes
     uri: SourceUri
-    version: Version
 
 
 class HlsFiles:
@@ -74,37 +61,24 @@ class HlsFiles:
         """The body of a file or of a range of it, without its first `skip_bytes`. Raises `PlayError`."""
         start = skip_bytes + (byte_range.start if byte_range else 0)
         length = byte_range.length - skip_bytes if byte_range else None
-        if uri.kind == "file":
-            return ReaderBody((await self._files.open(uri)).reader, start, length)
-        return await self._open_http(uri, start, length)
+        return (await self._open(uri, start, length))[0]
 
-    async def playlist(self, uri: SourceUri, known: Version | None = None) -> PlaylistFile | None:
-        """The playlist at `uri`; None when it has not changed since `known`. Raises `PlayError`."""
-        if uri.kind == "file":
-            body = await self.open(uri)
-            try:
-                return PlaylistFile(await read_playlist(body, self.settings), uri, Version())
-            finally:
-                await body.close()
-        response, final_uri = await self._client.get(uri, known.headers() if known else {}, self._link_headers)
+    async def playlist(self, uri: SourceUri) -> PlaylistFile:
+        """The playlist at `uri`. Raises `PlayError`."""
+        body, final_uri = await self._open(uri, 0, None)
         try:
-            if response.status == 304 and known is not None:
-                return None
-            host = response.url.host or ""
-            if response.status != 200:
-                raise status_error(response.status, host, Stage.READ)
-            refuse_encoded(response, host)
-            data = await read_playlist(_HttpBody(response, None, self.settings.stall_timeout_s), self.settings)
+            return PlaylistFile(await read_playlist(body, self.settings), final_uri)
         finally:
-            response.close()
-        version = Version(response.headers.get("ETag"), response.headers.get("Last-Modified"))
-        return PlaylistFile(data, final_uri, version)
+            await body.close()
 
-    async def _open_http(self, uri: SourceUri, start: int, length: int | None) -> Body:
+    async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[Body, SourceUri]:
+        """The body, and where redirects ended."""
+        if uri.kind == "file":
+            return ReaderBody((await self._files.open(uri)).reader, start, length), uri
         headers = {}
         if start or length is not None:
             headers["Range"] = f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"
-        response, _ = await self._client.get(uri, headers, self._link_headers)
+        response, final_uri = await self._client.get(uri, headers, self._link_headers)
         host = response.url.host or ""
         try:
             if response.status not in (200, 206):
@@ -117,12 +91,12 @@ class HlsFiles:
         except BaseException:
             response.close()
             raise
-        return _HttpBody(response, length, self.settings.stall_timeout_s, skip_bytes=skip_bytes)
+        return _HttpBody(response, length, self.settings.stall_timeout_s, skip_bytes), final_uri
 
 
 class _HttpBody:
     def __init__(
-        self, response: aiohttp.ClientResponse, length: int | None, stall_timeout_s: float, *, skip_bytes: int = 0
+        self, response: aiohttp.ClientResponse, length: int | None, stall_timeout_s: float, skip_bytes: int
     ) -> None:
         self._response = response
         self._skip_bytes = skip_bytes

@@ -7,7 +7,7 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.printable import text_for_logs
-from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
+from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
 from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error
 from tonearm.sources.read_ahead import RetryBudget
@@ -49,7 +49,6 @@ class SegmentFollower:
         self._files = files
         self._settings = files.settings
         self._uri = file.uri
-        self._version: Version = file.version
         self._playlist = playlist
         self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist
         self._read_at_s = asyncio.get_running_loop().time()
@@ -104,10 +103,9 @@ class SegmentFollower:
         """Reads the playlist again, with retries. Raises `PlayError`."""
         while True:
             try:
-                file = await self._files.playlist(self._uri, self._version)
-                if file is not None:
-                    self._playlist = await read_media_playlist(file)
-                    self._version, self.base = file.version, file.uri
+                file = await self._files.playlist(self._uri)
+                self._playlist = await read_media_playlist(file)
+                self.base = file.uri
             except PlayError as error:
                 if error.failure.code in _FINAL or not await self.retries.wait():
                     raise

@@ -30,9 +30,8 @@ async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
     """The stream of a playlist; of a master playlist the stream with the best sound. Raises `PlayError`."""
     parsed = await parse_in_thread(file.data)
     if isinstance(parsed, MasterPlaylist):
-        inner = await files.playlist(files.linked(file.uri, best_audio(parsed)))
-        assert inner is not None, "nothing was known of it before"
-        file, parsed = inner, await read_media_playlist(inner)
+        file = await files.playlist(files.linked(file.uri, best_audio(parsed)))
+        parsed = await read_media_playlist(file)
     if parsed.is_complete and not any(not segment.is_gap for segment in parsed.segments):
         raise nothing_to_play("names no segment")
     name = file.uri.path.rpartition("/")[2]

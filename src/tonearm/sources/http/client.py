@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 
 from tonearm.core.errors import RequestError
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
@@ -94,13 +94,11 @@ class HttpClient:
             response.close()
             uri = self._admitted(_joined(url, location))
             url = self._url_to_dial(uri)
-        raise PlayError(
-            PlayFailure(
-                FailureCode.TOO_MANY_REDIRECTS,
-                Stage.CONNECT,
-                f"The URI leads through more than {MAX_REDIRECTS} redirects.",
-                "Give the URI at which the redirects end; if they go in a circle, the server is at fault.",
-            )
+        raise PlayError.of(
+            FailureCode.TOO_MANY_REDIRECTS,
+            Stage.CONNECT,
+            f"The URI leads through more than {MAX_REDIRECTS} redirects.",
+            "Give the URI at which the redirects end; if they go in a circle, the server is at fault.",
         )
 
     async def close(self) -> None:

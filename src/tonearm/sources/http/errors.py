@@ -21,7 +21,7 @@ class PassingError(PlayError):
 
 
 def refused(message: str, hint: str) -> PlayError:
-    return PlayError(PlayFailure(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, hint))
+    return PlayError.of(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, hint)
 
 
 def admission_error(error: RequestError) -> PlayError:
@@ -32,7 +32,7 @@ def admission_error(error: RequestError) -> PlayError:
         code, hint = FailureCode.SOURCE_REFUSED, "The operator decides: sources.files and sources.private_networks."
     else:
         code, hint = FailureCode.SOURCE_REFUSED, "Check how the URI is written."
-    return PlayError(PlayFailure(code, Stage.CONNECT, error.message, hint))
+    return PlayError.of(code, Stage.CONNECT, error.message, hint)
 
 
 def connect_error(error: Exception, host: str) -> PlayError:
@@ -48,11 +48,8 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return _final(FailureCode.TLS, message, "The server's certificate or TLS setup has to be mended.")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         message = f"Connecting to {host} took too long."
-        return _final(
-            FailureCode.TIMEOUT,
-            message,
-            "Check that the server is up and reachable from the node, or raise sources.connect_timeout_s.",
-        )
+        hint = "Check that the server is up and reachable from the node, or raise sources.connect_timeout_s."
+        return _final(FailureCode.TIMEOUT, message, hint)
     if isinstance(error, TimeoutError):
         message = f"{host} accepted the connection but did not answer in time."
         return _final(FailureCode.TIMEOUT, message, "Try again later, or raise sources.headers_timeout_s.")
@@ -74,10 +71,10 @@ def read_error(error: Exception, host: str) -> PlayError:
     if isinstance(error, TimeoutError):
         message = f"{host} stopped sending in the middle."
         hint = "Try again later, or raise sources.stall_timeout_s."
-        return PassingError(PlayFailure(FailureCode.TIMEOUT, Stage.READ, message, hint))
+        return PassingError.of(FailureCode.TIMEOUT, Stage.READ, message, hint)
     message = f"The connection to {host} broke off before the end."
     hint = "Try again; if it stays so, the server or the way to it is at fault."
-    return PassingError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, message, hint))
+    return PassingError.of(FailureCode.CONNECTION_LOST, Stage.READ, message, hint)
 
 
 def status_error(status: int, host: str, stage: Stage) -> PlayError:
@@ -103,11 +100,11 @@ def _status_hint(status: int) -> str:
 
 
 def _passing(code: FailureCode, message: str, hint: str) -> PlayError:
-    return PassingError(PlayFailure(code, Stage.CONNECT, message, hint))
+    return PassingError.of(code, Stage.CONNECT, message, hint)
 
 
 def _final(code: FailureCode, message: str, hint: str) -> PlayError:
-    return PlayError(PlayFailure(code, Stage.CONNECT, message, hint))
+    return PlayError.of(code, Stage.CONNECT, message, hint)
 
 
 def _refusal_in(error: BaseException) -> AddressRefusedError | None:

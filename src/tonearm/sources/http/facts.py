@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import aiohttp
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.client import Answer
 from tonearm.sources.http.errors import status_error
@@ -83,18 +83,13 @@ def refuse_encoded(response: aiohttp.ClientResponse, host: str) -> None:
     """Raises `PlayError` for a compressed body, in which offsets mean nothing. The request declined compression."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        failure = PlayFailure(
-            FailureCode.NOT_AUDIO,
-            Stage.CONNECT,
-            f"{host} sends the file packed ({encoding[:40]!r}), although the node asked for it as it is.",
-            "The server has to stop compressing audio files.",
-        )
-        raise PlayError(failure)
+        message = f"{host} sends the file packed ({encoding[:40]!r}), although the node asked for it as it is."
+        hint = "The server has to stop compressing audio files."
+        raise PlayError.of(FailureCode.NOT_AUDIO, Stage.CONNECT, message, hint)
 
 
 def empty_error(host: str) -> PlayError:
-    message = f"{host} answered with an empty file."
-    return PlayError(PlayFailure(FailureCode.EMPTY, Stage.READ, message, "Check the URI."))
+    return PlayError.of(FailureCode.EMPTY, Stage.READ, f"{host} answered with an empty file.", "Check the URI.")
 
 
 def _validator(response: aiohttp.ClientResponse) -> str | None:

@@ -5,7 +5,7 @@ from typing import Final, cast
 
 import aiohttp
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.fetch_settings import FetchSettings, read_ahead_bytes_at
@@ -89,13 +89,11 @@ class HttpFileReader(SourceReader):
             unwanted, self._current = self._current, self._stream(0)
             await unwanted.close()
         else:
-            raise PlayError(
-                PlayFailure(
-                    FailureCode.CONNECTION_LOST,
-                    Stage.READ,
-                    f"{self._file.host} does not support range requests, so the file can only be read in order.",
-                    "Play it from its start, or serve it from a server that supports range requests.",
-                )
+            raise PlayError.of(
+                FailureCode.CONNECTION_LOST,
+                Stage.READ,
+                f"{self._file.host} does not support range requests, so the file can only be read in order.",
+                "Play it from its start, or serve it from a server that supports range requests.",
             )
 
     def _stream(self, offset: int, response: aiohttp.ClientResponse | None = None) -> "RangeStream":
@@ -238,13 +236,9 @@ class RangeStream:
         goes_on = part is not None and part.first == self.ahead.end and self._fits(part.total_bytes)
         begins_again = response.status == 200 and self.ahead.end == 0
         if not goes_on and not begins_again:
-            failure = PlayFailure(
-                FailureCode.CONNECTION_LOST,
-                Stage.READ,
-                f"{self._file.host} does not send the rest of the file: it has changed there meanwhile.",
-                "Play the track again to get the new file.",
-            )
-            raise PlayError(failure)
+            message = f"{self._file.host} does not send the rest of the file: it has changed there meanwhile."
+            hint = "Play the track again to get the new file."
+            raise PlayError.of(FailureCode.CONNECTION_LOST, Stage.READ, message, hint)
 
     def _fits(self, total_bytes: int | None) -> bool:
         return total_bytes is None or self._file.size_bytes in (None, total_bytes)

@@ -11,7 +11,7 @@ from typing import Final
 
 import aiohttp
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
@@ -74,7 +74,10 @@ class RadioReader(SourceReader):
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         if offset != self._ahead.position:
-            raise PlayError(_only_in_order(self._file.host))
+            raise _cut_off(
+                f"The live stream from {self._file.host} can only be read in order.",
+                "Play it as it comes; a live stream has no other positions.",
+            )
         return await self._ahead.read_at(offset, max_bytes)
 
     async def close(self) -> None:
@@ -123,7 +126,10 @@ class RadioReader(SourceReader):
             except PlayError as error:
                 if error.failure.code in _FINAL_CODES:
                     raise
-        raise PlayError(_lost(self._file.host))
+        raise _cut_off(
+            f"The live stream from {self._file.host} broke off and could not be taken up again.",
+            "Play it again later; the station or the way to it is down.",
+        )
 
     async def _tune_in(self) -> aiohttp.ClientResponse:
         # The URI as given: it may lead to another server when the one before is gone.
@@ -149,22 +155,8 @@ def station_name(response: aiohttp.ClientResponse) -> str | None:
     return radio_text(header.encode("utf-8", "surrogateescape")) or None
 
 
-def _lost(host: str) -> PlayFailure:
-    return PlayFailure(
-        FailureCode.CONNECTION_LOST,
-        Stage.READ,
-        f"The live stream from {host} broke off and could not be taken up again.",
-        "Play it again later; the station or the way to it is down.",
-    )
-
-
-def _only_in_order(host: str) -> PlayFailure:
-    return PlayFailure(
-        FailureCode.CONNECTION_LOST,
-        Stage.READ,
-        f"The live stream from {host} can only be read in order.",
-        "Play it as it comes; a live stream has no other positions.",
-    )
+def _cut_off(message: str, hint: str) -> PlayError:
+    return PlayError.of(FailureCode.CONNECTION_LOST, Stage.READ, message, hint)
 
 
 def metadata_interval(header: str | None) -> int | None:

@@ -183,9 +183,7 @@ def _headers(value: Json) -> dict[str, str]:
 
 
 def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
-    return PlayError(
-        PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
-    )
+    return PlayError.of(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
 
 
 def _search_failure(reason: str) -> PlayFailure:

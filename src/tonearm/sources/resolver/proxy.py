@@ -15,9 +15,9 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -142,64 +142,6 @@ class ProxyPass:
                 await asyncio.gather(*connections, return_exceptions=True)
 
 
-Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-_BUFFER_BYTES: Final = 64 * 1024
-
-
-class GuardedDialer:
-    """Connects to hosts of admitted URIs; the guard is asked for each address that is dialled."""
-
-    def __init__(self, guard: AddressGuard, connect_timeout_s: float) -> None:
-        self._guard = guard
-        self._resolver = GuardedResolver(guard)
-        self._connect_timeout_s = connect_timeout_s
-
-    async def dial(self, uri: SourceUri) -> Connection:
-        """Connects to a host. The timeout covers the name's lookup and all its addresses. Raises `PlayError`."""
-        assert uri.host is not None
-        assert uri.port is not None
-        try:
-            self._guard.check_host(uri.host, uri.port)
-            async with asyncio.timeout(self._connect_timeout_s):
-                return await self._dial(uri.host, uri.port)
-        except AddressRefusedError as error:
-            raise refused(error.message, error.hint) from error
-        except socket.gaierror as error:
-            message, hint = f"The host name {uri.host} was not found.", "Check how it is written."
-            raise PlayError(PlayFailure(FailureCode.NAME_NOT_FOUND, Stage.CONNECT, message, hint)) from error
-        except TimeoutError as error:
-            message, hint = f"Connecting to {uri.host} took too long.", "Check that the server is up."
-            raise PlayError(PlayFailure(FailureCode.TIMEOUT, Stage.CONNECT, message, hint)) from error
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else "it failed"
-            message, hint = f"No connection to {uri.host}: {reason}.", "Check that the server is up."
-            raise PlayError(PlayFailure(FailureCode.CONNECT_FAILED, Stage.CONNECT, message, hint)) from error
-
-    async def _dial(self, host: str, port: int) -> Connection:
-        last_error: OSError = OSError(0, "")
-        for found in await self._resolver.resolve(host, port):
-            address = (found["host"], port)
-            try:
-                connection = self._guard.open_socket((found["family"], socket.SOCK_STREAM, found["proto"], "", address))
-            except AddressRefusedError:
-                raise
-            except OSError as error:  # a family that this machine does not have
-                last_error = error
-                continue
-            try:
-                connection.setblocking(False)
-                await asyncio.get_running_loop().sock_connect(connection, address)
-                return await asyncio.open_connection(sock=connection, limit=_BUFFER_BYTES)
-            except OSError as error:
-                connection.close()
-                last_error = error
-            except BaseException:
-                connection.close()
-                raise
-        raise last_error
-
-
 BAD_GATEWAY: Final = "502"
 """The status with which the proxy answers when a host cannot be reached."""
 UNREACHABLE: Final = frozenset({FailureCode.NAME_NOT_FOUND, FailureCode.TIMEOUT, FailureCode.CONNECT_FAILED})
@@ -224,7 +166,8 @@ class ForwardProxy:
     def __init__(self, guard: AddressGuard, admit: Callable[[SourceUri], SourceUri], connect_timeout_s: float) -> None:
         self._guard = guard
         self._admit = admit
-        self._dialer = GuardedDialer(guard, connect_timeout_s)
+        self._resolver = GuardedResolver(guard)
+        self._connect_timeout_s = connect_timeout_s
         self._passes: set[ProxyPass] = set()
         self._strangers: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
@@ -309,7 +252,7 @@ class ForwardProxy:
             raise _Answered("429 Too Many Requests")
         try:
             uri = self._admitted(request)
-            upstream_reader, upstream_writer = await self._dialer.dial(uri)
+            upstream_reader, upstream_writer = await self._dial(uri)
         except PlayError as error:
             issued.report(error.failure)
             is_refused = error.failure.code not in UNREACHABLE
@@ -324,6 +267,30 @@ class ForwardProxy:
             await _until_one_ends(away, back)
         finally:
             upstream_writer.close()
+
+    async def _dial(self, uri: SourceUri) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connects to the host of an admitted URI. The timeout covers the name's lookup and all its addresses. Raises
+        `PlayError`."""
+        assert uri.host is not None
+        assert uri.port is not None
+        try:
+            self._guard.check_host(uri.host, uri.port)
+            async with asyncio.timeout(self._connect_timeout_s):
+                # Literal addresses, each of which the guard allows.
+                addresses = [found["host"] for found in await self._resolver.resolve(uri.host, uri.port)]
+                return await _connected(addresses, uri.port)
+        except AddressRefusedError as error:
+            raise refused(error.message, error.hint) from error
+        except socket.gaierror as error:
+            message, hint = f"The host name {uri.host} was not found.", "Check how it is written."
+            raise PlayError.of(FailureCode.NAME_NOT_FOUND, Stage.CONNECT, message, hint) from error
+        except TimeoutError as error:
+            message, hint = f"Connecting to {uri.host} took too long.", "Check that the server is up."
+            raise PlayError.of(FailureCode.TIMEOUT, Stage.CONNECT, message, hint) from error
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else "it failed"
+            message, hint = f"No connection to {uri.host}: {reason}.", "Check that the server is up."
+            raise PlayError.of(FailureCode.CONNECT_FAILED, Stage.CONNECT, message, hint) from error
 
     def _pass_of(self, password: str) -> ProxyPass | None:
         given = password.encode("latin-1")
@@ -346,6 +313,17 @@ class ForwardProxy:
         if not request.is_tunnel and not uri.normalised.startswith("http:"):
             raise _Answered("400 Bad Request")  # TLS goes through a tunnel
         return uri
+
+
+async def _connected(addresses: Iterable[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the first address that takes one. Raises the last `OSError`."""
+    last_error = OSError(0, "")
+    for address in addresses:
+        try:
+            return await asyncio.open_connection(address, port)
+        except OSError as error:
+            last_error = error
+    raise last_error
 
 
 def _head_for(request: ProxyRequest, uri: SourceUri) -> bytes:
