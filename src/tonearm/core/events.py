@@ -1,5 +1,5 @@
-"""What happens to a player, as values. Clients see their fields: `protocol.rendering` has the rule, and each event has
-its model in `protocol.events`.
+"""What happens to a player, as values. Clients see their fields: `protocol.rendering` has the rule, and the models in
+`protocol.events` say what each event and each field means.
 
 `position_ms` is the position in the current track's file when it happened.
 """
@@ -45,42 +45,29 @@ class TrackStart(TrackEvent):
 
 @dataclass(frozen=True, slots=True)
 class TrackEnd(TrackEvent):
-    """The track is over, for `reason`, after `played_ms` of its file were sent; what was sought over does not count."""
-
     reason: EndReason
     played_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class TrackException(TrackEvent):
-    """The track cannot be played, or not to its end. Its `TrackEnd` follows."""
-
     failure: PlayFailure
 
 
 @dataclass(frozen=True, slots=True)
 class TrackStuck(TrackEvent):
-    """Nothing of the track could be sent for `threshold_ms`. `cause` says in a few words what the track waits for."""
-
     threshold_ms: int
     cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTitle(Event):
-    """From now on a stream plays something with this title."""
-
     track_id: str
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerUpdate(Event):
-    """Where the player stands: after each change of state or pause, and every few seconds while it plays.
-
-    `position_rate`: how fast the position moves while it plays.
-    """
-
     state: PlayerState
     paused: bool
     position_ms: int
@@ -89,22 +76,16 @@ class PlayerUpdate(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlayerPause(Event):
-    """The player was paused."""
-
     position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerResume(Event):
-    """The pause was cleared."""
-
     position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Seek(Event):
-    """The current track goes on at `position_ms` instead of `from_ms`."""
-
     track_id: str
     from_ms: int
     position_ms: int
@@ -112,9 +93,6 @@ class Seek(Event):
 
 @dataclass(frozen=True, slots=True)
 class SeekFailed(Event):
-    """A seek was accepted while the track was loading, and its source cannot be sought: it plays from its start. `code`
-    says why."""
-
     track_id: str
     code: str
     position_ms: int
@@ -122,16 +100,12 @@ class SeekFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueueUpdate(Event):
-    """The queue has changed and has this many tracks now. `version` counts the changes of its order."""
-
     length: int
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDetails(Event):
-    """Title, author or length of these waiting tracks are known now."""
-
     track_ids: tuple[str, ...]
 
 
@@ -142,29 +116,21 @@ class LoopModeChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class FiltersChange(Event):
-    """All filters as they are now."""
-
     filters: Filters
 
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeChange(Event):
-    """The settings of crossfades as they are now."""
-
     crossfade: CrossfadeSettings
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange(Event):
-    """The player's metadata as it is now."""
-
     metadata: Json
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayStart(Event):
-    """The first frame with this overlay is about to be sent."""
-
     overlay_id: str
 
 
@@ -178,16 +144,12 @@ class OverlayEndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverlayEnd(Event):
-    """The overlay is gone."""
-
     overlay_id: str
     reason: OverlayEndReason
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayException(Event):
-    """The overlay cannot be played, or not to its end. Its `OverlayEnd` follows."""
-
     overlay_id: str
     failure: PlayFailure
 
@@ -200,13 +162,9 @@ class DeleteReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListenersChange(Event):
-    """Listeners came or went, and there are this many now."""
-
     listeners: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerDelete(Event):
-    """The player is gone; its last event. `reason` is None when a client deleted it."""
-
     reason: DeleteReason | None = None

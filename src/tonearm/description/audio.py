@@ -37,7 +37,6 @@ def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Op
     return Operation(
         "GET",
         f"{PLAYER}/stream.{kind}",
-        "Audio",
         f"Listen to an endless {text} stream",
         (Reply(200, "Sound without an end; silence while there is nothing else.", {media_type: None}, _ICY_HEADERS),),
         parameters=(*parameters, _BURST, _LATENCY, _ICY),
@@ -49,7 +48,6 @@ AUDIO: Final = (
     Operation(
         "GET",
         f"{PLAYER}/ws",
-        "Audio",
         "Listen by WebSocket",
         _UPGRADED,
         "One binary message is one frame of 20 ms.",
@@ -81,7 +79,6 @@ EVENTS: Final = (
     Operation(
         "GET",
         f"{PLAYER}/events",
-        "Events",
         "Follow a player",
         _UPGRADED,
         "One text message is one event.",
@@ -94,7 +91,6 @@ EVENTS: Final = (
     Operation(
         "GET",
         "/v0/events",
-        "Events",
         "Follow all players",
         _UPGRADED,
         "As the events of one player, and `PlayerCreate`.",

@@ -23,7 +23,6 @@ TRACKS: Final = (
     Operation(
         "GET",
         "/v0/loadtracks",
-        "Tracks",
         "Say what a URI is",
         json_of(replies.LoadResult, "A track, or that there is none."),
         "Opens the source, for at most 15 s.",
@@ -36,7 +35,6 @@ TRACKS: Final = (
     Operation(
         "GET",
         "/v0/loadplaylist",
-        "Tracks",
         "List a playlist",
         json_of(replies.LoadedPlaylist, "Up to 500 entries, none of which was opened."),
         parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
@@ -45,7 +43,6 @@ TRACKS: Final = (
     Operation(
         "GET",
         "/v0/search",
-        "Tracks",
         "Search a site",
         json_of(replies.FoundTracks, "The best match first."),
         "Only with the resolver.",
@@ -59,7 +56,6 @@ TRACKS: Final = (
     Operation(
         "GET",
         "/v0/resolve",
-        "Tracks",
         "Find the link behind a page",
         (Reply(200, "The direct link.", {"text/plain": None, "application/json": replies.Resolved}),),
         "Only with the resolver.",
@@ -69,7 +65,6 @@ TRACKS: Final = (
     Operation(
         "POST",
         "/v0/encodetrack",
-        "Tracks",
         "Make an encoded track of facts",
         json_of(replies.TrackOut, "The track."),
         body=Body(
@@ -95,7 +90,6 @@ TRACKS: Final = (
     Operation(
         "GET",
         "/v0/decodetrack",
-        "Tracks",
         "Read an encoded track",
         json_of(replies.TrackOut, "The track."),
         parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
@@ -104,7 +98,6 @@ TRACKS: Final = (
     Operation(
         "POST",
         "/v0/decodetracks",
-        "Tracks",
         "Read many encoded tracks",
         json_of(list[replies.TrackOut], "In the same order."),
         body=Body(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
@@ -116,37 +109,29 @@ NODE: Final = (
     Operation(
         "GET",
         "/",
-        "Node",
         "Say what there is",
         (Reply(200, "All paths; to a browser a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
     ),
-    Operation("GET", "/info", "Node", "Name the build", json_of(replies.NodeInfo, "Version and time of the build.")),
+    Operation("GET", "/info", "Name the build", json_of(replies.NodeInfo, "Version and time of the build.")),
     Operation(
         "GET",
         "/version",
-        "Node",
         "Name the version",
         (Reply(200, "The version.", {"text/plain": None, "application/json": replies.NodeVersion}),),
         parameters=(_PREFERRED,),
     ),
-    Operation(
-        "GET", "/v0/stats", "Node", "Show how well the node does", json_of(replies.Stats, "Counts since its start.")
-    ),
-    Operation(
-        "GET", "/v0/state", "Node", "Get the records of all players", json_of(SavedNode, "In the order of creation.")
-    ),
+    Operation("GET", "/v0/stats", "Show how well the node does", json_of(replies.Stats, "Counts since its start.")),
+    Operation("GET", "/v0/state", "Get the records of all players", json_of(SavedNode, "In the order of creation.")),
     Operation(
         "GET",
         "/metrics",
-        "Node",
         "The figures for Prometheus",
         (Reply(200, "Prometheus' text format, 0.0.4.", {"text/plain": None}),),
     ),
-    Operation("GET", "/healthz", "Node", "Say that the process answers", json_of(replies.NodeStatus, "It does.")),
+    Operation("GET", "/healthz", "Say that the process answers", json_of(replies.NodeStatus, "It does.")),
     Operation(
         "GET",
         "/readyz",
-        "Node",
         "Say whether the node can play",
         json_of(
             replies.NodeStatus,
@@ -157,21 +142,15 @@ NODE: Final = (
     Operation(
         "GET",
         "/openapi.json",
-        "Node",
         "Describe the paths",
         (Reply(200, "OpenAPI 3.1: this description.", {"application/json": dict}),),
     ),
     Operation(
-        "GET",
-        "/asyncapi.json",
-        "Node",
-        "Describe the sockets",
-        (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),),
+        "GET", "/asyncapi.json", "Describe the sockets", (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),)
     ),
     Operation(
         "GET",
         "/docs",
-        "Node",
         "Show both descriptions",
         (Reply(200, "A page that needs no script and no other host.", {"text/html": None}),),
     ),

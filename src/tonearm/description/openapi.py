@@ -19,10 +19,18 @@ from tonearm.description.players import CONTROL, OVERLAYS, PLAYERS, QUEUE, SETTI
 from tonearm.protocol.replies import Error
 
 # A new route gets its Operation in one of these tables.
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    *(*PLAYERS, *CONTROL, *QUEUE, *SETTINGS, *OVERLAYS),
-    *(*AUDIO, *EVENTS, *TRACKS, *NODE),
-)
+_BY_TAG: Final[Mapping[str, tuple[Operation, ...]]] = {
+    "Players": PLAYERS,
+    "Control": CONTROL,
+    "Queue": QUEUE,
+    "Settings": SETTINGS,
+    "Overlays": OVERLAYS,
+    "Audio": AUDIO,
+    "Events": EVENTS,
+    "Tracks": TRACKS,
+    "Node": NODE,
+}
+OPERATIONS: Final = tuple(operation for operations in _BY_TAG.values() for operation in operations)
 
 _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
@@ -62,10 +70,12 @@ def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObj
     """The whole document. `status_of_code`: the status of HTTP for each error code."""
     schemas = _schemas(OPERATIONS)
     paths: dict[str, Json] = {}
-    for operation in OPERATIONS:
-        at = paths.setdefault(operation.path, {})
-        assert isinstance(at, dict)
-        at[operation.method.lower()] = _operation(operation, schemas.by_model, status_of_code)
+    for tag, operations in _BY_TAG.items():
+        for operation in operations:
+            at = paths.setdefault(operation.path, {})
+            assert isinstance(at, dict)
+            described = _operation(operation, schemas.by_model, status_of_code)
+            at[operation.method.lower()] = {"tags": [tag], **described}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -82,7 +92,7 @@ def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObj
         },
         "servers": [{"url": "/"}],
         "security": [{"password": []}, {}],
-        "tags": [{"name": name} for name in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+        "tags": [{"name": tag} for tag in _BY_TAG],
         "paths": paths,
         "components": {
             "schemas": schemas.definitions,
@@ -139,7 +149,6 @@ def _operation(
     arguments = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", operation.path)]
     described: JsonObject = {
         "operationId": _operation_id(operation),
-        "tags": [operation.tag],
         "summary": operation.summary,
         "parameters": [_parameter(parameter) for parameter in (*arguments, *operation.parameters)],
         "responses": _responses(operation, schemas, status_of_code),

@@ -7,8 +7,6 @@ from typing import Any, Final, Literal
 from tonearm.core.errors import ErrorCode
 from tonearm.core.json_value import Json, JsonObject
 
-Tag = Literal["Players", "Control", "Queue", "Settings", "Overlays", "Audio", "Events", "Tracks", "Node"]
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -48,7 +46,6 @@ class Operation:
 
     method: str
     path: str
-    tag: Tag
     summary: str
     replies: tuple[Reply, ...]
     text: str = ""

@@ -35,7 +35,6 @@ PLAYERS: Final = (
     Operation(
         "POST",
         "/v0/players",
-        "Players",
         "Create a player",
         json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
         "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
@@ -58,24 +57,18 @@ PLAYERS: Final = (
         ),
         codes=("player_exists", "load_failed", *_SOURCE_CODES),
     ),
-    Operation(
-        "GET", "/v0/players", "Players", "List all players", json_of(list[replies.Player], "The whole state of each.")
-    ),
-    Operation("GET", PLAYER, "Players", "Show a player", json_of(replies.Player, "Its whole state.")),
-    Operation(
-        "DELETE", PLAYER, "Players", "Delete a player", DONE, "Its sockets are closed with 1000, its streams end."
-    ),
+    Operation("GET", "/v0/players", "List all players", json_of(list[replies.Player], "The whole state of each.")),
+    Operation("GET", PLAYER, "Show a player", json_of(replies.Player, "Its whole state.")),
+    Operation("DELETE", PLAYER, "Delete a player", DONE, "Its sockets are closed with 1000, its streams end."),
     Operation(
         "GET",
         f"{PLAYER}/state",
-        "Players",
         "Get a player's record",
         json_of(SavedPlayer, "Everything needed to have it again, here or in another node."),
     ),
     Operation(
         "PUT",
         f"{PLAYER}/state",
-        "Players",
         "Have the player of a record",
         (
             *json_of(replies.Player, "Its whole state, in place of a player that had this id."),
@@ -88,14 +81,12 @@ PLAYERS: Final = (
     Operation(
         "GET",
         f"{PLAYER}/history",
-        "Players",
         "List what was played",
         json_of(list[replies.PlayedTrack], "The newest first, at most 50."),
     ),
     Operation(
         "GET",
         f"{PLAYER}/artwork",
-        "Players",
         "Get the picture inside the current file",
         (
             Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
@@ -109,12 +100,11 @@ PLAYERS: Final = (
 )
 
 CONTROL: Final = (
-    Operation("POST", f"{PLAYER}/play", "Control", "Go on, or play the last track again", DONE),
-    Operation("POST", f"{PLAYER}/pause", "Control", "Pause", DONE),
+    Operation("POST", f"{PLAYER}/play", "Go on, or play the last track again", DONE),
+    Operation("POST", f"{PLAYER}/pause", "Pause", DONE),
     Operation(
         "PATCH",
         f"{PLAYER}/position",
-        "Control",
         "Seek",
         DONE,
         "Behind the end the track ends. While it loads the seek is kept.",
@@ -124,39 +114,29 @@ CONTROL: Final = (
     Operation(
         "PUT",
         f"{PLAYER}/track",
-        "Control",
         "Play a track now",
         json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
         "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
         body=Body(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
         codes=("load_failed", *_SOURCE_CODES),
     ),
-    Operation("DELETE", f"{PLAYER}/track", "Control", "Stop", DONE, "The player is idle; the queue stays."),
+    Operation("DELETE", f"{PLAYER}/track", "Stop", DONE, "The player is idle; the queue stays."),
     Operation(
         "POST",
         f"{PLAYER}/skip",
-        "Control",
         "Skip",
         DONE,
         "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
         body=Body(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
         codes=("track_not_found",),
     ),
-    Operation(
-        "POST",
-        f"{PLAYER}/previous",
-        "Control",
-        "Go back to what was played before",
-        DONE,
-        codes=("no_previous",),
-    ),
+    Operation("POST", f"{PLAYER}/previous", "Go back to what was played before", DONE, codes=("no_previous",)),
 )
 
 QUEUE: Final = (
     Operation(
         "POST",
         f"{PLAYER}/queue",
-        "Queue",
         "Add one track or many",
         json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
         "Of many all are added or none.",
@@ -173,7 +153,6 @@ QUEUE: Final = (
     Operation(
         "GET",
         f"{PLAYER}/queue",
-        "Queue",
         "List what waits",
         json_of(
             list[replies.QueuedTrackDetails | replies.QueuedTrack],
@@ -187,32 +166,23 @@ QUEUE: Final = (
             whole_number("wait", "With `details`: how many ms to wait until they are known.", 0, 5000, 100),
         ),
     ),
-    Operation("DELETE", f"{PLAYER}/queue", "Queue", "Clear the queue", DONE),
-    Operation("POST", f"{PLAYER}/queue/shuffle", "Queue", "Shuffle the queue", DONE),
+    Operation("DELETE", f"{PLAYER}/queue", "Clear the queue", DONE),
+    Operation("POST", f"{PLAYER}/queue/shuffle", "Shuffle the queue", DONE),
     Operation(
         "PATCH",
         f"{PLAYER}/queue/{{track_id}}",
-        "Queue",
         "Move a track",
         DONE,
         body=Body(requests.IndexPatch, {"to the front": {"index": 0}}),
         codes=("track_not_found",),
     ),
-    Operation(
-        "DELETE",
-        f"{PLAYER}/queue/{{track_id}}",
-        "Queue",
-        "Take a track out",
-        DONE,
-        codes=("track_not_found",),
-    ),
+    Operation("DELETE", f"{PLAYER}/queue/{{track_id}}", "Take a track out", DONE, codes=("track_not_found",)),
 )
 
 SETTINGS: Final = (
     Operation(
         "PATCH",
         f"{PLAYER}/loop",
-        "Settings",
         "Set the loop mode",
         DONE,
         body=Body(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
@@ -220,7 +190,6 @@ SETTINGS: Final = (
     Operation(
         "PATCH",
         f"{PLAYER}/crossfade",
-        "Settings",
         "Let tracks fade into each other",
         DONE,
         body=Body(
@@ -228,13 +197,10 @@ SETTINGS: Final = (
             {"three seconds": {"durationMs": 3000, "curve": "equalPower", "onSkip": True}, "off": {"durationMs": 0}},
         ),
     ),
-    Operation(
-        "GET", f"{PLAYER}/filters", "Settings", "Show volume, equalizer, effects", json_of(replies.Filters, "All.")
-    ),
+    Operation("GET", f"{PLAYER}/filters", "Show volume, equalizer, effects", json_of(replies.Filters, "All.")),
     Operation(
         "PATCH",
         f"{PLAYER}/filters",
-        "Settings",
         "Change volume, equalizer, effects",
         DONE,
         "What is absent stays; null switches an effect off; a name that is no filter is refused.",
@@ -254,7 +220,6 @@ SETTINGS: Final = (
     Operation(
         "PATCH",
         f"{PLAYER}/metadata",
-        "Settings",
         "Change the player's metadata",
         DONE,
         body=Body(
@@ -268,7 +233,6 @@ OVERLAYS: Final = (
     Operation(
         "POST",
         f"{PLAYER}/overlays",
-        "Overlays",
         "Play a sound over the music",
         json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
         "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
@@ -281,23 +245,13 @@ OVERLAYS: Final = (
         ),
         codes=_SOURCE_CODES,
     ),
-    Operation(
-        "GET", f"{PLAYER}/overlays", "Overlays", "List overlays", json_of(list[replies.Overlay], "All there are.")
-    ),
+    Operation("GET", f"{PLAYER}/overlays", "List overlays", json_of(list[replies.Overlay], "All there are.")),
     Operation(
         "GET",
         f"{PLAYER}/overlays/{{overlay_id}}",
-        "Overlays",
         "Show an overlay",
         json_of(replies.Overlay, "How it stands."),
         codes=("overlay_not_found",),
     ),
-    Operation(
-        "DELETE",
-        f"{PLAYER}/overlays/{{overlay_id}}",
-        "Overlays",
-        "Stop an overlay",
-        DONE,
-        codes=("overlay_not_found",),
-    ),
+    Operation("DELETE", f"{PLAYER}/overlays/{{overlay_id}}", "Stop an overlay", DONE, codes=("overlay_not_found",)),
 )
