@@ -9,7 +9,6 @@ from tonearm.core.crossfade import (
     CrossfadeCurve,
     CrossfadeEdit,
     CrossfadeSettings,
-    FadeBegin,
     FadeTime,
     fade_at_end,
     fade_of_skip,
@@ -102,15 +101,6 @@ def test_at_a_timescale_it_has_its_length_in_time_heard(
 )
 def test_behind_its_beginning_only_its_rest_is_left(from_ms: int, rate: float, expected: FadeTime | None) -> None:
     assert fade_at_end(FIVE, track(60_000), track(60_000), rate, from_ms) == expected
-
-
-def test_where_a_fade_may_begin_is_where_its_source_began() -> None:
-    begin = FadeBegin()
-    begin.follow(1, 0)
-    begin.follow(1, 20_000)
-    assert begin.from_ms == 0
-    begin.follow(2, 57_000)
-    assert begin == FadeBegin(2, 57_000)
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,6 @@ class ServerConfig(_Section):
 
     @property
     def listens_on_loopback_only(self) -> bool:
-        """True when only programs of this machine can reach the node."""
         return is_loopback(self.host)
 
 
@@ -474,12 +473,10 @@ class Config(_Section):
 
     @property
     def allows_files(self) -> bool:
-        """True when any local file may be opened."""
         return auto_allows(self.sources.files, listens_on_loopback_only=self.server.listens_on_loopback_only)
 
     @property
     def allows_private_networks(self) -> bool:
-        """True when links may lead to private addresses."""
         return auto_allows(self.sources.private_networks, listens_on_loopback_only=self.server.listens_on_loopback_only)
 
 

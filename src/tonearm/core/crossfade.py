@@ -13,8 +13,6 @@ SHORTEST_LATE_MS: Final = 100  # of a crossfade that begins late; with less time
 
 
 class CrossfadeCurve(StrEnum):
-    """How the level of one sound gives way to the other's."""
-
     EQUAL_POWER = "equalPower"
     LINEAR = "linear"
 
@@ -55,20 +53,6 @@ class FadeTime:
     at_ms: int
     duration_ms: int
     is_late: bool = False
-
-
-@dataclass(slots=True)
-class FadeBegin:
-    """From which position on the current source may fade into the next one: where the source began, or where the
-    crossfade was asked for."""
-
-    source: int | None = None
-    from_ms: int = 0
-
-    def follow(self, source: int | None, position_ms: int) -> None:
-        """To be called with the current source, and the position, before a fade is planned."""
-        if source != self.source:
-            self.source, self.from_ms = source, position_ms
 
 
 def fade_at_end(

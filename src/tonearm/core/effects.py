@@ -252,7 +252,6 @@ class Effects:
 
     @property
     def position_rate(self) -> float:
-        """Seconds of the file that pass in a second heard."""
         return 1.0 if self.timescale is None else self.timescale.position_rate
 
 

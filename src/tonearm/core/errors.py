@@ -45,8 +45,6 @@ class BadRequest(RequestError):
 
 
 class InvalidIdentifier(RequestError):
-    """An encoded track identifier that cannot be decoded."""
-
     code = "invalid_identifier"
 
 
@@ -70,22 +68,16 @@ class PlayerNotFound(RequestError):
 
 
 class TrackNotFound(RequestError):
-    """No such track waits in the player's queue."""
-
     code = "track_not_found"
     status = 404
 
 
 class OverlayNotFound(RequestError):
-    """No such overlay sounds or loads in the player."""
-
     code = "overlay_not_found"
     status = 404
 
 
 class NoArtwork(RequestError):
-    """The current track's file has no picture that could be shown."""
-
     code = "no_artwork"
     status = 404
 
@@ -98,8 +90,6 @@ class NotSeekable(RequestError):
 
 
 class NoPrevious(RequestError):
-    """Nothing that sounded came before the current track."""
-
     code = "no_previous"
     status = 409
 

@@ -51,7 +51,6 @@ class Totals:
     track_failures: Counter[str] = field(default_factory=Counter)  # by the code of the failure
 
     def add(self, quality: PlayerQuality) -> None:
-        """Adds the counts of a player."""
         self.frames_sent += quality.frames_sent
         self.frames_lost += quality.frames_lost
         self.late_plans += quality.late_plans

@@ -4,7 +4,7 @@ other."""
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tonearm.core.crossfade import FadeBegin, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode, SourceId
 from tonearm.core.playback_state import PlaybackState
@@ -32,7 +32,9 @@ class Joins:
         self._playback = playback
         self._has_listeners = has_listeners
         self._ordered_for: SourceId | None = None
-        self._begin = FadeBegin()
+        # From which position on this source may fade: where it began, or where the crossfade was asked for.
+        self._fading: SourceId | None = None
+        self._fade_from_ms = 0
 
     # When the next track is opened
 
@@ -83,7 +85,8 @@ class Joins:
 
     def next_fade(self) -> FadeTime | None:
         """How the current track fades into the next one, for the plan that is made now."""
-        self._begin.follow(self._playback.current_source, self._playback.position_ms)
+        if self._playback.current_source != self._fading:
+            self._fading, self._fade_from_ms = self._playback.current_source, self._playback.position_ms
         return self._next_fade
 
     @property
@@ -95,24 +98,23 @@ class Joins:
 
     def fade_from_now(self) -> None:
         """A crossfade was set, and the time for its begin may have passed: its rest begins now."""
-        if self._playback.current_source == self._begin.source:
-            self._begin.from_ms = self._playback.position_ms
+        if self._playback.current_source == self._fading:
+            self._fade_from_ms = self._playback.position_ms
 
     def source_opened(self, source: SourceId) -> None:
         """To be called before `Playback.opened`. A next source that is late for its fade gets the rest of the fade."""
         if source == self._playback.next_source:
             fade = self._next_fade
             if fade is not None and fade.is_late:
-                self._begin.from_ms = max(self._begin.from_ms, self._soon_ms)
+                self._fade_from_ms = max(self._fade_from_ms, self._soon_ms)
 
     def seek_failed(self, source: SourceId) -> None:
         """The source plays from its start. To be called after `Playback.seek_failed`."""
-        if source == self._begin.source:
-            self._begin.from_ms = self._soon_ms
+        if source == self._fading:
+            self._fade_from_ms = self._soon_ms
 
     @property
     def sound(self) -> Sound | None:
-        """What plays now."""
         playback = self._playback
         source = playback.current_source
         if source is None or playback.state is not PlayerState.PLAYING:
@@ -134,7 +136,7 @@ class Joins:
         if next_track is None or not playback.crossfade.duration_ms:
             return None
         rate = playback.filters.effects.position_rate
-        return fade_at_end(playback.crossfade, playback.current, next_track, rate, self._begin.from_ms)
+        return fade_at_end(playback.crossfade, playback.current, next_track, rate, self._fade_from_ms)
 
     @property
     def _soon_ms(self) -> int:

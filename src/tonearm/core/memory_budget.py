@@ -36,7 +36,6 @@ class MemoryRoom:
         self._reports_since_shed = _FREEING_REPORTS
 
     def began(self) -> None:
-        """Another session was put into the process."""
         self._begun[0] += 1
 
     def refused(self) -> None:

@@ -141,8 +141,13 @@ RESOLVER_HINT: Final = (
 )
 
 
+def media_type(content_type: str | None) -> str:
+    """The media type in a header, in lower case and without its parameters; empty without a header."""
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
 def is_html(content_type: str | None) -> bool:
-    return (content_type or "").partition(";")[0].strip().lower() in ("text/html", "application/xhtml+xml")
+    return media_type(content_type) in ("text/html", "application/xhtml+xml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,6 @@ Payloads: TypeAlias = bytes | tuple[bytes, ...]
 
 
 def has_format(outputs: Outputs, name: OutputFormat) -> bool:
-    """Whether any of the outputs has this format."""
     return any(output.format == name for output in outputs)
 
 

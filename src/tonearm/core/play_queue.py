@@ -27,8 +27,6 @@ class LoopMode(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a track ended."""
-
     FINISHED = "finished"
     SKIPPED = "skipped"
     LOAD_FAILED = "loadFailed"
@@ -288,7 +286,6 @@ class PlayQueue:
         )
 
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
-        """What `select_next` says for the current track."""
         return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
 
     def make_current(self, queued_track: QueuedTrack) -> Load:

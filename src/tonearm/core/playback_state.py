@@ -129,7 +129,6 @@ class PlaybackState:
         self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
 
     def snapshot(self) -> PlayerSnapshot:
-        """All that is needed to make the player again as it is now."""
         return PlayerSnapshot(
             player_id=self.player_id,
             state=self.state,
@@ -158,12 +157,10 @@ class PlaybackState:
 
     @property
     def queue(self) -> tuple[Track, ...]:
-        """The tracks that wait behind the current one."""
         return tuple(queued_track.track for queued_track in self._queue.tracks)
 
     @property
     def front_of_queue(self) -> Track | None:
-        """The first track that waits behind the current one."""
         return self._queue.tracks[0].track if self._queue.tracks else None
 
     @property
@@ -196,7 +193,6 @@ class PlaybackState:
 
     @property
     def next_track(self) -> Track | None:
-        """The track of `next_source`."""
         return None if self._queue.next_load is None else self._queue.next_load.queued_track.track
 
     @property

@@ -53,7 +53,6 @@ class Quarantine:
             self._suspects[source] = replace(suspect, was_opened_since=True)
 
     def tried(self, source: str, now_s: float, *, ended_its_process: bool) -> None:
-        """`source` was tried alone."""
         before = self._known(source, now_s)
         if ended_its_process:
             self._suspects[source] = replace(before, is_guilty=True, last_death_s=now_s)

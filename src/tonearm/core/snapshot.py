@@ -54,12 +54,10 @@ class PlayerSnapshot:
 
     @property
     def moves(self) -> bool:
-        """Whether the position moves on with time."""
         return self.state is PlayerState.PLAYING and not self.paused
 
     @property
     def position_rate(self) -> float:
-        """Seconds of the file that pass in a second heard."""
         return self.filters.effects.position_rate
 
 

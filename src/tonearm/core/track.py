@@ -110,11 +110,9 @@ class Track:
         return self.is_known and not self.info.is_seekable
 
     def with_title(self, title: str) -> "Track":
-        """The same track with the title that its stream has now."""
         return replace(self, info=replace(self.info, title=title))
 
     def with_length(self, length_ms: int) -> "Track":
-        """The same track with the exact length of its file."""
         return replace(self, info=replace(self.info, length_ms=length_ms, is_length_exact=True))
 
     def user_data(self, player_metadata: Json) -> Json:

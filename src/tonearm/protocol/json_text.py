@@ -24,5 +24,4 @@ def json_text(value: Json) -> bytes:
 
 
 def json_bytes(value: Json) -> int:
-    """How many bytes `value` has as JSON."""
     return len(json_text(value))

@@ -162,7 +162,6 @@ def _look_up(
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address is a host's on the open internet."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

@@ -120,16 +120,13 @@ class SourceOpener:
 
     @property
     def resolver_figures(self) -> ResolverFigures | None:
-        """The figures of the resolver; None without a resolver."""
         return None if self._resolver is None else self._resolver.figures
 
     @property
     def resolver_sandbox(self) -> str:
-        """The sandbox of the resolver's processes; empty without a resolver."""
         return "" if self._resolver is None else self._resolver.sandbox.level
 
     def announce_sandbox(self) -> None:
-        """Logs how the resolver's processes are confined, when there are any."""
         if self._resolver is not None:
             self._resolver.sandbox.announce()
 

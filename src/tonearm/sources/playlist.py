@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, Stage
-from tonearm.core.opened_source import SourceReader
+from tonearm.core.opened_source import SourceReader, media_type
 from tonearm.core.printable import printable
 from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
@@ -24,17 +24,17 @@ HEAD_BYTES: Final = 1024  # enough to recognise a playlist
 
 _READ_BYTES: Final = 64 * 1024
 
-_M3U_ENDINGS: Final = (".m3u", HLS_ENDING)
-
-_M3U_TYPES: Final = frozenset(
+# Of M3U and CUE: they may be without anything at their beginning by which they could be recognised.
+_HEADLESS_ENDINGS: Final = (".m3u", HLS_ENDING, CUE_ENDING)
+_HEADLESS_TYPES: Final = frozenset(
     {
         "application/vnd.apple.mpegurl", "application/mpegurl", "application/x-mpegurl",
         "audio/mpegurl", "audio/x-mpegurl", "audio/x-mpequrl",
+        "application/x-cue", "application/cue", "audio/x-cue",
     }
 )  # fmt: skip
-_CUE_TYPES: Final = frozenset({"application/x-cue", "application/cue", "audio/x-cue"})
 _OTHER_TYPES: Final = frozenset({"audio/x-scpls", "audio/scpls", "application/pls+xml", "application/xspf+xml"})
-_PLAYLIST_TYPES: Final = _M3U_TYPES | _CUE_TYPES | _OTHER_TYPES
+_PLAYLIST_TYPES: Final = _HEADLESS_TYPES | _OTHER_TYPES
 _MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
@@ -53,23 +53,19 @@ _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
 
 def may_be_playlist(name: str, content_type: str | None) -> bool:
     """Whether the content has to be read to know: a server that says audio, video or image is believed."""
-    media_type = _media_type(content_type)
-    if has_playlist_ending(name) or media_type in _PLAYLIST_TYPES:
-        return True
-    return not media_type.startswith(_MEDIA_TYPES)
+    said = media_type(content_type)
+    return has_playlist_ending(name) or said in _PLAYLIST_TYPES or not said.startswith(_MEDIA_TYPES)
 
 
 def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> bool:
-    """Whether the first bytes are a playlist's. For M3U without a header its name or type decides."""
+    """Whether the first bytes are a playlist's. For M3U and CUE, which need no header, the name or type decides."""
     if _NOT_IN_TEXT & frozenset(head.removeprefix(_UTF8_BOM)):
         return False
     text = decode(head).lower()
     if text.startswith(("#extm3u", "[playlist]")) or (text.startswith("<") and "<playlist" in text):
         return True
-    if name.lower().endswith(CUE_ENDING) or _media_type(content_type) in _CUE_TYPES:
-        return bool(text) and not text.startswith("<")
-    is_m3u = name.lower().endswith(_M3U_ENDINGS) or _media_type(content_type) in _M3U_TYPES
-    return is_m3u and bool(text) and not text.startswith("<")
+    is_named = name.lower().endswith(_HEADLESS_ENDINGS) or media_type(content_type) in _HEADLESS_TYPES
+    return is_named and bool(text) and not text.startswith("<")
 
 
 def is_hls(text: str) -> bool:
@@ -90,10 +86,6 @@ def decode(data: bytes) -> str:
 def _lines_of(text: str) -> list[str]:
     """Splits at CR and LF only: titles may have other characters at which `splitlines` splits."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-
-
-def _media_type(content_type: str | None) -> str:
-    return (content_type or "").partition(";")[0].strip().lower()
 
 
 class Body(Protocol):

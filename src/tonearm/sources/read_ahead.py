@@ -83,7 +83,6 @@ class ReadAhead:
             await self._arrived.wait()
 
     def hold_ahead(self, ahead_bytes: int) -> None:
-        """Changes how many bytes may be read ahead."""
         self._window.hold_ahead(ahead_bytes)
         self._room.set()
 
@@ -173,7 +172,6 @@ class ReadWindow:
         self.position = offset
 
     def hold_ahead(self, ahead_bytes: int) -> None:
-        """Changes how much may lie in front of the reading position."""
         self._ahead_bytes = ahead_bytes
 
     @property
@@ -181,7 +179,6 @@ class ReadWindow:
         return self.end - self.position >= self._ahead_bytes
 
     def append(self, chunk: bytes) -> None:
-        """Adds the bytes that follow `end`."""
         self.end += len(chunk)
         if self._chunks and len(self._chunks[-1]) + len(chunk) <= JOIN_BELOW_BYTES:
             self._chunks[-1] += chunk
@@ -216,7 +213,6 @@ class ReadWindow:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def clear(self) -> None:
-        """Drops all bytes; the reading position is `end`."""
         self._chunks.clear()
         self.start = self.position = self.end
 

@@ -30,8 +30,6 @@ _Key: TypeAlias = tuple[str, bool]
 
 
 class UriOpener(Protocol):
-    """Opens URIs."""
-
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
         ...
@@ -50,7 +48,6 @@ class SharingOpener:
         self._streams: dict[_Key, LiveStream] = {}
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """As its opener's `open`."""
         if uri.kind == "file":
             return await self._opener.open(uri, report_wait)
         key = (uri.normalised, uri.came_through_proxy)
@@ -164,7 +161,6 @@ class LiveStream(SharedStream):
         self.is_complete = False
 
     def opened_again(self) -> OpenedSource:
-        """The stream for a further reader."""
         return replace(self._opened, reader=self.new_reader())
 
     def new_reader(self) -> "SharedReader":
@@ -282,7 +278,6 @@ class _Held:
         return self._chunks[index][first : first + most]
 
     def drop_before(self, offset: int) -> None:
-        """Frees the chunks before `offset`."""
         count = bisect_right(self._offsets, offset) - 1
         if count > 0:
             del self._offsets[:count]
@@ -314,7 +309,6 @@ class SharedReader(SourceReader):
         return self._stream.is_reconnecting if self._alone is None else self._alone.reader.is_reconnecting
 
     def expect(self, title: TitleAtByte) -> None:
-        """The stream has a new title."""
         if self.at is not None:
             self._titles.append(title)
 

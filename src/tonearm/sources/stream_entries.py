@@ -4,7 +4,7 @@ from collections import deque
 from typing import Final
 
 from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_FIRST, OGG_PATTERN, PageHead, page_head
-from tonearm.core.opened_source import OpenedSource, StreamEntry
+from tonearm.core.opened_source import OpenedSource, StreamEntry, media_type
 
 # A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.
 BURST_BYTES: Final = 64 * 1024
@@ -25,7 +25,7 @@ class StreamEntries:
 
     def __init__(self, opened: OpenedSource) -> None:
         self._reader = opened.reader
-        self._content_type = (opened.content_type or "").partition(";")[0].strip().lower()
+        self._media_type = media_type(opened.content_type)
         self._first = b""
         self._ogg: _OggEntries | None = None
         self.are_anywhere = False  # a demuxer can begin with any byte
@@ -33,10 +33,9 @@ class StreamEntries:
         self._end = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes the next bytes of the stream."""
         if len(self._first) < _RECOGNISED_BYTES:
             self._first += data[: _RECOGNISED_BYTES - len(self._first)]
-            self.are_anywhere = _begins_anywhere(self._first, self._content_type)
+            self.are_anywhere = _begins_anywhere(self._first, self._media_type)
             if self._ogg is None and self._first.startswith(OGG_PATTERN):
                 self._ogg = _OggEntries(self._found)
         if self._ogg is not None:
@@ -112,8 +111,8 @@ class _OggEntries:
         self._offset += count
 
 
-def _begins_anywhere(first: bytes, content_type: str) -> bool:
+def _begins_anywhere(first: bytes, media_type: str) -> bool:
     if first.startswith(_HEADS) or first[4:8] == b"ftyp":
         return False
     is_frame = len(first) > 1 and first[0] == 0xFF and first[1] & 0xE0 == 0xE0
-    return content_type in _BEGIN_ANYWHERE or is_frame or first.startswith(b"ID3")
+    return media_type in _BEGIN_ANYWHERE or is_frame or first.startswith(b"ID3")

@@ -25,8 +25,6 @@ _ATTRIBUTE: Final = re.compile(r'(?:^|,)\s*([A-Za-z0-9-]+)\s*=\s*(?:"([^"]*)"?|(
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes of a file: from `start` on, `length` of them."""
-
     start: int
     length: int
 
@@ -64,7 +62,6 @@ class MediaPlaylist:
 
     @property
     def length_ms(self) -> int:
-        """The length of all segments."""
         return round(1000 * math.fsum(segment.duration_s for segment in self.segments if not segment.is_gap))
 
 

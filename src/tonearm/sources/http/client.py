@@ -119,7 +119,6 @@ class HttpClient:
             raise connect_error(error, host) from error
 
     def _admitted(self, location: str) -> SourceUri:
-        """The URI of a redirect."""
         try:
             return self._admit(parse_source_uri(location))
         except RequestError as error:

@@ -44,7 +44,6 @@ class HttpFileReader(SourceReader):
 
     @property
     def held_bytes(self) -> int:
-        """The number of bytes held in front of the reading position."""
         return self._current.ahead.end - self._current.ahead.position
 
     def set_length(self, length_ms: int) -> None:

@@ -150,7 +150,6 @@ class RadioReader(SourceReader):
 
 
 def station_name(response: aiohttp.ClientResponse) -> str | None:
-    """The station's name in the header of its answer."""
     header = response.headers.get("icy-name", "")
     return radio_text(header.encode("utf-8", "surrogateescape")) or None
 

@@ -105,7 +105,6 @@ class ChildProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> None:
-        """Returns once the process has ended and is reaped."""
         await self._process.wait()
 
 
@@ -183,7 +182,6 @@ class ChildPool:
 
     @property
     def working(self) -> int:
-        """How many processes work."""
         return len(self._working)
 
     @property
@@ -230,7 +228,6 @@ class ChildPool:
             self._places.release()
 
     async def close(self) -> None:
-        """Ends all processes and returns when they are gone."""
         self._is_closed = True
         for starting in self._starting:
             starting.cancel()

@@ -48,7 +48,6 @@ class Extraction:
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
 
     def unknown_sites(self) -> list[str]:
-        """The permitted sites without an extractor of that name."""
         names = [_ALL, *(extractor.IE_NAME.lower() for extractor in self._known)]
         return [site for site in self._sites if not any(_is_of(name, site) for name in names)]
 

@@ -247,7 +247,6 @@ class PageResolver:
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
-        """The sandbox that each running process reported."""
         return [*self._matching.sandboxes, *self._resolving.sandboxes]
 
     @property
@@ -369,7 +368,6 @@ class PageResolver:
         return answer
 
     async def close(self) -> None:
-        """Ends all processes and connections."""
         await asyncio.gather(self._matching.close(), self._resolving.close())
         await self._proxy.close()
 

@@ -133,7 +133,6 @@ class ProxyPass:
         return self._left_bytes >= 0
 
     async def revoke(self) -> None:
-        """Cuts all connections of the pass."""
         connections = tuple(self._connections)
         for connection in connections:
             connection.cancel()
@@ -191,7 +190,6 @@ class ForwardProxy:
             await issued.revoke()
 
     def uri_for(self, issued: ProxyPass) -> str:
-        """The proxy's URI with the password of the pass."""
         return f"http://{USER}:{issued.password}@{PROXY_HOST}:{self.port}"
 
     async def connection(self) -> socket.socket:
@@ -208,7 +206,6 @@ class ForwardProxy:
         return made
 
     async def close(self) -> None:
-        """Ends all connections."""
         if self._server is not None:
             self._server.close()
         strangers = tuple(self._strangers)
