@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 from urllib.parse import quote
 
@@ -90,12 +89,10 @@ class AudioStream:
         self.reconnects = 0
 
     async def __aenter__(self) -> Self:
-        await self._connect()
+        self._socket = await self._connection.socket(self._path)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -118,10 +115,9 @@ class AudioStream:
         while True:
             try:
                 if self._socket is None:
-                    await self._connect()
+                    self._socket = await self._connection.socket(self._path)
                     self.reconnects += 1
                     gone_at_s = None
-                assert self._socket is not None
                 freshness = Freshness(self._max_latency_ms)
                 asked_s = time.monotonic()
                 async for message in self._socket:
@@ -147,9 +143,6 @@ class AudioStream:
             self._number = None  # a node that came back counts from 1
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    async def _connect(self) -> None:
-        self._socket = await self._connection.socket(self._path)
 
     def _frame(self, message: bytes, freshness: Freshness, waited_s: float, now_s: float) -> Frame | None:
         if len(message) < HEADER.size:

@@ -8,7 +8,7 @@ from tonearm.client.events import Event
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol import events
-from tonearm.protocol.replies import Player, PlayerStateFields, TrackOut
+from tonearm.protocol.replies import PlayerStateFields, TrackOut
 
 
 class Mirror:
@@ -38,15 +38,11 @@ class Mirror:
         length_ms = self.track.info.length if self.track else 0
         return int(min(position_ms, length_ms) if length_ms else position_ms)
 
-    def take_state(self, state: Player | events.PlayerState) -> None:
-        """All of it."""
-        self._take_whole(state)
-
     def take(self, event: Event) -> None:
         """What an event changes."""
         match event:
             case events.PlayerState():
-                self._take_whole(event)
+                self.take_state(event)
             case events.TrackStart():
                 self.track, self.track_id = event.track, event.track_id
                 self._is_at(event.position)
@@ -71,7 +67,8 @@ class Mirror:
             case _:
                 pass
 
-    def _take_whole(self, state: PlayerStateFields) -> None:
+    def take_state(self, state: PlayerStateFields) -> None:
+        """All of it."""
         self.state, self.paused = state.state, state.paused
         self.track, self.track_id = (state.track, state.track_id) if state.track_id else (None, "")
         self.volume, self.loop, self.metadata = state.volume, state.loop, state.metadata

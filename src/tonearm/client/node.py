@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -61,9 +60,7 @@ class Node:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -13,6 +13,8 @@ SHORTEST_LATE_MS: Final = 100  # of a crossfade that begins late; with less time
 
 
 class CrossfadeCurve(StrEnum):
+    """How the level of one sound gives way to the other's."""
+
     EQUAL_POWER = "equalPower"
     LINEAR = "linear"
 

@@ -156,8 +156,7 @@ class OpenedSource:
 
     `uri` is where redirects ended. `name` is the last part of its path, a hint for the container. `length_ms` is 0
     unless it is known beside the bytes. `station_name` is that of a radio station, `page` the facts of the page that
-    led to the source. `version` is None unless it is a local file. `is_unresolved_page`: it is HTML, and the node has
-    no resolver.
+    led to the source. `version` is None unless it is a local file.
     """
 
     uri: SourceUri
@@ -171,7 +170,6 @@ class OpenedSource:
     station_name: str | None = None
     page: PageFacts | None = None
     version: FileVersion | None = None
-    is_unresolved_page: bool = False
 
     def found_by(self, page: PageFacts) -> "OpenedSource":
         """The same source with the facts of the page that led to it."""

@@ -28,6 +28,8 @@ FADE_MAX_MS: Final = 2_000
 
 
 class OverlayState(StrEnum):
+    """Whether a frame of an overlay was sent yet."""
+
     LOADING = "loading"
     PLAYING = "playing"
 

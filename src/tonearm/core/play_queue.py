@@ -27,6 +27,8 @@ class LoopMode(StrEnum):
 
 
 class EndReason(StrEnum):
+    """Why a track ended."""
+
     FINISHED = "finished"
     SKIPPED = "skipped"
     LOAD_FAILED = "loadFailed"

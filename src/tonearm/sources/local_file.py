@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import FileVersion, OpenedSource, SourceReader
 from tonearm.core.source_uri import SourceUri, hint_for_link
@@ -23,19 +24,13 @@ _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _MAX_NAMES: Final = 100_000  # of a folder, the others are ignored
 _MAX_OPENING: Final = 32
 _MAX_READING: Final = 32
+_OF_THE_SYSTEM: Final = "Files of the system's own folders cannot be played."
+_OUTSIDE: Final = "The file is outside of the folders that this node may read (sources.files)."
 _ALLOW_HINT: Final = "To allow it add its folder to sources.files."
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 OUT_OF_DESCRIPTORS_HINT: Final = (
     "The node has as many files and connections open as the system lets it; raise that limit (ulimit -n)."
 )
-
-
-class FileRefusedError(Exception):
-    """A path that `sources.files` does not permit. `message` names the key."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
 
 
 class IsFolderError(PlayError):
@@ -67,14 +62,14 @@ class FileOpener:
             self._real_roots = tuple(os.path.realpath(root) for root in permitted)
 
     def check(self, path: str) -> None:
-        """Raises `FileRefusedError` when the text of the path is refused. Touches no disk."""
+        """Raises `SourceRefused` when the text of the path is refused. Touches no disk."""
         if not self._permitted:
-            raise FileRefusedError("Local files are not allowed on this node (sources.files).")
+            raise SourceRefused("Local files are not allowed on this node (sources.files).")
         text = os.path.abspath(path)
         if _is_below(text, _SYSTEM_FOLDERS):
-            raise FileRefusedError("Files of the system's own folders cannot be played.")
+            raise SourceRefused(_OF_THE_SYSTEM)
         if self._roots is not None and not _is_below(text, (*self._roots, *self._real_roots)):
-            raise FileRefusedError("The file is outside of the folders that this node may read (sources.files).")
+            raise SourceRefused(_OUTSIDE)
 
     async def open(self, uri: SourceUri) -> OpenedSource:
         """Opens the file in a thread, so that a slow disk delays only this source.
@@ -87,7 +82,7 @@ class FileOpener:
             descriptor, version = await self._opening_threads.run(
                 functools.partial(self._open_now, uri.path), discard=lambda opened: os.close(opened[0])
             )
-        except FileRefusedError as error:
+        except SourceRefused as error:
             raise _refused(error.message) from error
         except OSError as error:
             raise _not_opened(error) from error
@@ -144,9 +139,7 @@ class FileOpener:
         return self._roots is None or _is_below(real_path, self._real_roots)
 
     def _outside(self) -> PlayError:
-        if self._roots is None:
-            return _refused("Files of the system's own folders cannot be played.")
-        return _refused("The file is outside of the folders that this node may read (sources.files).")
+        return _refused(_OF_THE_SYSTEM if self._roots is None else _OUTSIDE)
 
 
 class FileReader(SourceReader):

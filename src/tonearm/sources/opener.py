@@ -11,13 +11,7 @@ from typing import Final, Literal, TypeAlias
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.figures import ResolverFigures
-from tonearm.core.opened_source import (
-    RESOLVER_HINT,
-    OpenedSource,
-    ReportWait,
-    ignore_wait,
-    is_html,
-)
+from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSource, ReportWait, ignore_wait, is_html
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.printable import text_for_logs
@@ -31,7 +25,7 @@ from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.errors import admission_error
 from tonearm.sources.http.link_headers import LinkHeaders
 from tonearm.sources.http.opening import open_http
-from tonearm.sources.local_file import FileOpener, FileRefusedError, IsFolderError
+from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
     MAX_ENTRIES,
@@ -151,7 +145,7 @@ class SourceOpener:
                 self._files.check(admitted.path)
         except AddressRefusedError as error:
             raise SourceRefused(f"{error.message} {error.hint}") from error
-        except FileRefusedError as error:
+        except SourceRefused as error:
             raise SourceRefused(error.message + hint_for_link(admitted.given)) from error
         return admitted
 
@@ -189,7 +183,7 @@ class SourceOpener:
             return opened
         if opened is not None:
             await opened.close()
-        is_page = opened is not None and opened.is_unresolved_page
+        is_page = opened is not None and opened.content_type == UNRESOLVED_PAGE
         raise PlayError(_UNRESOLVED_LIST if is_page else _NO_PLAYLIST)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
@@ -268,7 +262,7 @@ class SourceOpener:
                 raise
             raise PlayError(dataclasses.replace(failure, hint=f"{failure.hint} {RESOLVER_HINT}")) from error
         if isinstance(opened, OpenedSource) and is_html(opened.content_type):
-            return dataclasses.replace(opened, is_unresolved_page=True)
+            return dataclasses.replace(opened, content_type=UNRESOLVED_PAGE)
         return opened
 
     async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:

@@ -1,7 +1,6 @@
 """Stricter rules for requests that came through a proxy, where the configuration says "auto"."""
 
 import logging
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tonearm.core.figures import ResolverFigures
@@ -41,13 +40,10 @@ class _OpenerForBoth(SourceOpener):
         strict: SourceOpener,
         *,
         private_networks: bool,
-        own_addresses: Iterable[tuple[str, int]] = (),
-        settings: FetchSettings | None = None,
-        resolver: ResolverSettings | None = None,
+        settings: FetchSettings,
+        resolver: ResolverSettings | None,
     ) -> None:
-        super().__init__(
-            policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings, resolver=resolver
-        )
+        super().__init__(policy, private_networks=private_networks, settings=settings, resolver=resolver)
         self._strict = strict
         self._has_told = False
 

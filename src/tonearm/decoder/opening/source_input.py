@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.opened_source import OPENING, UNRESOLVED_PAGE, FileVersion, OpenedSource, ReportWait, Wait
+from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
@@ -402,7 +402,7 @@ class SourceOpening:
             size_bytes=opened.size_bytes,
             is_seekable=opened.is_seekable,
             is_live=opened.is_live,
-            content_type=UNRESOLVED_PAGE if opened.is_unresolved_page else opened.content_type,
+            content_type=opened.content_type,
             start_sample=self._part.start_sample,
             has_descriptor=descriptor is not None,
             end_sample=self._part.end_sample,

@@ -7,7 +7,7 @@ from typing import Final
 import aiohttp
 
 from tonearm.core.errors import RequestError
-from tonearm.core.failure import FailureCode, PlayError, Stage
+from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.hls.playlist import ByteRange
@@ -87,7 +87,9 @@ class HlsFiles:
             part = content_range(response) if response.status == 206 else None
             skip_bytes = start - (part.first if part else 0)
             if not 0 <= skip_bytes <= _MAX_SKIPPED_BYTES:
-                raise _byte_range_ignored(host)
+                message = f"{host} does not send the part of the file that the playlist names."
+                hint = "The stream has to be served with range requests."
+                raise playlist_error(FailureCode.CONNECTION_LOST, message, hint)
         except BaseException:
             response.close()
             raise
@@ -121,9 +123,3 @@ class _HttpBody:
     async def close(self) -> None:
         # A connection is used again when the body was read to its end; otherwise it is cut.
         self._response.close()
-
-
-def _byte_range_ignored(host: str) -> PlayError:
-    message = f"{host} does not send the part of the file that the playlist names."
-    hint = "The stream has to be served with range requests."
-    return playlist_error(FailureCode.CONNECTION_LOST, message, hint)

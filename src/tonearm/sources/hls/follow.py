@@ -26,7 +26,11 @@ async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
     """The media playlist in `file`. Raises `PlayError`, also for a master playlist, which is one level too deep."""
     parsed = await parse_in_thread(file.data)
     if isinstance(parsed, MasterPlaylist):
-        raise _nested()
+        raise playlist_error(
+            FailureCode.LIMIT_EXCEEDED,
+            "The playlist leads to another playlist of streams instead of to one stream.",
+            "Give the inner playlist instead; playlists are followed one level deep.",
+        )
     return parsed
 
 
@@ -96,7 +100,9 @@ class SegmentFollower:
             if self._playlist.is_complete or _segment_at(self._playlist.segments, number) is not None:
                 return
             if loop.time() > give_up_at_s:
-                raise _stands_still(limit_s)
+                message = f"The live stream has brought nothing new for {limit_s:.0f} seconds."
+                hint = "Try again later; the stream may be over."
+                raise playlist_error(FailureCode.CONNECTION_LOST, message, hint)
             due_at_s = loop.time() + max(self._target_s / 2, self._settings.live_refresh_at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
@@ -127,16 +133,3 @@ def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | 
     if number is None or number < first or number > last + 1 + len(segments):
         return segments[-START_FROM_END_SEGMENTS:][0]
     return segments[number - first] if number <= last else None
-
-
-def _nested() -> PlayError:
-    return playlist_error(
-        FailureCode.LIMIT_EXCEEDED,
-        "The playlist leads to another playlist of streams instead of to one stream.",
-        "Give the inner playlist instead; playlists are followed one level deep.",
-    )
-
-
-def _stands_still(seconds: float) -> PlayError:
-    message = f"The live stream has brought nothing new for {seconds:.0f} seconds."
-    return playlist_error(FailureCode.CONNECTION_LOST, message, "Try again later; the stream may be over.")

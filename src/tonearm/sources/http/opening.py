@@ -1,6 +1,7 @@
 """Opening a URI over HTTP: by the answer it is a remote file, or a radio station that never ends."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from tonearm.core.opened_source import OpenedSource
@@ -15,7 +16,7 @@ from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 
 # The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask
 # for: they would damage it.
-_FIRST_HEADERS: Final = (("Range", "bytes=0-"), TITLES_WANTED)
+_FIRST_HEADERS: Final[Mapping[str, str]] = {"Range": "bytes=0-", **TITLES_WANTED}
 
 
 async def open_http(
@@ -33,7 +34,7 @@ async def open_http(
 async def _open_once(
     client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None
 ) -> OpenedSource:
-    answer = await client.get(uri, dict(_FIRST_HEADERS), link_headers)
+    answer = await client.get(uri, _FIRST_HEADERS, link_headers)
     try:
         if answer[0].status == 416:
             answer = await _without_range(client, uri, answer, link_headers)
@@ -63,4 +64,4 @@ async def _without_range(
     response.close()
     if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
         raise empty_error(response.url.host or "")
-    return await client.get(uri, dict((TITLES_WANTED,)), link_headers)
+    return await client.get(uri, TITLES_WANTED, link_headers)

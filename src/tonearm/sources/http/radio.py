@@ -7,6 +7,7 @@ as `StreamTitle='Artist - Title';StreamUrl='';`, filled up with zeros.
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 import aiohttp
@@ -22,7 +23,7 @@ from tonearm.sources.http.facts import RemoteFile, refuse_encoded
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 # Asks for titles. Servers without titles ignore it.
-TITLES_WANTED: Final = ("Icy-MetaData", "1")
+TITLES_WANTED: Final[Mapping[str, str]] = {"Icy-MetaData": "1"}
 # Far more than fit into what is read ahead; a server must not fill the memory with them.
 MAX_WAITING_TITLES: Final = 100
 # Failures that a retry cannot change. A 404 is none: Icecast answers so while a station's own line is down.
@@ -133,7 +134,7 @@ class RadioReader(SourceReader):
 
     async def _tune_in(self) -> aiohttp.ClientResponse:
         # The URI as given: it may lead to another server when the one before is gone.
-        response, _ = await self._client.get(self._file.given_uri, dict((TITLES_WANTED,)), self._file.link_headers)
+        response, _ = await self._client.get(self._file.given_uri, TITLES_WANTED, self._file.link_headers)
         try:
             if response.status != 200:
                 raise status_error(response.status, self._file.host, Stage.READ)

@@ -76,10 +76,6 @@ class ResolverSettings:
     command: tuple[str, ...] = COMMAND
     sandbox: SandboxMode = SandboxMode.AUTO
 
-    @property
-    def permits_generic(self) -> bool:
-        return any(site.lower() == "generic" for site in self.sites)
-
 
 class ResolverSetupError(Exception):
     """The resolver cannot work as it is configured; the message says why."""
@@ -103,7 +99,7 @@ class PageOpening:
         if uri.kind == "search":
             found = await self._resolver.resolve(await self._best_match(uri, report_wait), report_wait)
         else:
-            source = await self._direct_source(uri, report_wait)
+            source = await self.open_direct(uri, report_wait)
             if source is not None:
                 return source
             opened = await self._resolver.open(uri, self._judge, report_wait)
@@ -114,9 +110,20 @@ class PageOpening:
         fetched = await self._fetch(found.link, found.headers)
         return fetched if isinstance(fetched, Playlist) else fetched.found_by(found.facts)
 
-    async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+    async def open_direct(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait
+    ) -> OpenedSource | Playlist | None:
         """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`."""
-        return None if uri.kind == "search" else await self._direct_source(uri)
+        if uri.kind == "search" or await self._resolver.is_page(uri, report_wait):
+            return None
+        report_wait(OPENING)
+        source = await self._fetch(uri, None)
+        if isinstance(source, Playlist):
+            return source
+        if self._resolver.resolves_any_page and is_html(source.content_type):
+            await source.close()
+            return None
+        return source
 
     async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
@@ -125,7 +132,7 @@ class PageOpening:
         """
         if uri.kind == "search":
             return await self.search(uri, MAX_LISTED)
-        source = await self._direct_source(uri)
+        source = await self.open_direct(uri)
         if source is not None:
             return source
         async with self._resolver.place_for_client():
@@ -148,7 +155,7 @@ class PageOpening:
                 return (await self._resolver.resolve(await self._best_match(uri))).link
         if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
             return uri  # whatever the source is, it is opened as it is
-        source = await self._direct_source(uri)
+        source = await self.open_direct(uri)
         if source is not None:
             if not isinstance(source, Playlist):
                 await source.close()
@@ -159,21 +166,6 @@ class PageOpening:
     async def _best_match(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> SourceUri:
         found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait)
         return found.entries[0].uri
-
-    async def _direct_source(
-        self, uri: SourceUri, report_wait: ReportWait = ignore_wait
-    ) -> OpenedSource | Playlist | None:
-        """None for a page."""
-        if await self._resolver.is_page(uri, report_wait):
-            return None
-        report_wait(OPENING)
-        source = await self._fetch(uri, None)
-        if isinstance(source, Playlist):
-            return source
-        if self._resolver.resolves_any_page and is_html(source.content_type):
-            await source.close()
-            return None
-        return source
 
 
 class PageResolver:
@@ -252,7 +244,7 @@ class PageResolver:
     @property
     def resolves_any_page(self) -> bool:
         """Whether `generic` is permitted, which finds media in any HTML."""
-        return self._settings.permits_generic
+        return "generic" in map(str.lower, self._settings.sites)
 
     @asynccontextmanager
     async def place_for_client(self) -> AsyncIterator[None]:
