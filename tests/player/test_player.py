@@ -741,7 +741,7 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
         for name, value in vars(holder).items():
             if isinstance(value, (dict, set, list, deque)):
                 assert len(value) < 5, f"{type(holder).__name__}.{name}"
-    assert len(engine._loudness._track_ids) < 5
+    assert len(session._loudness._track_ids) < 5
 
 
 def _fail(*_: object) -> None:

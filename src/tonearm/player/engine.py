@@ -32,13 +32,11 @@ from tonearm.decoder.messages import (
     Decoded,
     Encoded,
     Failed,
-    Measured,
     Opened,
     SeekRefused,
     SessionFailed,
 )
-from tonearm.decoder.opening.loudness_memory import LoudnessMemory
-from tonearm.decoder.opening.source_input import Expanded, Notice, SourcePart
+from tonearm.decoder.opening.source_input import Expanded, Notice
 from tonearm.decoder.session.decoder_session import DecoderSession, Report, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import Broadcast
@@ -70,7 +68,6 @@ class Engine:
         self._emit = emit
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
-        self._loudness = LoudnessMemory()
         self._countings: set[asyncio.Task[None]] = set()  # that count the lengths of files
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
         self._joins = Joins(playback, lambda: len(broadcast) > 0)
@@ -211,19 +208,12 @@ class Engine:
         for action in actions:
             match action:
                 case Drop(source):
-                    self._drop(source)
+                    self._session.drop(source)
                 case Seek(source, new_source, start_ms):
-                    self._loudness.sought(source, new_source)
                     self._session.seek(source, new_source, samples_of_ms(start_ms))
                 case Open(source, track, delay_s, start_ms):
-                    end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
-                    part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
                     waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
-                    self._session.open(source, part, delay_s, self._loudness.opening(source, track, waiting))
-
-    def _drop(self, source: SourceId) -> None:
-        self._loudness.closed(source)
-        self._session.drop(source)
+                    self._session.open(source, track, start_ms, delay_s, waiting)
 
     def _open_next_in_time(self) -> None:
         """Has the next track opened when little of the current track is left."""
@@ -272,7 +262,7 @@ class Engine:
                 case SourceEnded():
                     self._end(due)
                 case SourceFaded(source):
-                    self._drop(source)
+                    self._session.drop(source)
                 case Retitled(source, title):
                     self._perform(self._playback.retitled(source, title))
                 case Moment.READY:
@@ -297,7 +287,7 @@ class Engine:
         else:
             outcome = self._playback.interrupted(source, ended.failure)
         if not ended.fades:
-            self._drop(source)
+            self._session.drop(source)
         self._perform(outcome)
 
     def _underran(self) -> None:
@@ -409,7 +399,7 @@ class Engine:
                 if 0 < source < FIRST_OVERLAY_SOURCE:
                     self._source_failed(source, failure)
             case SourceFaded(source):
-                self._drop(source)
+                self._session.drop(source)
             case _:
                 self._source_reported(report)
 
@@ -426,20 +416,17 @@ class Engine:
                     self._frames_arrived()
             case Opened(source=source, facts=facts):
                 facts = self._services.known_files.completed(self._session.file_version(source), facts)
-                self._loudness.opened(source, facts.album)
                 self._joins.source_opened(source)
                 self._perform(self._playback.opened(source, facts))
                 self._open_next_in_time()
             case Expanded(source, tracks):
                 outcome = self._playback.expanded(source, tracks)
-                self._drop(source)
+                self._session.drop(source)
                 self._perform(outcome)
             case Failed(gave_audio=True):
                 self._frames_arrived()  # its end may be due already
             case Failed(source=source, failure=failure):
                 self._source_failed(source, failure)
-            case Measured(source=source, loudness=loudness):
-                self._loudness.measured(source, loudness)
             case Decoded():
                 self._open_next_in_time()
                 if self._sending.is_buffering and self._playback.is_in_mid_track:
@@ -487,7 +474,7 @@ class Engine:
 
     def _fail(self, source: SourceId, failure: PlayFailure) -> None:
         outcome = self._playback.failed(source, failure)
-        self._drop(source)
+        self._session.drop(source)
         self._perform(outcome)
 
     def _report_stall(self, source: SourceId) -> None:

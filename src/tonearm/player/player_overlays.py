@@ -13,7 +13,7 @@ from tonearm.core.overlays import Overlays, OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, FirstAudio, Opened, Overlay
-from tonearm.decoder.opening.source_input import Expanded, SourcePart
+from tonearm.decoder.opening.source_input import Expanded
 from tonearm.decoder.session.decoder_session import DecoderSession, SourceReport
 from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_mid_track
 
@@ -65,8 +65,7 @@ class PlayerOverlays:
         sources = self._rules.add(*new)
         self._changed()
         for source, (track, _) in zip(sources, new, strict=True):
-            end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
-            self._session.open(source, SourcePart(track.uri, samples_of_ms(track.start_ms), end_sample), 0.0)
+            self._session.open(source, track, track.start_ms)
             watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
             watch.follow(source, self._patience, is_paused=False)
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.admission import Claim, Urgency
+from tonearm.core.frame import samples_of_ms
 from tonearm.core.opened_source import FileVersion, Wait
 from tonearm.core.outputs import Output, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
 from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
     Audio,
     Crossfade,
     Decoded,
@@ -33,7 +36,7 @@ from tonearm.decoder.messages import (
     Titled,
 )
 from tonearm.decoder.opening.live_carriers import LiveCarriers
-from tonearm.decoder.opening.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.decoder.opening.loudness_memory import NO_HINTS, LoudnessHints, LoudnessMemory
 from tonearm.decoder.opening.source_input import (
     NODE_BUSY,
     Notice,
@@ -61,7 +64,7 @@ class Suspected(NamedTuple):
     uri: SourceUri
 
 
-SourceReport: TypeAlias = Opened | SeekRefused | Decoded | FirstAudio | Measured
+SourceReport: TypeAlias = Opened | SeekRefused | Decoded | FirstAudio
 Report: TypeAlias = SourceReport | OpeningReport | Audio | Encoded | SessionFailed | SourceFaded | Suspected
 """What a session reports. `Audio`: its frames are in the buffer. `Decoded` and `Failed` come before the last frames of
 the source are sent. `SessionFailed`: its source, and all overlays, are not opened again. `SourceFaded`: a source has
@@ -93,6 +96,7 @@ class DecoderSession:
         self._report = report
         self._pool = pool
         self._sources: dict[SourceId, _Source] = {}
+        self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
         self.plans: Final = PlanState(until_tick_s)  # the player asks it and takes events; its orders are done here
         self._link: PoolSession | None = None
@@ -127,11 +131,16 @@ class DecoderSession:
 
     # Sources and plans
 
-    def open(self, source: SourceId, part: SourcePart, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
-        """Opens a source after `delay_s`, and again in each later process, until it is dropped. Ends a rest."""
-        self.wake()
-        self._add(source, _Source(part, loudness))
-        self._start_opening(source, part, delay_s)
+    def open(
+        self, source: SourceId, track: Track, start_ms: int, delay_s: float = 0.0, waiting: tuple[Track, ...] = ()
+    ) -> None:
+        """Opens a track from `start_ms` of its file on, after `delay_s`, and again in each later process, until it is
+        dropped. Ends a rest. `waiting`: the tracks behind it, which may be of the same album."""
+        end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
+        part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
+        is_music = source < FIRST_OVERLAY_SOURCE
+        loudness = self._loudness.opening(source, track, waiting) if is_music else NO_HINTS
+        self._open(source, _Source(part, loudness), delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
         opening = self._openings.get(source)
@@ -142,15 +151,17 @@ class DecoderSession:
         open yet, or whose session is lost, is opened anew, which ends a rest."""
         sought = self._sources[source]
         sought = replace(sought, part=replace(sought.part, start_sample=start_sample), is_given_up=False)
+        self._loudness.sought(source, new_source)
         can_be_sought = self.plans.can_be_sought(source) and self._openings.seek(source, new_source, start_sample)
         self.drop(source)
         if can_be_sought:
             self._add(new_source, sought)
         else:
-            self.open(new_source, sought.part, 0.0, sought.loudness)
+            self._open(new_source, sought)
 
     def drop(self, source: SourceId) -> None:
         self._sources.pop(source, None)
+        self._loudness.closed(source)
         self.plans.drop(source)
         self._openings.drop(source)
 
@@ -309,7 +320,7 @@ class DecoderSession:
             else:
                 self._open_session()
 
-    def _take_report(self, report: SourceReport | Failed | Titled) -> None:
+    def _take_report(self, report: SourceReport | Failed | Measured | Titled) -> None:
         source = report.source
         match report:
             case Opened(facts=facts):
@@ -317,6 +328,7 @@ class DecoderSession:
                 opening = self._openings.get(source)
                 if opening is not None:
                     report = Opened(report.session, source, opening.completed(facts))
+                self._loudness.opened(source, report.facts.album)
             case SeekRefused():
                 self.plans.seek_failed(source)
             case Failed(gave_audio=True):
@@ -326,6 +338,8 @@ class DecoderSession:
             case Measured():
                 known = self._sources[source]
                 known.loudness = replace(known.loudness, measured=report.loudness)
+                self._loudness.measured(source, report.loudness)
+                return
             case Titled():
                 self.plans.titled(source, report.sample, report.title)
                 return  # `take_event` tells of it, with its frame
@@ -361,6 +375,11 @@ class DecoderSession:
     def _report_faded(self) -> None:
         while (source := self.plans.take_faded()) is not None:
             self._report(SourceFaded(source))
+
+    def _open(self, source: SourceId, added: _Source, delay_s: float = 0.0) -> None:
+        self.wake()
+        self._add(source, added)
+        self._start_opening(source, added.part, delay_s)
 
     def _add(self, source: SourceId, added: _Source) -> None:
         self._sources[source] = added
