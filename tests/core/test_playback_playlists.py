@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.playback_log import PlaybackLog, entries, loading_player, names_queued, sound, stories, tell
 from tests.support.tracks import make_track
-from tonearm.core.errors import LimitReached
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
@@ -134,12 +133,3 @@ def test_entries_that_would_make_the_queue_too_long_are_left_out() -> None:
     log.do(player.next_is_due())
     log.do(player.expanded(log.close(2), entries("uvwxyz")))
     assert names_queued(player) == "uvb"
-
-
-def test_several_tracks_are_enqueued_at_once_or_not_at_all() -> None:
-    log = PlaybackLog(make_track("a"), max_waiting_tracks=3)
-    player = log.playback
-    assert log.do(player.enqueue(*entries("xy"))) == ["QueueUpdate 2"]
-    with pytest.raises(LimitReached):
-        player.enqueue(*entries("uv"))
-    assert names_queued(player) == "xy"

@@ -6,7 +6,7 @@ import numpy as np
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.e2e_players import create, delete, order, state
 from tests.support.e2e_sockets import following, listening
-from tests.support.http_client import BINARY, CLOSE, PING, PONG, TEXT, websocket
+from tests.support.http_client import websocket
 from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
@@ -40,26 +40,6 @@ async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode
     assert second.frames
     assert whole.endswith(second.pcm)
     assert b"".join(heard) in whole
-
-
-async def test_frames_on_the_wire(node: RunningNode) -> None:
-    (node.folder / "noise.wav").write_bytes(wav(NOISE))
-    await create(node, "p", "noise.wav")
-    for target in ("/v0/players/p/ws", "/v0/players/p/events?snapshot=true"):
-        async with websocket(node.port, target) as connection:
-            connection.send_frame(TEXT, b"ignored")
-            connection.send_frame(PING, b"are you there?")
-            frame = await connection.read_frame()
-            while frame.opcode != PONG:
-                # Final, no extension bits, unmasked, length in 16 bits; the first message is no fragment.
-                assert frame.opcode == (BINARY if target.endswith("/ws") else TEXT)
-                assert frame.head[0] == 0x80 | frame.opcode
-                frame = await connection.read_frame()
-            assert frame.payload == b"are you there?"
-            connection.send_frame(CLOSE, (1000).to_bytes(2))
-            while (frame := await connection.read_frame()).opcode != CLOSE:
-                pass
-            assert frame.close_code() == 1000
 
 
 async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode) -> None:

@@ -5,24 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.audio_files import flac, m4a, music, pcm_of, video_without_sound, wav
+from tests.support.audio_files import flac, m4a, music, video_without_sound, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.e2e_players import (
     Heard,
-    at_rest,
     create,
-    delete,
     enqueue,
     hear_all,
     hear_to_end,
-    order,
-    patch,
     refusal,
-    state,
-    waiting_uris,
 )
-from tests.support.e2e_sockets import following, listening
-from tests.support.media_server import MediaServer, in_turn, media, status
+from tests.support.media_server import MediaServer, media
 from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
@@ -92,45 +85,6 @@ async def test_an_index_at_the_end_that_cannot_be_fetched_first(node: RunningNod
             error = error_of(heard)
             assert error["code"] == "limit_exceeded", name
             assert "index at the end" in error["message"]
-
-
-async def test_after_five_failures_in_a_row_the_player_stops_and_keeps_its_queue(node: RunningNode) -> None:
-    (node.folder / "song.wav").write_bytes(wav(NOISE))
-    await create(node, "p", "bad 1.wav")
-    for number in range(2, 9):
-        await enqueue(node, "p", f"bad {number}.wav")
-    await enqueue(node, "p", "song.wav")
-    async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
-        assert await at_rest(tape) == "failed"
-        stopped = await state(node, "p")
-        assert (stopped["state"], stopped["track"]["info"]["title"]) == ("failed", "bad 5")
-        assert await waiting_uris(node, "p") == ["bad 6.wav", "bad 7.wav", "bad 8.wav", "song.wav"]
-        # It goes on with the front of the queue, and counts anew.
-        await order(node, "p", "play")
-        assert await at_rest(tape) == "idle"
-        await delete(node, "p")
-        await tape.closed()
-        await ear.closed()
-    assert ear.pcm == pcm_of(NOISE)
-    failed = [text.split()[2] for text in tape.summary() if text.startswith("TrackException")]
-    assert failed == ["1", "2", "3", "4", "5", "6", "7", "8"]
-
-
-async def test_a_looped_source_that_was_interrupted_is_tried_again_after_a_while(node: RunningNode) -> None:
-    sent = media(wav(music(2.0)), ranges=False, etag=None, cut_after=300_000)
-    async with MediaServer() as server:
-        url = server.serve("/song.wav", in_turn(sent, status(404), sent))
-        await create(node, "p", url)
-        await patch(node, "p", "loop", {"mode": "track"})
-        async with following(node, "p", "?since=0") as tape, listening(node, "p"):
-            await tape.until("TrackStart")
-            for code in ("connection_lost", "http_status"):
-                exception = await tape.until("TrackException")
-                assert exception["error"]["code"] == code
-                await tape.until("TrackEnd", reason="loadFailed")
-                assert (await state(node, "p"))["state"] in ("loading", "playing")
-            again = await tape.until("TrackStart")
-        assert again["time"] - exception["time"] >= 1000
 
 
 async def test_create_and_queue_do_not_ask_whether_it_plays(node: RunningNode, refusing_port: int) -> None:

@@ -1,4 +1,4 @@
-"""Volume and equalizer, set over HTTP and measured in what a listener hears."""
+"""The equalizer, set over HTTP and measured in what a listener hears."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import pcm_of, tone, wav
-from tests.support.e2e_players import create, enqueue, order, patch, refusal, state
-from tests.support.e2e_sockets import Ear, following, listening
+from tests.support.e2e_players import create, enqueue, order, patch, state
+from tests.support.e2e_sockets import Ear, listening
 from tests.support.pcm import channels, level_of
 from tests.support.running_node import RunningNode
 
@@ -53,53 +53,6 @@ async def test_each_band_has_its_gain_at_its_frequency(node: RunningNode) -> Non
         all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
         for band, heard in zip(gains, all_heard, strict=True):
             assert level_of(heard, BANDS_HZ[band]) == pytest.approx(PEAK, rel=0.001), band
-
-
-async def test_volume_is_linear_and_five_clips_cleanly(node: RunningNode) -> None:
-    (node.folder / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
-    await create(node, "p", "tone.wav")
-    async with listening(node, "p") as ear:
-        for volume in (0.5, 1.5, 0.01):
-            await patch(node, "p", "filters", {"volume": volume})
-            assert level_of(await settled(ear), 400) == pytest.approx(0.5 * 32768 * volume, rel=0.01)
-        await patch(node, "p", "filters", {"volume": 5.0})
-        clipped = channels(await settled(ear))[:, 0]
-        wanted = np.clip(channels(pcm_of(tone(400, 0.2, level=0.5)))[:, 0] * 5, -32768, 32767)
-        assert (clipped.max(), clipped.min()) == (32767, -32768)
-        assert np.abs(np.sort(clipped) - np.sort(wanted)).max() <= 3  # no sample on the wrong side
-        await patch(node, "p", "filters", {"volume": 0})
-        assert not any(await settled(ear))
-
-
-async def test_what_is_absent_stays_and_what_is_wrong_changes_nothing(node: RunningNode) -> None:
-    await create(node, "p", "x.wav")
-    answer = (await node.request("GET", "/v0/players/p/filters")).json()
-    assert answer["volume"] == 1.0
-    assert [(band["band"], band["frequency_hz"]) for band in answer["eq"]] == list(enumerate(BANDS_HZ))
-    async with following(node, "p") as tape:
-        await patch(node, "p", "filters", {"volume": 2, "eq": [{"band": 3, "gain_db": 6}]})
-        await patch(node, "p", "filters", {"eq": [{"band": 14, "gain_db": -24}, {"band": 0, "gain_db": 24}]})
-        await patch(node, "p", "filters", {})
-        wanted = [24.0, 0, 0, 6.0, *[0] * 10, -24.0]
-        assert await bands(node, "p") == wanted
-        for wrong in (
-            {"volume": 5.001},
-            {"volume": None},
-            {"volume": 0.5, "eq": [{"band": 15, "gain_db": 0}]},
-            {"volume": 0.5, "eq": [{"band": 1, "gain_db": 1}, {"band": 2, "gain_db": -24.1}]},
-            {"volume": 0.5, "eq": [{"band": 1}]},
-            {"volume": 0.5, "eq": {}},
-            {"volume": 0.5, "eq": None},
-        ):
-            assert refusal(await node.request("PATCH", "/v0/players/p/filters", wrong)) == (400, "bad_request")
-        now = await state(node, "p")
-        assert (now["volume"], [band["gain_db"] for band in now["eq"]]) == (2.0, wanted)
-        await patch(node, "p", "filters", {"eq": []})
-        await tape.until("FiltersChange")
-        await tape.until("FiltersChange")
-        flat = (await tape.until("FiltersChange"))["filters"]
-        assert (flat["volume"], {band["gain_db"] for band in flat["eq"]}) == (2.0, {0.0})
-        assert tape.summary() == ["FiltersChange"] * 3
 
 
 async def test_filters_survive_the_change_of_tracks_and_flat_is_bit_for_bit_again(node: RunningNode) -> None:

@@ -120,31 +120,6 @@ async def test_every_format_over_http(node: RunningNode, way: str) -> None:
             require_sound(name, what)
 
 
-async def test_mono_and_more_than_two_channels(node: RunningNode) -> None:
-    voice, surround = music(SECONDS, channels=1, seed=7), music(SECONDS, channels=6, seed=8)
-    # ITU-R BS.775: centre and surround at -3 dB, no low frequency effects; normalised so that nothing clips.
-    front_left, front_right, centre, _, back_left, back_right = surround.T
-    minus_3_db = 2**-0.5
-    left = front_left + minus_3_db * (centre + back_left)
-    right = front_right + minus_3_db * (centre + back_right)
-    mixed = np.stack((left, right), axis=1) / (1 + 2 * minus_3_db)
-    (node.folder / "mono.wav").write_bytes(wav(voice))
-    (node.folder / "5.1.flac").write_bytes(flac(surround))
-    heard = await hear_all(node, {name: str(node.folder / name) for name in ("mono.wav", "5.1.flac")})
-    assert heard["mono.wav"].pcm == pcm_of(np.repeat(voice, 2, axis=1))
-    assert len(heard["5.1.flac"].pcm) == SAMPLES * 4
-    assert snr_db(samples_of(heard["5.1.flac"].pcm), mixed) > 60
-
-
-async def test_the_last_frame_is_filled_with_silence(node: RunningNode) -> None:
-    loud = np.full((1000, 2), 0.5)
-    (node.folder / "short.wav").write_bytes(wav(loud))
-    (node.folder / "one sample.wav").write_bytes(wav(loud[:1]))
-    heard = await hear_all(node, {name: str(node.folder / name) for name in ("short.wav", "one sample.wav")})
-    assert heard["short.wav"].pcm == pcm_of(loud) + bytes((2 * 960 - 1000) * 4)
-    assert heard["one sample.wav"].pcm == pcm_of(loud[:1]) + bytes(959 * 4)
-
-
 async def test_two_halves_join_sample_for_sample(node: RunningNode) -> None:
     cut = 20_011  # no whole number of frames
     files = {"first.wav": wav(NOISE[:cut]), "second.wav": wav(NOISE[cut:])}

@@ -1,13 +1,7 @@
 """A player's life in states, events and `since`; the events of all players on one socket."""
 
-import asyncio
-import itertools
-import json
-
-import pytest
-
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, delete, done, enqueue, order, refusal, state
+from tests.support.e2e_players import create, delete, enqueue, order, refusal, state
 from tests.support.e2e_sockets import following, following_all, listening
 from tests.support.http_client import WEBSOCKET_HEADERS
 from tests.support.running_node import RunningNode
@@ -61,19 +55,3 @@ async def test_a_new_player_is_told_of_before_its_first_event(node: RunningNode)
         await enqueue(node, "p", "c.wav")
         await tape.until("QueueUpdate", length=2)
         assert [event["op"] for event in tape.events] == ["PlayerCreate", "QueueUpdate", "QueueUpdate"]
-
-
-@pytest.mark.parametrize("listeners", [30])
-async def test_how_many_listen_is_told_once_a_second(node: RunningNode, listeners: int) -> None:
-    await create(node, "p", "x.wav", paused=True)
-    async with following(node, "p") as tape:
-        sockets = [listening(node, "p") for _ in range(listeners)]
-        await asyncio.gather(*(socket.__aenter__() for socket in sockets))
-        await tape.until("ListenersChange", listeners=listeners)
-        assert (await state(node, "p"))["listeners"] == listeners
-        await asyncio.gather(*(socket.__aexit__(None, None, None) for socket in sockets))
-        await tape.until("ListenersChange", listeners=0)
-        times_ms = [event["time"] for event in tape.events if event["op"] == "ListenersChange"]
-        assert all(later - earlier >= 900 for earlier, later in itertools.pairwise(times_ms))
-    await done(node, "DELETE", "/v0/players/p")
-    assert json.loads((await node.request("GET", "/v0/players")).body) == []

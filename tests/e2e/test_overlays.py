@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import flac, music, pcm_of, wav
-from tests.support.e2e_players import create, delete, done, order, patch, refusal, state
+from tests.support.e2e_players import create, delete, done, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media
@@ -100,21 +100,6 @@ async def test_a_player_that_is_not_there_has_none(node: RunningNode) -> None:
     assert (await node.request("GET", "/v0/players")).json() == []
 
 
-@pytest.mark.parametrize(("uri", "code"), [("missing.wav", "file_missing"), ("list.m3u", "not_audio")])
-async def test_a_failure_has_its_reason_and_no_beginning(node: RunningNode, uri: str, code: str) -> None:
-    write(node, "song.wav", 1.0)
-    (node.folder / "list.m3u").write_text("song.wav\nsong.wav\n")
-    await create(node, "p", "song.wav")
-    async with following(node, "p") as tape:
-        overlay_id = await post(node, uri=uri)
-        await tape.until("OverlayException", overlayId=overlay_id)
-        await tape.until("OverlayEnd", overlayId=overlay_id)
-        told = [event for event in tape.events if event["op"].startswith("Overlay")]
-        assert [event["op"] for event in told] == ["OverlayException", "OverlayEnd"]
-        assert told[0]["error"]["code"] == code
-        assert told[1]["reason"] == "loadFailed"
-
-
 async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> None:
     write(node, "song.wav", 3.0)
     write(node, "jingle.wav", 2.0, seed=2)
@@ -126,26 +111,6 @@ async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> N
         await done(node, "DELETE", f"{OVERLAYS}/{overlay_id}")
         await tape.until("OverlayEnd", overlayId=overlay_id, reason="stopped")
     assert refusal(await node.request("DELETE", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
-
-
-async def test_a_paused_player_is_heard_and_stays_paused(node: RunningNode) -> None:
-    write(node, "song.wav", 2.0)
-    clip = write(node, "jingle.wav", 0.5, seed=2)
-    await create(node, "p", "song.wav")
-    async with listening(node, "p") as ear, following(node, "p") as tape:
-        await ear.frames_heard(10)
-        await order(node, "p", "pause")
-        before = await state(node, "p")
-        frames = len(ear.frames)
-        await post(node, uri="jingle.wav")
-        await tape.until("OverlayEnd")
-        await ear.frames_heard(frames + 25)
-        after = await state(node, "p")
-        assert (after["state"], after["paused"], after["position"]) == ("playing", True, before["position"])
-        heard = np.frombuffer(b"".join(ear.frames[frames : frames + 25]), dtype="<i2").astype(int)
-        assert np.abs(heard[480:] - np.frombuffer(clip, dtype="<i2").astype(int)[480:]).max() <= 1
-        ops = [event["op"] for event in tape.events if event["op"] != "ListenersChange"]
-        assert ops[ops.index("PlayerPause") :] == ["PlayerPause", "PlayerUpdate", "OverlayStart", "OverlayEnd"]
 
 
 async def test_deleting_the_player_ends_it(node: RunningNode) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -235,6 +236,21 @@ def answers_after(wait: Callable[[], Awaitable[object]]) -> Answer:
         await media(b"a.wav\nb.wav\n", content_type="audio/x-mpegurl")(request, reply)
 
     return slow_list
+
+
+async def test_a_looped_queue_keeps_ids_and_metadata(node: RunningNode) -> None:
+    await queued(node)
+    await patch(node, "p", "loop", {"mode": "queue"})
+    wanted = [
+        {"id": await enqueue(node, "p", uri, metadata), "uri": uri, "metadata": metadata}
+        for uri, metadata in (("b.wav", {"by": "ä"}), ("b.wav", [1, None]), ("./c.wav", "text"))
+    ]
+    assert all(str(uuid.UUID(str(entry["id"]))) == entry["id"] for entry in wanted)
+    assert (await node.request("GET", QUEUE)).json() == wanted
+    await order(node, "p", "skip", "skip", "skip", "skip")
+    again = (await node.request("GET", QUEUE)).json()
+    assert again == wanted
+    assert len({entry["id"] for entry in again}) == 3
 
 
 async def test_skipping_to_a_track(node: RunningNode) -> None:

@@ -346,24 +346,6 @@ async def test_wrong_parameters_are_refused(node: RunningNode, target: str) -> N
     assert refusal(answer) == (400, "bad_request")
 
 
-async def test_a_fourth_bitrate_is_too_many(node: RunningNode) -> None:
-    song(node, "song.wav", 12)
-    await create(node, "p", "song.wav")
-    path = f"{node.url}/v0/players/p/ws?format=opus"
-    async with aiohttp.ClientSession() as session, contextlib.AsyncExitStack() as stack:
-        rates = (16_000, 24_000, 32_000)
-        sockets = [await stack.enter_async_context(session.ws_connect(f"{path}&bitrate={rate}")) for rate in rates]
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await session.ws_connect(path)
-        assert refused.value.status == 429
-        sizes = [sum([len((await socket.receive()).data) for _ in range(30)]) for socket in sockets]
-        assert sizes == sorted(sizes)
-        await sockets[0].close()
-        await until_state(node, "p", lambda now: now["listeners"] == 2)
-        async with session.ws_connect(path):
-            pass
-
-
 @pytest.mark.timing
 async def test_a_listener_that_stood_still_is_late_by_no_more_than_it_asked_for(node: RunningNode) -> None:
     """What its own kernel has taken comes first, then a gap, then frames that were 200 ms old at most as it went on."""

@@ -1,14 +1,11 @@
 """Seeking, replacing and going back on a running node: answers, states and events."""
 
-import asyncio
 import base64
 from typing import Any
 
-from tests.support.audio_files import mp3, music, wav
-from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, until_state
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import create, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import EventFields, following, listening
-from tests.support.media_server import MediaServer
-from tests.support.radio_server import radio
 from tests.support.running_node import RunningNode
 
 PLAYER = "/v0/players/p"
@@ -132,17 +129,6 @@ async def test_bodies_of_a_seek_that_make_no_sense(node: RunningNode) -> None:
     assert (await state(node, "p"))["position"] < 1000
 
 
-async def test_a_live_track_is_not_sought(node: RunningNode) -> None:
-    async with MediaServer() as server:
-        await create(node, "p", server.serve("/live", radio(mp3(music(3.0)), bytes_per_s=40_000, burst_bytes=40_000)))
-        async with listening(node, "p"):
-            await until_state(node, "p", lambda now: now["state"] == "playing")
-            answer = await node.request("PATCH", f"{PLAYER}/position", {"position": 10})
-            assert refusal(answer) == (409, "not_seekable")
-            assert (await state(node, "p"))["state"] == "playing"
-        await done(node, "DELETE", PLAYER)
-
-
 # Replacing
 
 
@@ -161,25 +147,6 @@ async def test_a_track_takes_the_place_of_the_current_one(node: RunningNode) -> 
         assert sum(event["op"] == "TrackEnd" for event in tape.events) == 1
     assert refusal(await node.request("PUT", f"{PLAYER}/track", {"uri": "ftp://x/"})) == (400, "bad_request")
     assert (await state(node, "p"))["trackId"] == added["trackId"]
-
-
-async def test_a_replacement_at_the_end_of_a_clip_always_sounds(impatient_node: RunningNode) -> None:
-    """At any moment around the end: before, at and after it. Each clip that is put is heard from its start."""
-    write_clips(impatient_node, 0.2, "clip", "next")
-
-    async def replaced_after(player: str, delay_s: float) -> list[str]:
-        await create(impatient_node, player, "clip.wav")
-        async with following(impatient_node, player, "?since=0") as tape, listening(impatient_node, player):
-            await tape.until("TrackStart")
-            await asyncio.sleep(delay_s)
-            answer = await impatient_node.request("PUT", f"/v0/players/{player}/track", {"uri": "next.wav"})
-            track_id = answer.json()["trackId"]
-            await tape.until("TrackStart", trackId=track_id)
-            await tape.until("TrackEnd", trackId=track_id, reason="finished")
-            return [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
-
-    ends = [await replaced_after(f"p{delay_ms}", delay_ms / 1000) for delay_ms in range(140, 220, 8)]
-    assert {tuple(reasons) for reasons in ends} <= {("replaced", "finished"), ("finished", "finished")}
 
 
 # Going back
@@ -205,14 +172,3 @@ async def test_going_back(node: RunningNode) -> None:
         assert refusal(await node.request("POST", f"{PLAYER}/previous")) == (409, "no_previous")
         queue = (await node.request("GET", f"{PLAYER}/queue")).json()
         assert [entry["id"] for entry in queue] == [ids[0], ids[-1]]
-
-
-async def test_the_last_failure_is_in_the_state(node: RunningNode) -> None:
-    write_clips(node, 0.5, "a")
-    await create(node, "p", "missing.wav")
-    async with following(node, "p", "?since=0") as tape, listening(node, "p"):
-        error = (await tape.until("TrackException"))["error"]
-        assert (await until_state(node, "p", lambda now: now["state"] == "failed"))["error"] == error
-        await enqueue(node, "p", "a.wav")
-        await tape.until("TrackStart")
-        assert (await state(node, "p"))["error"] is None

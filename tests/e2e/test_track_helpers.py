@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
-from tests.interop.test_track_codec import VERSION_2, VERSION_3
+from tests.interop.test_track_codec import VERSION_3
 from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
 from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
@@ -162,18 +162,6 @@ async def test_what_cannot_be_played_is_empty(node: RunningNode, refusing_port: 
             assert await load(node, identifier) == EMPTY, identifier
         missing = await node.request("GET", "/v0/loadtracks")
         assert (missing.status, missing.json()["code"]) == (400, "bad_request")
-
-
-async def test_known_strings_and_a_wrong_entry(node: RunningNode) -> None:
-    tracks = (await node.request("POST", "/v0/decodetracks", [VERSION_2, VERSION_3])).json()
-    assert [track["info"]["title"] for track in tracks] == [
-        "Rick Astley - Never Gonna Give You Up",
-        "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
-    ]
-    assert [await decode(node, VERSION_2), await decode(node, VERSION_3)] == tracks
-    wrong = await node.request("POST", "/v0/decodetracks", [VERSION_2, "x"])
-    assert (wrong.status, wrong.json()["code"]) == (400, "invalid_identifier")
-    assert "Entry 1" in wrong.json()["message"]
 
 
 async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:

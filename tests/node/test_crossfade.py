@@ -9,7 +9,6 @@ from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import Node
 
 
@@ -54,29 +53,6 @@ async def test_the_next_track_comes_in_under_the_end_of_the_one_before(
     player.require_no_underrun()
 
 
-async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(2.0)
-    await node.create_player("p", uri, {})
-    node.player("p").set_loop(LoopMode.TRACK)
-    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=500))
-    player = Listening(node, "p")
-    await player.events.wait_for("TrackStart", 3)
-    once = faded(pcm, pcm, samples_of_ms(1_500), samples_of_ms(500), CrossfadeCurve.EQUAL_POWER)
-    heard = samples(player.listener.pcm)[: samples_of_ms(2_900)]
-    assert np.abs(heard - once[: len(heard)]).max() <= 1
-    assert player.ends == [("song1", "finished")] * 2
-
-
-async def test_filters_change_both_sounds(node: Node, shelf: Shelf) -> None:
-    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
-    await player.listener.wait_frames(110)
-    node.player("p").change_filters(FilterChange(volume=0.5))
-    await player.wait_state("idle")
-    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), CrossfadeCurve.EQUAL_POWER)
-    late = slice(120 * FRAME_SAMPLES, len(expected))
-    assert np.abs(samples(player.listener.pcm)[late] - expected[late] / 2).max() <= 1
-
-
 async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None:
     player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=800, on_skip=True)
     await player.listener.wait_frames(50)
@@ -115,15 +91,3 @@ async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shel
     await player.wait_state("idle")
     assert abs(len(player.listener) - (2 * song_frames - 30)) <= 3
     assert player.ends == [("song1", "finished"), ("song2", "finished")]
-
-
-async def test_a_timescale_that_brings_the_crossfade_near_leaves_its_rest(node: Node, shelf: Shelf) -> None:
-    player, _ = await two_songs(node, shelf, duration_ms=1_000)
-    await player.listener.wait_frames(90)
-    changed = len(player.listener)
-    node.player("p").change_filters(at_speed(2.0))
-    # At this pace half of the song is 0.75 s, which began at 1.5 s of the file: it fades at once, for what is left.
-    await player.events.wait_for("TrackStart", 2)
-    assert abs(player.frames_before("TrackStart", 2) - (changed + 1)) <= 6
-    await player.wait_state("idle")
-    assert abs(len(player.listener) - (changed + 1 + 75)) <= 8

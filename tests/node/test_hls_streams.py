@@ -9,11 +9,10 @@ from tests.support.audio_files import Signal, tone
 from tests.support.hls import Cut, LivePlaylist, fmp4, media_playlist, packed_aac, serve_cut, serve_text, ts
 from tests.support.media_files import Samples, loudest_hz, samples_of
 from tests.support.media_server import MediaServer
-from tests.support.node_in_process import listening, loaded
+from tests.support.node_in_process import listening
 from tests.support.opus_listening import decoded
 from tests.support.sinks import PacketListener
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
-from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node
 
 
@@ -93,10 +92,3 @@ async def test_an_encrypted_stream_says_so(node: Node, server: MediaServer) -> N
     error = (await player.events.wait_for("TrackException"))["error"]
     assert error["code"] == "unsupported_codec"
     assert "encrypted" in error["message"]
-
-
-async def test_loadtracks_tells_the_length(node: Node, server: MediaServer) -> None:
-    uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, ts(tone(440, 1.5), 3))))
-    info = await loaded(node, uri)
-    assert isinstance(info, TrackInfo)
-    assert (info.length_ms, info.is_stream, info.uri) == (1500, False, uri)

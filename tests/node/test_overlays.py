@@ -1,16 +1,13 @@
 """Overlays as a listener hears them, over whatever the player does, and what the events say."""
 
 import numpy as np
-import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening
 from tests.support.shelf import Shelf, samples
-from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.effects import Limiter
-from tonearm.core.errors import LimitReached, OverlayNotFound
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
@@ -79,25 +76,6 @@ async def test_it_is_heard_over_the_track_from_its_first_sample_to_its_last(node
     player.require_no_underrun()
 
 
-async def test_the_track_is_lowered_meanwhile(node: Node, shelf: Shelf) -> None:
-    song, pcm = shelf.song(2.0)
-    player = await playing(node, song)
-    add(node, shelf.put("quiet.wav", silence(0.6)), OverlaySettings(duck_db=-20.0, fade_ms=100))
-    await player.events.wait_for("OverlayStart", 1)
-    await player.more_frames(15)
-    low = len(player.listener) - 5
-    await player.wait_state("idle")
-    heard, music = samples(player.listener.pcm).astype(float), samples(pcm).astype(float)
-    during = slice(low * FRAME_SAMPLES, (low + 3) * FRAME_SAMPLES)
-    assert np.abs(heard[during] - music[during] / 10).max() <= 1
-    end = slice(-20 * FRAME_SAMPLES, None)
-    assert np.array_equal(heard[: len(music)][end], music[end])
-
-
-def silence(seconds: float) -> bytes:
-    return wav(np.zeros((round(seconds * 48_000), 2)))
-
-
 async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood(node: Node, shelf: Shelf) -> None:
     song, pcm = shelf.song(1.5)
     jingle, clip = shelf.song(0.4)
@@ -118,26 +96,6 @@ async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood
     assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
 
 
-async def test_over_a_crossfade_both_tracks_and_it_sound(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(2.0), shelf.song(2.0)]
-    jingle, clip = shelf.song(1.5)
-    await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=800))
-    node.player("p").change_filters(NO_LIMITER)
-    player = Listening(node, "p")
-    await player.enqueue(songs[1][0])
-    await player.listener.wait_frames(45)
-    add(node, jingle)
-    await player.wait_state("idle")
-    first, second = (samples(pcm).astype(float) for _, pcm in songs)
-    at, count = 57_600, 38_400
-    share = ((np.arange(count) + 0.5) / count)[:, np.newaxis]
-    mixed = first[at:] * np.cos(np.pi / 2 * share) + second[:count] * np.sin(np.pi / 2 * share)
-    music = np.rint(np.concatenate([first[:at], mixed, second[count:]])).astype(int)
-    place_of(clip, samples(player.listener.pcm), music)
-    assert player.ends == [("song1", "finished"), ("song2", "finished")]
-
-
 async def test_one_that_hangs_does_not_keep_the_track(node: Node, shelf: Shelf, server: MediaServer) -> None:
     song, pcm = shelf.song(1.5)
     hangs = media(wav(music(4.0, seed=99)), content_type="audio/wav", ranges=False, stall_after=100_000)
@@ -153,52 +111,18 @@ async def test_one_that_hangs_does_not_keep_the_track(node: Node, shelf: Shelf, 
     assert overlay_events(player) == [("OverlayStart",), ("OverlayEnd", "stopped")]
 
 
-async def test_one_that_is_taken_away_stops_at_once(node: Node, shelf: Shelf) -> None:
-    song, pcm = shelf.song(2.0)
-    jingle, _ = shelf.song(1.5)
-    player = await playing(node, song)
-    overlay = add(node, jingle)
-    await player.events.wait_for("OverlayStart", 1)
-    await player.more_frames(10)
-    status = node.player("p").overlay(overlay)
-    assert status.position_ms == pytest.approx(220, abs=60)
-    node.player("p").remove_overlay(overlay)
-    removed = len(player.listener)
-    assert overlay_events(player)[-1] == ("OverlayEnd", "stopped")
-    with pytest.raises(OverlayNotFound):
-        node.player("p").overlay(overlay)
-    await player.wait_state("idle")
-    clean = (removed + 8) * FRAME_SAMPLES
-    assert np.array_equal(samples(player.listener.pcm)[clean:], samples(pcm)[clean:])
-
-
 async def test_a_failure_ends_it_and_disturbs_nothing(node: Node, shelf: Shelf) -> None:
     song, pcm = shelf.song(1.0)
     player = await playing(node, song)
     add(node, "/nowhere/at/all.wav")
     add(node, shelf.put("noise.wav", b"this is no sound" * 100))
-    await over(player, 2)
+    add(node, shelf.put("list.m3u", b"noise.wav\nnoise.wav\n"))
+    await over(player, 3)
     await player.wait_state("idle")
     assert np.array_equal(samples(player.listener.pcm), samples(pcm))
-    assert overlay_events(player) == [("OverlayException",), ("OverlayEnd", "loadFailed")] * 2
-    codes = {event["error"]["code"] for event in player.events.named("OverlayException")}
-    assert codes == {"file_missing", "not_audio"}
-
-
-async def test_eight_at_once_and_no_more(node: Node, shelf: Shelf) -> None:
-    song, _ = shelf.song(2.5)
-    clips = [shelf.song(1.0) for _ in range(8)]
-    await node.create_player("p", song, {})
-    player = Listening(node, "p")
-    await player.listener.wait_frames(10)
-    for uri, _ in clips:
-        add(node, uri, OverlaySettings(volume=5.0))
-    with pytest.raises(LimitReached):
-        add(node, clips[0][0])
-    await over(player, 8)
-    heard = samples(player.listener.pcm).astype(int)
-    assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.01
-    add(node, clips[0][0])
+    assert overlay_events(player) == [("OverlayException",), ("OverlayEnd", "loadFailed")] * 3
+    codes = sorted(event["error"]["code"] for event in player.events.named("OverlayException"))
+    assert codes == ["file_missing", "not_audio", "not_audio"]
 
 
 async def test_a_part_of_a_file(node: Node, shelf: Shelf) -> None:

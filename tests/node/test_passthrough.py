@@ -1,7 +1,5 @@
 """Opus sources and Opus listeners of a real node: the very packets, from end to end."""
 
-import asyncio
-
 import numpy as np
 import pytest
 
@@ -16,9 +14,7 @@ from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
-from tonearm.core.overlays import OverlaySettings
 from tonearm.node.node import Node
-from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.worker.packets.passthrough import WAIT_FRAMES
 
 PASSING = Output("opus", passes_through=True)
@@ -102,25 +98,6 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
-async def test_under_an_overlay_the_sum_is_encoded_and_after_it_packets_go_on(node: Node, shelf: Shelf) -> None:
-    file = song(4.0)
-    await node.create_player("p", shelf.put("song.opus", file), {})
-    player = OpusListening(node, "p")
-    await player.more_frames(30)
-    node.add_overlay("p", WantedTrack(shelf.put("bell.opus", song(0.5, seed=2))), OverlaySettings(fade_ms=0))
-    await player.wait_state("idle")
-    player.require_no_underrun()
-    flags = player.opus.passed
-    first = flags.index(False)
-    again = flags.index(True, first)
-    assert 25 <= again - first <= 25 + WAIT_FRAMES + 15
-    assert all(flags[again:199])
-    assert player.opus.messages[again:199] == packets_in(file)[again:199]
-    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
-    assert np.abs(pcm - pcm_in(file))[first * FRAME_SAMPLES : (first + 20) * FRAME_SAMPLES].max() > 1000
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 15
-
-
 async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) -> None:
     file = song(6.0)
     await node.create_player("p", shelf.put("song.opus", file), {})
@@ -147,16 +124,6 @@ async def test_a_seek_of_a_track_that_is_encoded_is_exact(node: Node, shelf: She
     assert state_of(node, "p")["position"] == 3_333
 
 
-async def test_a_start_within_a_frame_is_exact_and_encoded(node: Node, shelf: Shelf) -> None:
-    file = song(2.0)
-    await node.create_player("p", shelf.put("song.opus", file) + "#t=1.005", {})
-    player = OpusListening(node, "p")
-    await player.wait_state("idle")
-    assert not any(player.opus.passed)
-    heard = decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]
-    assert segmental_snr_db(pcm_in(file)[48_240:], heard) > 18
-
-
 async def test_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
     file = song(4.0)
     await node.create_player("p", shelf.put("song.opus", file), {})
@@ -174,33 +141,6 @@ async def test_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     wanted = pcm_in(file)
     assert segmental_snr_db(wanted, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 30
-
-
-async def test_whoever_comes_for_pcm_later_hears_the_rest_of_the_track(node: Node, shelf: Shelf) -> None:
-    file = song(3.0)
-    opus_listener = await opus_alone(node, shelf.put("song.opus", file))
-    await opus_listener.wait_frames(40)
-    player = Listening(node, "p")
-    await player.wait_state("idle")
-    heard = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
-    rest = pcm_in(file)[-len(heard) :]
-    assert len(heard) >= 100 * FRAME_SAMPLES
-    assert np.abs(heard[: len(rest)] - rest).max() <= 1
-    assert opus_listener.messages[:149] == packets_in(file)[:149]
-
-
-async def test_two_tracks_join_and_loop(node: Node, shelf: Shelf) -> None:
-    files = song(1.0), song(1.0, 2)
-    uris = [shelf.put(f"song{number}.opus", file) for number, file in enumerate(files)]
-    await node.create_player("p", uris[0], {})
-    player = OpusListening(node, "p")
-    await player.enqueue(uris[1])
-    await player.wait_state("idle")
-    await asyncio.sleep(0)
-    assert player.opus.messages[:49] == packets_in(files[0])[:49]
-    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
-    assert np.array_equal(pcm, np.concatenate([pcm_in(file) for file in files]))
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
 async def test_the_packets_of_a_station_are_passed_through_with_its_titles(node: Node, server: MediaServer) -> None:

@@ -7,24 +7,6 @@ from tonearm.core.frame import FRAME_BYTES
 from tonearm.node.node import Node
 
 
-async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(0.6)
-    witness = await listening(node, "witness", shelf.song(5.0)[0])
-    player = await listening(node, "p", uri)
-    for frames in (3, 9, 10, 22):
-        await player.listener.wait_frames(frames)
-        node.player("p").pause()
-        node.player("p").pause()
-        paused_at = len(player.listener)
-        assert player.state["paused"]
-        await witness.more_frames(5)
-        assert len(player.listener) == paused_at
-        node.player("p").play()
-    await player.wait_state("idle")
-    assert player.listener.pcm == padded(pcm)
-    assert len(player.events.named("PlayerPause")) == len(player.events.named("PlayerResume")) == 4
-
-
 async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.2)
     await node.create_player("p", uri, {})

@@ -7,13 +7,12 @@ import pytest
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media, stall, status
-from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, running_node, state_of
+from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, state_of
 from tests.support.shelf import Shelf
-from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
+from tonearm.core.errors import PlayerExists, PlayerNotFound
 from tonearm.core.failure import PlayFailure
-from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import TrackInfo
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
 
 
 def serve_songs(server: MediaServer, *names: str, seconds: float = 0.2) -> bytes:
@@ -53,30 +52,6 @@ async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: Media
     assert [reason for _, reason in player.ends] == ["finished"] * 4
     assert player.listener.pcm == padded(pcm)
     assert player.failures == []
-
-
-async def test_a_first_track_that_is_found_to_be_a_playlist(node: Node, server: MediaServer) -> None:
-    pcm = serve_songs(server, "a", "b")
-    await node.create_player("p", serve_list(server, "/tune-in", "a.wav", "b.wav"), {"room": 1})
-    player = Listening(node, "p")
-    node.player("p").set_loop(LoopMode.QUEUE)
-    await player.events.wait_for("TrackStart", 4)
-    assert player.starts[:4] == ["a", "b", "a", "b"]
-    assert (await player.listener.wait_frames(20))[: len(pcm)] == pcm[: 20 * 3840]
-    assert {event["track"]["userData"]["room"] for event in player.events.named("TrackStart")} == {1}
-
-
-async def test_local_playlists(node: Node, shelf: Shelf) -> None:
-    (first, first_pcm), (second, second_pcm) = shelf.song(0.2), shelf.song(0.25)
-    names = [uri.rpartition("/")[2] for uri in (first, second)]
-    path = first.rpartition("/")[0] + "/list.xspf"
-    tracks = "".join(f"<track><location>{name}</location><title>T {name}</title></track>" for name in names)
-    with open(path, "w") as file:  # noqa: ASYNC230 - a handful of bytes
-        file.write(f"<playlist><trackList>{tracks}</trackList></playlist>")
-    player = await listening(node, "p", path)
-    await player.wait_state("idle")
-    assert player.listener.pcm == padded(first_pcm, second_pcm)
-    assert player.starts == [f"T {name}" for name in names]
 
 
 @pytest.mark.parametrize("ending", ["", ".m3u"])
@@ -128,19 +103,6 @@ async def test_a_player_deleted_while_a_playlist_is_fetched_for_it(node: Node, s
     with pytest.raises(PlayerNotFound):
         await enqueuing
     assert queue_of(node, "p") == []
-
-
-async def test_a_playlist_fills_the_queue_to_its_longest_length(server: MediaServer) -> None:
-    uri = serve_list(server, "/list.m3u", *(f"{number}.wav" for number in range(9)))
-    hidden = serve_list(server, "/tune-in", *(f"{number}.wav" for number in range(9)))
-    async with running_node(NodeSettings(decoder_processes=1, max_waiting_tracks=4)) as node:
-        await node.create_player("p", uri, {})
-        assert len(queue_of(node, "p")) == 4
-        with pytest.raises(LimitReached):
-            await node.enqueue("p", uri, {})
-        await node.create_player("q", hidden, {})
-        player = Listening(node, "q")
-        await player.events.wait_for("QueueUpdate", length=4)
 
 
 async def test_loadtracks_answers_the_first_entry_that_can_be_played(node: Node, server: MediaServer) -> None:

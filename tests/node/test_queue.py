@@ -1,4 +1,4 @@
-"""Tracks one after the other: joined sample for sample, in loops, after an idle time."""
+"""Tracks one after the other: joined sample for sample, in loops, too."""
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.media_server import MediaServer, media
@@ -32,17 +32,3 @@ async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     assert rounds in (4, 5)
     assert player.listener.pcm == padded(*[pcm] * rounds)
     assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
-
-
-async def test_an_idle_player_plays_again_and_what_is_queued(node: Node, shelf: Shelf) -> None:
-    (first, first_pcm), (second, second_pcm) = shelf.song(0.11), shelf.song(0.13)
-    player = await listening(node, "p", first)
-    await player.wait_state("idle")
-    assert player.state["track"]["info"]["title"] == "song1"
-    node.player("p").play()
-    await player.events.wait_for("TrackEnd", 2)
-    await player.wait_state("idle")
-    await player.enqueue(second)
-    await player.events.wait_for("TrackEnd", 3)
-    assert player.listener.pcm == padded(first_pcm) * 2 + padded(second_pcm)
-    assert player.events.seqs == list(range(1, len(player.events.seqs) + 1))

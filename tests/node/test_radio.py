@@ -12,7 +12,7 @@ from tests.support.audio_files import Signal, encoded, mp3, opus, tone
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media
-from tests.support.node_in_process import Listening, decoder_processes, listening, running_node, spare_ready
+from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.node.node import Node, NodeSettings
@@ -198,25 +198,3 @@ async def test_a_body_without_length_that_is_no_radio_ends(node: Node, server: M
     await player.events.wait_for("TrackEnd")
     assert player.ends == [("song", "finished")]
     assert len(server.requests) == 1
-
-
-async def test_thirty_players_of_one_station_cost_one_connection(server: MediaServer) -> None:
-    uri = server.serve("/live", radio(sound(), titles={1: "Band - One"}.get))
-    async with running_node(NodeSettings(decoder_processes=2)) as node:
-        await spare_ready(node)
-        players = [await listening(node, f"p{number}", uri) for number in range(30)]
-        for player in players:
-            await player.listener.wait_frames(60)
-        assert len(decoder_processes(node)) == 2
-        assert (server.connections, len(server.requests)) == (1, 1)
-        for player in players:
-            assert 430 < loudest_hz(samples_of(player.listener.pcm)[9600:]) < 450
-            assert player.events.named("StreamTitle")[0]["title"] == "Band - One"
-            assert player.starts == ["Test FM"]
-        for player in players[:-1]:
-            await node.delete_player(player.id)
-        players[-1].require_no_underrun()
-        await players[-1].more_frames(60)
-        assert server.connections == 1
-        await node.delete_player(players[-1].id)
-        await server.all_gone()

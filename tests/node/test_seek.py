@@ -1,31 +1,20 @@
 """Seeks as a listener hears them: from the right sample on, without a click, in every state."""
 
 import asyncio
-import random
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.support.audio_files import flac, mp3, music, opus, pcm_of, wav
-from tests.support.media_files import Samples, decode_bytes
+from tests.support.media_files import decode_bytes
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded
 from tests.support.shelf import Shelf, samples
-from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.node.node import Node
 
 GLIDE = 240
-
-
-def place_of(frame: bytes, whole: Samples) -> int | None:
-    """At which sample of the whole sound this frame begins, exactly; None when it is nowhere in it."""
-    sound = samples(frame)
-    for start in np.flatnonzero((whole[: len(whole) - FRAME_SAMPLES + 1] == sound[0]).all(axis=1)):
-        if np.array_equal(whole[start : start + FRAME_SAMPLES], sound):
-            return int(start)
-    return None
 
 
 def largest_bend(pcm: bytes) -> int:
@@ -73,18 +62,6 @@ async def test_what_is_heard_after_a_seek(
     assert player.ends == []
 
 
-async def test_a_seek_while_the_track_is_loading_is_kept(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(5.0)
-    await node.create_player("p", uri, {})
-    node.player("p").seek(1_000)
-    node.player("p").seek(3_000)
-    player = Listening(node, "p")
-    await player.more_frames(5)
-    start = samples_of_ms(3_000)
-    heard = samples(player.listener.pcm)
-    assert np.array_equal(heard[GLIDE:], samples(pcm)[start + GLIDE : start + len(heard)])
-
-
 async def test_a_source_that_cannot_be_sought_plays_from_its_start(
     node: Node, shelf: Shelf, server: MediaServer
 ) -> None:
@@ -98,41 +75,6 @@ async def test_a_source_that_cannot_be_sought_plays_from_its_start(
     assert player.state["position"] <= 1_000
     (failed,) = player.events.named("SeekFailed")
     assert (failed["code"], failed["position"]) == ("not_seekable", 0)
-
-
-@pytest.mark.parametrize("seed", range(2))
-async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Shelf, seed: int) -> None:
-    songs = [shelf.song(15.0) for _ in range(8)]
-    player = await listening(node, "p", *(uri for uri, _ in songs))
-    await player.more_frames(3)
-    dice = random.Random(seed)
-    playing = 0
-    control = node.player("p")
-    for _ in range(40):
-        match dice.choice(["seek", "seek", "seek", "skip", "pause", "play", "filters", "wait"]):
-            case "seek":
-                control.seek(dice.randrange(12_000))
-            case "skip" if playing < 7:
-                playing += 1
-                control.skip()
-            case "pause":
-                control.pause()
-            case "play":
-                control.play()
-            case "filters":
-                control.change_filters(FilterChange(volume=dice.choice([0.5, 1.0, 2.0])))
-        await asyncio.sleep(dice.choice([0, 0.003, 0.02, 0.05]))
-    control.change_filters(FilterChange(volume=1.0))
-    control.play()
-    target_ms = dice.randrange(12_000)
-    control.seek(target_ms)
-    await player.more_frames(30)
-    place = place_of(player.listener.messages[-1], samples(songs[playing][1]))
-    assert place is not None
-    assert (place - samples_of_ms(target_ms)) % FRAME_SAMPLES == 0
-    assert abs(place + FRAME_SAMPLES - samples_of_ms(player.state["position"])) <= 2 * FRAME_SAMPLES
-    assert player.starts == sorted(set(player.starts)), "a seek starts no track again"
-    assert player.starts[-1] == f"song{playing + 1}"
 
 
 async def test_a_stop_and_a_skip_at_the_end_of_the_queue_do_not_click(node: Node, shelf: Shelf) -> None:

@@ -120,6 +120,7 @@ async def test_after_the_death_of_its_process_each_goes_on(server: MediaServer) 
         players = [await listening(node, f"p{number}", uri) for number in range(5)]
         for player in players:
             await player.listener.wait_frames(40)
+        assert server.connections == 1, "however many processes decode it"
         killed = players[0].kill_decoder()
         await players[0].moved(killed)
         for player in players:
@@ -128,17 +129,6 @@ async def test_after_the_death_of_its_process_each_goes_on(server: MediaServer) 
             assert (player.ends, player.failures) == ([], [])
             assert player.quality["decoderProcess"] != killed
         assert server.connections <= 2
-
-
-async def test_when_the_station_breaks_off_all_go_on_with_what_it_sends_then(server: MediaServer) -> None:
-    stations = in_turn(radio(live_mp3(440), stop_after=24_000), radio(live_mp3(880)))
-    async with running_node() as node:
-        players = [await listening(node, f"p{number}", server.serve("/live", stations)) for number in range(3)]
-        for player in players:
-            await player.listener.wait_frames(200)
-            assert 860 < loudest_hz(samples_of(player.listener.pcm[-20 * FRAME_BYTES :])) < 900
-            assert (len(player.starts), player.ends, player.failures) == (1, [], [])
-        assert server.connections == 2
 
 
 async def test_a_station_that_stays_away_fails_for_each_and_can_be_played_again(server: MediaServer) -> None:

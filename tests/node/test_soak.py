@@ -15,10 +15,13 @@ from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
+from tonearm.core.errors import NotSeekable
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import NodeSettings
+
+_ORDERS = ("play", "play", "pause", "skip", "seek", "loop", "queue", "queue", "filters", "listen")
 
 
 class Chaos:
@@ -38,13 +41,16 @@ class Chaos:
 
     async def _do_something(self) -> None:
         node, player_id = self._player.node, self._player.id
-        match self._random.choice(("play", "play", "pause", "skip", "loop", "queue", "queue", "filters", "listen")):
+        match self._random.choice(_ORDERS):
             case "play":
                 node.player(player_id).play()
             case "pause":
                 node.player(player_id).pause()
             case "skip":
                 node.player(player_id).skip()
+            case "seek":
+                with contextlib.suppress(NotSeekable):
+                    node.player(player_id).seek(self._random.randrange(1_000))
             case "loop":
                 node.player(player_id).set_loop(self._random.choice(list(LoopMode)))
             case "queue":

@@ -22,7 +22,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track
-from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSession, Plan, SeekSource
+from tonearm.decoder.messages import DropSource, Flush, Grant, Plan, SeekSource
 from tonearm.protocol.framing import Framing
 
 Step: TypeAlias = Callable[[PlayerBench], Any]
@@ -209,18 +209,6 @@ async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frame
     assert list(bench.started_at) == [1, 2]
 
 
-async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
-    bench = playing("a", "b", frames=20)
-    bench.opened(1, length_ms=12_000)
-    for first in range(20, 140, 10):
-        bench.audio(first, 10)
-        bench.tick(10)
-        await bench.settle()
-        sent_ms = 20 * len(bench.listener)
-        assert bench.player.status().position_ms == sent_ms
-        assert list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
-
-
 @pytest.mark.parametrize("speed", [1.5, 1.03, 0.25, 4.0])
 async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: float) -> None:
     bench = PlayerBench("a", "b")
@@ -248,22 +236,6 @@ async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: fl
 # Skips and other changes
 
 
-async def test_after_a_skip_nothing_of_the_old_track_is_sent() -> None:
-    bench = playing("a", "b", sent=3)
-    old_epoch = bench.epoch
-    bench.player.skip()
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 3)
-    bench.audio(10, 5, epoch=old_epoch)
-    bench.tick(2)
-    assert len(bench.listener) == 3
-    bench.opened(2)
-    bench.audio(3, 10, 2, position=0, marks=[(BEGIN, 3, 2)], voice=2)
-    bench.tick(10)
-    assert bench.listener.messages[3:] == [frame(number, 2) for number in range(3, 13)]
-    assert bench.player.status().position_ms == 200
-    assert ends(bench) == [("a", "skipped")]
-
-
 async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
     bench = playing("a", frames=100)
     for _ in range(100):
@@ -273,37 +245,7 @@ async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
     assert len(bench.listener) <= 26
 
 
-async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_more() -> None:
-    bench = playing("a", "b")
-    bench.decoded(1)
-    bench.opened(2)
-    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 5, 1), (BEGIN, 5, 2)])
-    bench.tick(2)
-    bench.player.set_loop(LoopMode.TRACK)
-    assert DropSource(bench.session.id, 2) in bench.session.orders
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 3)
-    bench.tick(8)  # the decoder is slow: what was rendered up to the join is heard, nothing of the other track
-    assert len(bench.listener) == 5
-    assert ends(bench) == []
-
-
 # Filters
-
-
-async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard() -> None:
-    bench = playing("a", sent=1)
-    before = len(bench.orders(Plan))
-    for step in range(1, 51):
-        bench.player.change_filters(FilterChange(volume=step / 100))
-    assert len(bench.orders(Plan)) == before + 1
-    bench.audio(bench.plan.at_frame, 10, voice=1)
-    assert len(bench.orders(Plan)) == before + 2
-    assert bench.plan.filters.volume == 0.5
-    bench.audio(bench.plan.at_frame, 10, voice=50)
-    assert len(bench.orders(Plan)) == before + 2
-    bench.tick(3)
-    assert bench.listener.messages[-1] == frame(3, 50)
-    assert len(bench.events.named("FiltersChange")) == 50
 
 
 async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() -> None:
@@ -328,41 +270,7 @@ async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() 
     assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")]
 
 
-async def test_a_change_that_comes_too_late_is_asked_for_further_on_but_never_beyond_what_is_here() -> None:
-    bench = playing("a", sent=2)
-    bench.player.change_filters(FilterChange(volume=0.5))
-    for _ in range(20):
-        plan = bench.plan
-        bench.tick(3)
-        bench.audio(plan.at_frame, 5, epoch=plan.epoch, voice=1)
-        assert bench.plan.at_frame <= 10
-    assert bench.player.status().quality.late_plans in (1, 2, 3)
-
-
-async def test_filters_for_a_track_that_is_not_here_yet_hold_from_its_first_frame() -> None:
-    bench = PlayerBench("a")
-    bench.listen()
-    for volume in (0.3, 0.2, 0.1):
-        bench.player.change_filters(FilterChange(volume=volume))
-    assert (bench.plan.filters.volume, bench.plan.switch_to) == (0.1, 1)
-
-
 # Deaths of the decoder
-
-
-async def test_a_source_goes_on_where_the_frames_here_end() -> None:
-    bench = playing("a", sent=4)
-    await bench.lose()
-    assert bench.orders(OpenSession)[0].first_frame == 10
-    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
-    assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
-    bench.tick(2)
-    bench.opened(1)
-    bench.audio(10, 10, voice=1, marks=[(BEGIN, 10, 1)])
-    bench.tick(14)
-    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 1) for n in range(10, 20))]
-    assert len(bench.events.named("TrackStart")) == 1
-    assert bench.player.status().position_ms == 400
 
 
 @pytest.mark.parametrize(
@@ -400,19 +308,6 @@ async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
     assert bench.suspects.uris == ["http://radio.example/a.mp3"]
 
 
-async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
-    bench = playing("a", sent=4)
-    bench.pool.lose()
-    for volume in (0.5, 0.4):
-        bench.player.change_filters(FilterChange(volume=volume))
-        assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
-    assert bench.plan.filters.volume == 0.4
-    bench.tick(2)
-    bench.audio(10, 10, voice=4)
-    bench.tick(14)
-    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 4) for n in range(10, 20))]
-
-
 async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
     bench = playing("a", "b")
     bench.decoded(1)
@@ -424,26 +319,6 @@ async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
     bench.tick(6)
     assert ends(bench) == [("a", "finished")]
     assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
-
-
-async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_again() -> None:
-    bench = playing("a", "b")
-    bench.decoded(1)
-    bench.opened(2)
-    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
-    bench.audio(5, 5, 2, position=1000)
-    bench.tick(2)
-    await bench.lose()
-    assert bench.started_at == {2: 1000 + 5 * FRAME_SAMPLES}
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
-    bench.player.change_filters(FilterChange(volume=0.5))
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
-    bench.tick(4)
-    assert ends(bench) == [("a", "finished")]
-    bench.audio(10, 10, 2, position=1000 + 5 * FRAME_SAMPLES, marks=[(BEGIN, 10, 2)], voice=1)
-    bench.tick(4)
-    assert bench.listener.messages == [frame(number) for number in range(10)]
-    assert len(bench.events.named("TrackStart")) == 2
 
 
 async def test_a_player_without_a_decoder_takes_all_orders() -> None:
@@ -637,17 +512,6 @@ async def test_a_listener_may_go_and_the_player_be_deleted_while_a_frame_is_sent
     bench.tick(5)
     assert bench.listener.closed[0][0] == other.closed[0][0] == 1000
     assert bench.events.ops[-2:] == ["TrackEnd", "PlayerDelete"]
-
-
-async def test_reports_about_sources_that_were_dropped_change_nothing() -> None:
-    bench = playing("a", "b")
-    bench.player.skip()
-    before = bench.events.ops[:]
-    bench.opened(1)
-    bench.failed(1, FILE_MISSING)
-    bench.failed(1, CONNECTION_LOST, gave_audio=True)
-    bench.decoded(1)
-    assert bench.events.ops == before
 
 
 # Silence, log, memory

@@ -95,31 +95,6 @@ async def test_a_stall(story: list[float | str]) -> None:
     assert emitted(bench, STUCK, FAILED) == told
 
 
-async def test_a_stall_has_a_cause() -> None:
-    bench = playing("a", sent=12)
-    bench.time.forward(11)
-    (event,) = bench.events.named("TrackStuck")
-    assert (event["thresholdMs"], event["track"]["info"]["title"]) == (10_000, "a")
-    assert event["cause"]
-
-
-async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> None:
-    bench = playing("a", "b", sent=12)
-    bench.time.forward(29)
-    assert bench.events.named("TrackException") == []
-    bench.time.forward(2)
-    (failure,) = bench.events.named("TrackException")
-    assert (failure["error"]["code"], failure["error"]["stage"]) == ("timeout", "read")
-    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"]
-    assert DropSource(bench.session.id, 1) in bench.session.orders
-    bench.opened(2)
-    bench.audio(10, 10, source=2, position=0, marks=[(BEGIN, 10, 2)], voice=2)
-    bench.tick(5)
-    assert bench.listener.messages[10:12] == [frame(10, 2), frame(11, 2)]
-    assert bench.player.status().state == "playing"
-    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
-
-
 async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:
     bench = playing("a", sent=10)
     bench.pool.is_full = True

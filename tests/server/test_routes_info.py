@@ -61,8 +61,10 @@ async def test_the_build_time_stays_the_same(node: StillNode, port: int) -> None
     first = (await request(port, "GET", "/info")).json()
     async with running_edge(node) as other_port:
         assert (await request(other_port, "GET", "/info")).json() == first
+    assert first.keys() == {"version", "buildTime"}
     assert first["version"] == VERSION
-    assert isinstance(first["buildTime"], int)
+    assert type(first["buildTime"]) is int
+    assert first["buildTime"] > 1_600_000_000_000  # milliseconds
 
 
 async def test_the_url_to_resolve_is_decoded_once(node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch) -> None:

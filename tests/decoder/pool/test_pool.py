@@ -186,17 +186,6 @@ async def test_a_new_session_goes_where_the_fewest_are() -> None:
         assert {Owner(pool).process_id for _ in leaving} == {first}
 
 
-async def test_a_closed_session_receives_nothing_more(song: Path) -> None:
-    async with first_process_only() as pool:
-        closed, open_one = Owner(pool), Owner(pool)
-        closed.play(song)
-        open_one.play(song)
-        assert closed.session is not None
-        closed.session.close()
-        await eventually(lambda: open_one.opened, "the other session's source")
-        assert closed.received == []
-
-
 async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> None:
     async with running_pool(2) as pool:
         owners = [Owner(pool) for _ in range(8)]

@@ -189,17 +189,6 @@ def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast)
     assert len(quick) == CLOSE_AFTER_FRAMES + 2
 
 
-def test_why_a_listener_is_closed_is_told() -> None:
-    told: list[tuple[str, str]] = []
-    broadcast = Broadcast(lambda frames: None, tell_closed=lambda output, why: told.append((output.format, why)))
-    dead = MemoryListener(takes=0)
-    broadcast.attach(dead)
-    broadcast.attach(MemoryListener())
-    send(broadcast, 0, CLOSE_AFTER_FRAMES + 100)
-    assert dead.closed == [(1013, "nothing was read for 10 seconds")]
-    assert told == [("pcm", "nothing was read for 10 seconds")]
-
-
 def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
     socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.CHUNKED, wants_silence=True)
     broadcast.attach(socket)
