@@ -21,7 +21,7 @@ from tonearm.core.errors import (
     ResolveFailed,
     ResolverDisabled,
 )
-from tonearm.core.events import DeleteReason, Event, PlayerState
+from tonearm.core.events import DeleteReason, Event, PlayerState, QueueUpdate
 from tonearm.core.failure import PlayError
 from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
@@ -37,18 +37,18 @@ from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
-from tonearm.decoder.opening.tags_ahead import TagsAhead
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.decoder.opening.trials import Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.artwork import Artworks
-from tonearm.node.load import LATE_S, LoadWatch
+from tonearm.node.load import LoadWatch
 from tonearm.node.lookup import Lookup, client_uri, raise_refusal
 from tonearm.node.process_figures import process_figures
 from tonearm.node.quarantined_opener import QuarantinedOpener
 from tonearm.node.saving import Saving
+from tonearm.node.tags_ahead import TagsAhead
 from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink
@@ -127,7 +127,7 @@ class Node:
         self.lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
         self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
-        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, settings.tags_ahead, late_s=LATE_S)
+        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, settings.tags_ahead)
         self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             settings=settings,
@@ -142,8 +142,7 @@ class Node:
             call_later=call_later,
             json_bytes=json_bytes,
             event_feed=self._feed,
-            queue_changed=self._tags_ahead.queue_changed,
-            told=_tell_nobody if self._saving is None else self._saving.told,
+            told=self._told,
         )
         self._is_running = False
         self._started_s = time.monotonic()
@@ -505,6 +504,14 @@ class Node:
         if self._feed.has_followers:
             self._feed.send(player_create_text(player.player_id, player.status().life, _wall_ms()))
 
+    def _told(self, player_id: str, events: Sequence[Event]) -> None:
+        """Takes what has happened to a player, before its clients are told."""
+        if self._saving is not None:
+            self._saving.told(player_id, events)
+        player = self._players.get(player_id)
+        if player is not None and any(isinstance(event, QueueUpdate) for event in events):
+            self._tags_ahead.queue_changed(player)
+
     async def _restore(self, saving: Saving) -> None:
         """Creates the players of the state file."""
         for number, snapshot in enumerate(await saving.read(self._settings.resume), start=1):
@@ -555,9 +562,6 @@ async def _stopped(what: str, stopping: Awaitable[None]) -> None:
 
 def _by(client: str) -> str:
     return f" (asked for by {text_for_logs(client)[:_LOGGED_CHARACTERS]})" if client else ""
-
-
-def _tell_nobody(player_id: str, events: Sequence[Event]) -> None: ...
 
 
 def _wall_ms() -> int:

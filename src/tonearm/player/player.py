@@ -12,7 +12,7 @@ from typing import Final
 
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate, TrackException
+from tonearm.core.events import DeleteReason, Event, ListenersChange, TrackException
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
@@ -354,9 +354,7 @@ class Player:
         self._services.told(self._playback.player_id, events)
         for event in events:
             self._events.add(event)
-            if isinstance(event, QueueUpdate) and not self._is_deleted:
-                self._services.queue_changed(self)
-            elif isinstance(event, TrackException):
+            if isinstance(event, TrackException):
                 self._services.totals.track_failures[event.failure.code] += 1
 
     def _log_listeners(self, level: int, what: str, sink: FrameSink) -> None:

@@ -13,7 +13,6 @@ from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers, Suspects
 from tonearm.decoder.opening.source_input import PlayersOpener
-from tonearm.decoder.opening.tags_ahead import QueueOwner
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import MAX_KEPT_BYTES, EventText
@@ -57,7 +56,7 @@ class PlayerServices:
     totals: Totals = field(default_factory=Totals)
     carriers: LiveCarriers | None = None
     event_feed: EventFeed | None = None
-    queue_changed: Callable[[QueueOwner], None] = lambda player: None
+
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
 
 

@@ -3,12 +3,10 @@
 No event is kept: a client that is too slow misses events, and is told so when it has caught up.
 """
 
-import contextlib
-import logging
 from collections.abc import Callable
 from typing import Final
 
-from tonearm.player.clients.sinks import EventSink
+from tonearm.player.clients.sinks import EventSink, cut_after_error
 from tonearm.player.timers import CallLater
 
 MAX_BEHIND_EVENTS: Final = 4096
@@ -16,10 +14,6 @@ MAX_BEHIND_BYTES: Final = 8 * 1024 * 1024
 CAUGHT_UP_EVENTS: Final = MAX_BEHIND_EVENTS // 2
 CAUGHT_UP_BYTES: Final = MAX_BEHIND_BYTES // 2
 _TELL_AGAIN_S: Final = 1.0
-
-log = logging.getLogger(__name__)
-
-_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
 
 
 class EventFeed:
@@ -50,14 +44,11 @@ class EventFeed:
         sinks = tuple(self._has_lost)
         self._has_lost.clear()
         for sink in sinks:
-            try:
+            with cut_after_error(sink, self._remove):
                 sink.close(code, reason)
-            except Exception:
-                log.exception(_FAILED)
-                self._cut(sink)
 
     def _offer(self, sink: EventSink, text: str) -> None:
-        try:
+        with cut_after_error(sink, self._remove):
             if self._has_lost[sink] and not self._tell_lost(sink):
                 return
             if sink.pending_messages() < MAX_BEHIND_EVENTS and sink.pending_bytes() < MAX_BEHIND_BYTES:
@@ -65,18 +56,12 @@ class EventFeed:
                 return
             self._has_lost[sink] = True
             self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
-        except Exception:
-            log.exception(_FAILED)
-            self._cut(sink)
 
     def _tell_again(self, sink: EventSink) -> None:
         """Tries from time to time, so that the message does not wait for the next event of some player."""
-        try:
+        with cut_after_error(sink, self._remove):
             if self._has_lost.get(sink) and not self._tell_lost(sink):
                 self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
-        except Exception:
-            log.exception(_FAILED)
-            self._cut(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
         """Tells a client that has caught up what it lost. Returns False while it has not caught up."""
@@ -85,11 +70,6 @@ class EventFeed:
         self._has_lost[sink] = False
         sink.send(self._lost_text())
         return True
-
-    def _cut(self, sink: EventSink) -> None:
-        self._remove(sink)
-        with contextlib.suppress(Exception):
-            sink.abort()
 
     def _remove(self, sink: EventSink) -> None:
         self._has_lost.pop(sink, None)

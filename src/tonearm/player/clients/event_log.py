@@ -1,6 +1,5 @@
 """A player's events: numbered, kept for clients that come back, sent to those that are connected, and logged."""
 
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.printable import text_for_logs
 from tonearm.core.track import Track
 from tonearm.player.clients.event_feed import EventFeed
-from tonearm.player.clients.sinks import EventSink
+from tonearm.player.clients.sinks import EventSink, cut_after_error
 from tonearm.player.timers import CallLater
 from tonearm.protocol import close_codes
 
@@ -37,8 +36,6 @@ SLICE_BYTES: Final = 32 * 1024
 EventText: TypeAlias = Callable[[str, str, int, int, Event | StateMessage], str]
 
 log = logging.getLogger(__name__)
-
-_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
 
 
 @dataclass(slots=True)
@@ -143,13 +140,10 @@ class EventLog:
         self._sinks.clear()
         for sink in sinks:
             missed = self._missed.pop(sink, ())
-            try:
+            with cut_after_error(sink, self._remove):
                 for kept in missed:
                     sink.send(self._text(kept))
                 sink.close(code, reason)
-            except Exception:
-                log.exception(_FAILED)
-                self._cut(sink)
 
     def _remove(self, sink: EventSink) -> None:
         self._sinks.pop(sink, None)
@@ -161,19 +155,15 @@ class EventLog:
         if missed is None:  # the client missed nothing, or has left
             return
         events = size_bytes = 0
-        try:
+        with cut_after_error(sink, self._remove):
             while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
                 text = self._text(missed.popleft())
                 sink.send(text)
                 events, size_bytes = events + 1, size_bytes + len(text)
-        except Exception:
-            log.exception(_FAILED)
-            self._cut(sink)
-            return
-        if not missed:
-            del self._missed[sink]
-        elif self._call_later is not None:
-            self._call_later(0.0, lambda: self._send_missed(sink))
+            if not missed:
+                del self._missed[sink]
+            elif self._call_later is not None:
+                self._call_later(0.0, lambda: self._send_missed(sink))
 
     def _text(self, kept: _KeptEvent) -> str:
         if kept.text is None:
@@ -183,7 +173,7 @@ class EventLog:
         return kept.text
 
     def _send(self, sink: EventSink, text: str) -> None:
-        try:
+        with cut_after_error(sink, self._remove):
             pending_events, pending_bytes = sink.pending_messages(), sink.pending_bytes()
             if pending_events < KEPT_EVENTS and pending_bytes < 2 * self._max_bytes:
                 sink.send(text)
@@ -192,14 +182,6 @@ class EventLog:
             behind = f"{pending_events} events, {pending_bytes} bytes behind"
             sink.close(close_codes.TOO_SLOW, behind)
             log.info("player %s: an event client is closed: %s", self._player_id, behind)
-        except Exception:
-            log.exception(_FAILED)
-            self._cut(sink)
-
-    def _cut(self, sink: EventSink) -> None:
-        self._remove(sink)
-        with contextlib.suppress(Exception):
-            sink.abort()
 
 
 def _about_bytes(event: Event) -> int:

@@ -1,9 +1,14 @@
 """The connections of listeners and event clients, as the player sees them. The server implements them."""
 
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from tonearm.core.outputs import Output
 from tonearm.protocol.framing import Framing
+
+log = logging.getLogger(__name__)
 
 
 class FrameSink(Protocol):
@@ -57,3 +62,15 @@ class EventSink(Protocol):
     def close(self, code: int, reason: str) -> None: ...
 
     def abort(self) -> None: ...
+
+
+@contextlib.contextmanager
+def cut_after_error(sink: EventSink, remove: Callable[[EventSink], None]) -> Iterator[None]:
+    """An error in here is logged, and cuts this connection alone: `remove` has its owner forget it."""
+    try:
+        yield
+    except Exception:
+        log.exception("an event client's connection failed in an unforeseen way and is cut")
+        remove(sink)
+        with contextlib.suppress(Exception):
+            sink.abort()

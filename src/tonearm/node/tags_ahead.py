@@ -9,37 +9,26 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.core.failure import PlayError
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import Opener
 from tonearm.decoder.opening.track_loader import TrackLoader
+from tonearm.node.load import LATE_S
+from tonearm.player.player import Player
 
 PAUSE_S: Final = 0.25  # before each source; when the event loop ends this pause late, nothing is read
 
 log = logging.getLogger(__name__)
 
 
-class QueueOwner(Protocol):
-    """A player, as far as its queue goes."""
-
-    def unread_track(self, depth: int, first: int = 0) -> Track | None:
-        """The first track whose tags were not read, of `depth` waiting tracks from the index `first` on."""
-
-    def has_unread(self, depth: int, first: int = 0) -> bool:
-        """Whether tags of these waiting tracks may still be read before they play."""
-
-    def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
-        """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
-
-
 @dataclass(eq=False, slots=True)
 class _Wait:
     """A client waits until the tags of these tracks of a player are read."""
 
-    player: QueueOwner
+    player: Player
     first: int
     count: int
     known: asyncio.Future[None]
@@ -50,32 +39,25 @@ class _Wait:
 
 
 class TagsAhead:
-    """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none.
+    """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none. `opener`
+    opens the sources, and refuses those that would cost too much."""
 
-    `opener` opens the sources, and refuses those that would cost too much. `late_s`: when the event loop is so late,
-    nothing is read.
-    """
-
-    def __init__(
-        self, loader: TrackLoader, opener: Opener, depth: int, *, late_s: float, pause_s: float = PAUSE_S
-    ) -> None:
+    def __init__(self, loader: TrackLoader, opener: Opener, depth: int) -> None:
         self._loader = loader
         self._opener = opener
         self._depth = depth
-        self._late_s = late_s
-        self._pause_s = pause_s
-        self._players: dict[QueueOwner, None] = {}  # whose queues may have unread tracks; the first one is read next
+        self._players: dict[Player, None] = {}  # whose queues may have unread tracks; the first one is read next
         self._waits: list[_Wait] = []  # oldest first
         self._reading: asyncio.Task[None] | None = None
 
-    def queue_changed(self, player: QueueOwner) -> None:
+    def queue_changed(self, player: Player) -> None:
         """The player's queue has changed."""
         if not self._depth or player.unread_track(self._depth) is None:
             return
         self._players[player] = None
         self._go_on()
 
-    async def known(self, player: QueueOwner, first: int, count: int) -> None:
+    async def known(self, player: Player, first: int, count: int) -> None:
         """Returns when the tags of `count` waiting tracks of `player`, from the index `first` on, are read or cannot be
         read. While a client waits, its tracks are read wherever they are in the queue."""
         wait = _Wait(player, first, count, asyncio.get_running_loop().create_future())
@@ -119,8 +101,8 @@ class TagsAhead:
     async def _idle(self) -> None:
         while True:
             begun_s = time.monotonic()
-            await asyncio.sleep(self._pause_s)
-            if time.monotonic() - begun_s - self._pause_s < self._late_s and not self._loader.is_busy:
+            await asyncio.sleep(PAUSE_S)
+            if time.monotonic() - begun_s - PAUSE_S < LATE_S and not self._loader.is_busy:
                 return
 
     async def _read_one(self) -> None:
@@ -137,7 +119,7 @@ class TagsAhead:
         player.tags_read(track.id, facts)
         self._players[player] = None  # behind all others
 
-    def _next_wanted(self) -> tuple[QueueOwner | None, Track | None]:
+    def _next_wanted(self) -> tuple[Player | None, Track | None]:
         """The player and track to read next: first what clients wait for, then one track of each player after the
         other."""
         for wait in self._waits:
