@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from math import isfinite
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -50,13 +49,11 @@ _BODY_BYTES: Final = 64 * 1024
 _PACKETS_BYTES: Final = _BODY_BYTES + MOST_ENCODERS * PASSED_GRANT_FRAMES * (MOST_OPUS_PACKET_BYTES + 3)
 
 # The field that is a message's bulk, and its bytes at most.
-_BULKS: Final[Mapping[type, tuple[str, int]]] = MappingProxyType(
-    {
-        Audio: ("pcm", PASSED_GRANT_FRAMES * FRAME_BYTES),
-        Data: ("data", DATA_CHUNK_BYTES),
-        FoundPicture: ("data", MAX_PICTURE_BYTES),
-    }
-)
+_BULKS: Final[Mapping[type, tuple[str, int]]] = {
+    Audio: ("pcm", PASSED_GRANT_FRAMES * FRAME_BYTES),
+    Data: ("data", DATA_CHUNK_BYTES),
+    FoundPicture: ("data", MAX_PICTURE_BYTES),
+}
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -229,6 +226,6 @@ def _coding(kind: int, message: type) -> _Coding:
 
 # Messages without values of `core`: their declaration says all that they may hold.
 _DECLARED: Final = frozenset({Audio, Grant, Encoded, ReadRequest, Data, FoundPicture, Measured, Ping, Pong})
-_BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType(
-    {message: _coding(kind, message) for kind, message in enumerate(get_args(Message))}
-)
+_BY_MESSAGE: Final[Mapping[type, _Coding]] = {
+    message: _coding(kind, message) for kind, message in enumerate(get_args(Message))
+}

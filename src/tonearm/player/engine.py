@@ -369,10 +369,10 @@ class Engine:
 
     async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
         try:
-            file = await self._services.known_files.find(uri)
-            if file is not None and file.version == version and not self._is_closed:
+            facts = await self._services.known_files.counted(uri, version)
+            if facts is not None and not self._is_closed:
                 self.catch_up()
-                self._perform(self._playback.counted(source, file.facts.length_ms))
+                self._perform(self._playback.counted(source, facts.length_ms))
         except PlayError:
             pass  # the same failure is met and reported when the track is opened to be played
         except Exception:

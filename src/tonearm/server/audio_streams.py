@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import HttpVersion11, web
@@ -37,9 +36,11 @@ COUNTS_AFTER_S: Final = 0.25
 _PACKETS_A_PAGE: Final = 5  # fewer pages are less work; the burst makes up for the delay
 _PAGE_BURST_MS: Final = 10 * _PACKETS_A_PAGE * FRAME_MS // 2
 
-_FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = MappingProxyType(
-    {"wav": ("pcm", "audio/wav"), "ogg": ("opus", "audio/ogg"), "mp3": ("mp3", "audio/mpeg")}
-)
+_FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = {
+    "wav": ("pcm", "audio/wav"),
+    "ogg": ("opus", "audio/ogg"),
+    "mp3": ("mp3", "audio/mpeg"),
+}
 
 
 class AudioStreamRoutes:

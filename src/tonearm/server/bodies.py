@@ -4,7 +4,6 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from aiohttp import web
@@ -133,18 +132,16 @@ def _require_plain(value: Json, max_nesting: int) -> None:
             raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
 
 
-_EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "missing": "is missing",
-        "string_type": "must be a string",
-        "float_type": "must be a number",
-        "int_type": "must be a whole number",
-        "bool_type": "must be true or false",
-        "list_type": "must be an array",
-        "model_type": "must be an object",
-        "too_short": "must not be empty",
-    }
-)
+_EXPECTED: Final[Mapping[str, str]] = {
+    "missing": "is missing",
+    "string_type": "must be a string",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "list_type": "must be an array",
+    "model_type": "must be an object",
+    "too_short": "must not be empty",
+}
 
 
 def _sentence(error: ValidationError) -> str:

@@ -9,7 +9,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -25,20 +24,16 @@ from tonearm.server.replies import picture_reply
 from tonearm.server.routing import PLAYER_ARGUMENT, Call, Edge, Handler, Target
 
 _METHODS: Final = ("GET", "HEAD", "OPTIONS")
-_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Access-Control-Allow-Origin": "*",
-        "Access-Control-Expose-Headers": "icy-name, icy-genre, icy-url, icy-br, icy-metaint",
-    }
-)
-_PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Allow": ", ".join(_METHODS),
-        "Access-Control-Allow-Methods": ", ".join(_METHODS),
-        "Access-Control-Allow-Headers": "*",
-        "Access-Control-Max-Age": "600",
-    }
-)
+_HEADERS: Final[Mapping[str, str]] = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "icy-name, icy-genre, icy-url, icy-br, icy-metaint",
+}
+_PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
+    "Allow": ", ".join(_METHODS),
+    "Access-Control-Allow-Methods": ", ".join(_METHODS),
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Max-Age": "600",
+}
 _NOTHING: Final = "There is nothing at this path."
 _FULL: Final = "All places are taken. Try again later."
 

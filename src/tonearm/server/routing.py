@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
@@ -174,14 +173,12 @@ _LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDD
 _LOGGED_CHARACTERS: Final = 300
 
 # What a page from elsewhere may do once its origin is allowed: the same as any other client.
-_PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-        "Access-Control-Allow-Headers": "*",
-        "Access-Control-Allow-Private-Network": "true",
-        "Access-Control-Max-Age": "600",
-    }
-)
+_PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Allow-Private-Network": "true",
+    "Access-Control-Max-Age": "600",
+}
 
 
 class Edge(ABC):

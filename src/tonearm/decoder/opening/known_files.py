@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
@@ -15,9 +15,7 @@ from tonearm.decoder.opening.source_input import Opener
 MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
 
-class KnownFile(NamedTuple):
-    version: FileVersion
-    facts: SourceFacts
+
 
 
 class KnownFiles:
@@ -40,15 +38,14 @@ class KnownFiles:
         known = self._facts.get(version)
         return facts if known is None else replace(facts, length_ms=known.length_ms, is_length_exact=True)
 
-    async def find(self, uri: SourceUri) -> KnownFile | None:
-        """The present version of a file, and its facts. None for what is no local file, and for a file whose length
-        cannot be counted. Raises `PlayError`."""
+    async def counted(self, uri: SourceUri, version: FileVersion) -> SourceFacts | None:
+        """The facts of a file, with an exact length. None when its length cannot be counted, and when it has another
+        version by now. Raises `PlayError`."""
         opened = await self._opener.open(uri, ignore_wait)
         if not isinstance(opened, OpenedSource):
             return None
         await opened.close()
-        version = opened.version
-        if version is None:
+        if opened.version != version:
             return None
         facts = self._facts.get(version)
         if facts is None:
@@ -56,7 +53,7 @@ class KnownFiles:
             if load is None:
                 load = self._loads[version] = asyncio.get_running_loop().create_task(self._found(version, uri))
             facts = await asyncio.shield(load)
-        return None if facts is None else KnownFile(version, facts)
+        return facts
 
     async def stop(self) -> None:
         for load in self._loads.values():
