@@ -10,7 +10,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.track import Track
 from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.node.lookup import raise_refusal
+from tonearm.node.lookup import request_error
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _KEPT: Final = 64
@@ -38,8 +38,7 @@ class Artworks:
         try:
             picture = await self._picture(track)
         except PlayError as error:
-            raise_refusal(error.failure)
-            raise NoArtwork(f"{error.failure.message} {error.failure.hint}") from error
+            raise request_error(error.failure, NoArtwork) from error
         if picture is None:
             raise NoArtwork("There is no picture in the file of the current track that is JPEG, PNG, WebP or GIF.")
         return picture

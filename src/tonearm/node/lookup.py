@@ -3,9 +3,19 @@
 import asyncio
 import logging
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
+from tonearm.core.errors import (
+    BadRequest,
+    LoadFailed,
+    RequestError,
+    ResolveFailed,
+    ResolverDisabled,
+    SourceBlocked,
+    SourceRefused,
+)
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
 from tonearm.core.printable import text_for_logs
@@ -48,7 +58,8 @@ class Lookup:
         try:
             facts = await self._loader.load(uri)
         except PlayError as error:
-            raise_refusal(error.failure)
+            if error.failure.code in _REFUSALS:
+                raise request_error(error.failure, LoadFailed) from error
             message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
             log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
             return error.failure
@@ -63,10 +74,8 @@ class Lookup:
         try:
             playlist = await self._opener.open_list(uri)
         except PlayError as error:
-            raise_refusal(error.failure)
             is_of_resolver = error.failure.code is FailureCode.RESOLVE_FAILED
-            kind = ResolveFailed if is_of_resolver else LoadFailed
-            raise kind(f"{error.failure.message} {error.failure.hint}") from error
+            raise request_error(error.failure, ResolveFailed if is_of_resolver else LoadFailed) from error
         return await _found(playlist)
 
     async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> FoundTracks:
@@ -81,8 +90,19 @@ class Lookup:
         except NothingFound as nothing:
             return FoundTracks((), nothing.left_out)
         except PlayError as error:
-            raise_refusal(error.failure)
-            raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
+            raise request_error(error.failure, ResolveFailed) from error
+
+    async def resolve(self, url: str, *, came_through_proxy: bool) -> str:
+        """The direct URL or path of what `url` plays.
+
+        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        if not self._opener.resolves_pages:
+            raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
+        try:
+            return await self._opener.direct_uri(client_uri(url, came_through_proxy))
+        except PlayError as error:
+            raise request_error(error.failure, ResolveFailed) from error
 
 
 def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
@@ -90,13 +110,16 @@ def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
     return replace(parse_source_uri(text, takes_search=True), came_through_proxy=came_through_proxy)
 
 
-def raise_refusal(failure: PlayFailure) -> None:
-    """Raises `SourceBlocked` or `SourceRefused` for a failure that is a refusal, as of a redirect, an address or a
-    symbolic link; otherwise does nothing."""
-    if failure.code is FailureCode.SOURCE_BLOCKED:
-        raise SourceBlocked(f"{failure.message} {failure.hint}")
-    if failure.code is FailureCode.SOURCE_REFUSED:
-        raise SourceRefused(f"{failure.message} {failure.hint}")
+# Failures that are refusals, as of a redirect, an address or a symbolic link.
+_REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
+    FailureCode.SOURCE_BLOCKED: SourceBlocked,
+    FailureCode.SOURCE_REFUSED: SourceRefused,
+}
+
+
+def request_error(failure: PlayFailure, kind: type[RequestError]) -> RequestError:
+    """The failure as an error of the request: a refusal, or else one of this kind."""
+    return _REFUSALS.get(failure.code, kind)(f"{failure.message} {failure.hint}")
 
 
 async def _found(playlist: Playlist) -> FoundTracks:

@@ -14,15 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tonearm.core.errors import (
-    LimitReached,
-    PlayerExists,
-    PlayerNotFound,
-    ResolveFailed,
-    ResolverDisabled,
-)
+from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
 from tonearm.core.events import DeleteReason, Event, PlayerState, QueueUpdate
-from tonearm.core.failure import PlayError
 from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
@@ -44,7 +37,7 @@ from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.artwork import Artworks
 from tonearm.node.load import LoadWatch
-from tonearm.node.lookup import Lookup, client_uri, raise_refusal
+from tonearm.node.lookup import Lookup
 from tonearm.node.process_figures import process_figures
 from tonearm.node.quarantined_opener import QuarantinedOpener
 from tonearm.node.saving import Saving
@@ -457,19 +450,6 @@ class Node:
         if self.player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         return player
-
-    async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
-        """The direct URL or path of what `url` plays.
-
-        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
-        """
-        if not self._opener.resolves_pages:
-            raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
-        try:
-            return await self._opener.direct_uri(client_uri(url, came_through_proxy))
-        except PlayError as error:
-            raise_refusal(error.failure)
-            raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
     async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
         """Returns when the titles and lengths of these waiting tracks are read, where they can be, but after `wait_s`

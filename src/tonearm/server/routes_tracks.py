@@ -47,7 +47,8 @@ class TrackRoutes:
 
     async def _resolve(self, call: Call) -> web.Response:
         url = call.target.required_parameter("url")
-        url = await while_connected(call.request, self._node.resolve(url, came_through_proxy=call.came_through_proxy))
+        resolving = self._node.lookup.resolve(url, came_through_proxy=call.came_through_proxy)
+        url = await while_connected(call.request, resolving)
         if prefers_json(call.request.headers.getall("Accept", [])):
             return json_reply({"url": url})
         return web.Response(text=url)

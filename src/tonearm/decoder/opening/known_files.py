@@ -15,9 +15,6 @@ from tonearm.decoder.opening.source_input import Opener
 MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
 
-
-
-
 class KnownFiles:
     """Facts of local files, for all players of a node; the files used last are kept. `load` opens a file in a decoder
     process for its facts, and counts its length where the file does not state it."""
