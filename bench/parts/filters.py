@@ -108,11 +108,16 @@ def us_a_frame(source: _Noise, setting: Filters, volumes: tuple[float, ...] = ()
     sources = {1: source} | {overlay.source: _Noise() for overlay in order}
     session = RenderSession(OpenSession(1, 1, 0, setting), sources)
     session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting, overlays=order))
-    session.render()
+    _render_all(session)
     sent = 0
     begun = time.thread_time()
     while sent < FRAMES:
         sent += BLOCK_FRAMES
         session.grant(Grant(1, 2, sent, sent + GRANT_FRAMES))
-        session.render()
+        _render_all(session)
     return (time.thread_time() - begun) * 1e6 / FRAMES
+
+
+def _render_all(session: RenderSession) -> None:
+    while session.render() is not None:
+        pass

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.player_bench import HandSession, PlayerBench
+from tests.support.session_bench import render_all
 from tonearm.core.frame import ms_of_samples
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -133,10 +134,10 @@ class RenderingBench(PlayerBench):
 
     def _render(self, session: HandSession, running: _Running) -> bool:
         """True when there was something to render."""
-        rendered = list(running.session.render())
-        for audio in rendered:
+        audios = render_all(running.session)
+        for audio in audios:
             self._tell(session, audio)
-        return bool(rendered)
+        return bool(audios)
 
     def _tell(self, session: HandSession, message: Audio | Decoded | FirstAudio | Opened) -> None:
         owner = self.pool.owners.get(session.id)

@@ -74,6 +74,11 @@ class StoredSource:
         self.store.finish(is_interrupted=False)
 
 
+def render_all(session: RenderSession) -> list[Audio]:
+    """All blocks that can be rendered now."""
+    return list(iter(session.render, None))
+
+
 class SessionBench:
     """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts.
 
@@ -174,7 +179,7 @@ class SessionBench:
 
     def render(self) -> list[Audio]:
         """Takes what the session renders, and checks what must hold for every message."""
-        audios = self.session.render()
+        audios = render_all(self.session)
         for audio in audios:
             assert audio.epoch == self.epoch
             assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)

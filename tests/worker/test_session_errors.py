@@ -194,9 +194,9 @@ def test_while_a_session_is_worked_on_it_is_noted(worker: BreakableWorker) -> No
     noted: list[list[tuple[int, int]]] = []
     really = RenderSession.render
 
-    def render(self: RenderSession, *arguments: int) -> list[Audio]:
+    def render(self: RenderSession) -> Audio | None:
         noted.append(worker.suspects())
-        return really(self, *arguments)
+        return really(self)
 
     worker.patch.setattr(RenderSession, "render", render)
     worker.play(BAD)

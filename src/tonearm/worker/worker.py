@@ -141,7 +141,7 @@ class _NodeGone(NamedTuple):
     error: BaseException | None
 
 
-_Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NotDelivered | _NodeGone
+_Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NotDelivered
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -170,7 +170,7 @@ class Worker:
     def __init__(self, node: socket.socket, suspects: mmap.mmap, sandbox: SandboxReport) -> None:
         self._node = node
         self._sandbox = sandbox
-        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Item | _NodeGone] = queue.SimpleQueue()
         limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
         self._suspects = SuspectNotes(suspects, limit_bytes)
         self._memory = MemoryBudget(limit_bytes)
@@ -289,13 +289,13 @@ class Worker:
         served = self._served.get(session_id)
         return 0 if served is None else served.session.current_source
 
-    def _wait_for_item(self) -> _Item:
+    def _wait_for_item(self) -> "_Item | _NodeGone":
         since_s = time.monotonic()
         item = self._inbox.get()
         self._idle_s += time.monotonic() - since_s
         return item
 
-    def _next_item(self) -> "_Item | None":
+    def _next_item(self) -> "_Item | _NodeGone | None":
         """The next message in the inbox, or None, without waiting."""
         if self._inbox.empty():
             return None
@@ -322,32 +322,47 @@ class Worker:
     def _handle(self, item: _Item) -> int:
         """Applies `item`. Returns the session that may be able to render because of it, or 0."""
         match item:
-            case _PcmDecoded():
-                return item.session
-            case Grant() | Plan() | Flush() | Burst() | Heard():
-                return self._instruct(item)
-            case Failed() | Decoded():
-                self._take_last_report(item)
-                return item.session
-            case DropSource():
-                self._drop_source(item)
-                return item.session
-            case SeekSource():
-                self._seek_source(item)
-                return item.session
-            case _NotDelivered():
-                raise item.error
-            case _SourceArrived():
-                self._open_source(item.order, item.descriptor)
             case OpenSession():
                 self._open_session(item)
             case CloseSession():
                 self._close_session(item.session)
             case Ping():
                 self._send(self._sign_of_life(item.number))
+            case _SourceArrived():
+                self._open_source(item.order, item.descriptor)
+            case _NotDelivered():
+                raise item.error
             case ReadRequest() | Opened() | SeekRefused() | FirstAudio() | FoundPicture() | Titled() | Encoded():
                 self._pass_on(item)
+            case _:
+                session_id: int = getattr(item, "session", 0)
+                served = self._served.get(session_id)
+                if served is not None:
+                    self._instruct(served, item)
+                    return session_id
         return 0
+
+    def _instruct(self, served: _Served, item: _Item) -> None:
+        session = served.session
+        match item:
+            case Grant():
+                session.grant(item)
+            case Plan():
+                session.plan(item)
+            case Flush():
+                session.flush()
+            case Burst():
+                session.burst(item)
+            case Heard():
+                session.heard()
+            case DropSource():
+                self._drop_source(served, item)
+            case SeekSource():
+                self._seek_source(served, item)
+            case Failed() | Decoded():
+                self._take_last_report(served, item)
+        for job in session.take_mp3_jobs():
+            self._mp3.do(job)
 
     def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
         """Ends a session when the others use so much memory that there is none for it. A session that has rendered
@@ -428,23 +443,19 @@ class Worker:
         if order.joins is not None:
             carrier = self._served.get(order.joins)
             live = None if carrier is None else carrier.decoded.get(SHARED_SOURCE)
-            return LiveMember(order, live if isinstance(live, LiveSource) else None, self._inbox.put)
+            return LiveMember(order, live if isinstance(live, LiveSource) else None, self._source_services)
         if order.is_shared:
             return LiveSource(order, self._source_services)
         return DecodingSource(order, descriptor, self._source_services, is_beginning=is_beginning)
 
-    def _drop_source(self, order: DropSource) -> None:
-        served = self._served.get(order.session)
-        source = None if served is None else served.decoded.pop(order.source, None)
-        if served is not None and source is not None:
+    def _drop_source(self, served: _Served, order: DropSource) -> None:
+        source = served.decoded.pop(order.source, None)
+        if source is not None:
             source.drop()
             self._receivers.pop((order.session, source.opened_as), None)
             served.dropped.add(order.source)
 
-    def _seek_source(self, order: SeekSource) -> None:
-        served = self._served.get(order.session)
-        if served is None:
-            return
+    def _seek_source(self, served: _Served, order: SeekSource) -> None:
         source = served.decoded.pop(order.source, None)
         if source is None:  # it could not even be opened
             self._send(Failed(order.session, order.new_source, _TOO_MANY_FILES, gave_audio=False))
@@ -453,35 +464,15 @@ class Worker:
         served.decoded[order.new_source], served.sources[order.new_source] = source, source.cursor
         served.dropped.add(order.source)
 
-    def _take_last_report(self, report: Failed | Decoded) -> None:
-        if isinstance(report, Failed) and report.failure is OUT_OF_MEMORY:
-            self._give_up_for_others(report.session, though_it_sounds=True)
-        served = self._served.get(report.session)
-        source = None if served is None else served.sources.get(report.source)
-        if served is not None and isinstance(source, Cursor):  # and was not sought meanwhile
+    def _take_last_report(self, served: _Served, report: Failed | Decoded) -> None:
+        is_out_of_memory = isinstance(report, Failed) and report.failure is OUT_OF_MEMORY
+        if is_out_of_memory and self._give_up_for_others(report.session, though_it_sounds=True):
+            return
+        source = served.sources.get(report.source)
+        if isinstance(source, Cursor):  # and was not sought meanwhile
             source.finish(report)
             if report.source not in served.dropped:
                 self._send(report)
-
-    def _instruct(self, order: Grant | Plan | Flush | Burst | Heard) -> int:
-        served = self._served.get(order.session)
-        if served is None:
-            return 0
-        session = served.session
-        match order:
-            case Grant():
-                session.grant(order)
-            case Plan():
-                session.plan(order)
-            case Flush():
-                session.flush()
-            case Burst():
-                session.burst(order)
-            case Heard():
-                session.heard()
-        for job in session.take_mp3_jobs():
-            self._mp3.do(job)
-        return order.session
 
     def _render_block(self, session_id: int) -> bool:
         """Renders the next block of a session; more is left for later. False when the node is gone."""
@@ -492,16 +483,15 @@ class Worker:
         self._waiting_for_pcm.discard(session_id)
         runs_out_s, served.runs_out_s = served.runs_out_s, math.inf
         self._late_s = max(self._late_s, time.monotonic() - runs_out_s)
-        rendered = session.render(1)
-        if not rendered and session.has_frames_to_render:
+        audio = session.render()
+        if audio is None and session.has_frames_to_render:
             self._waiting_for_pcm.add(session_id)
-            rendered = session.render(1)
-        for audio in rendered:
+            audio = session.render()
+        if audio is not None:
             self._made_frames += audio.frames
             self._send(audio)
-        if rendered:
             self._packed_runs_out_s = min(self._packed_runs_out_s, runs_out_s)
-        if rendered and session.has_frames_to_render:
+        if audio is not None and session.has_frames_to_render:
             self._add_to_order(session_id, served)
         else:
             for measured in session.take_measured():

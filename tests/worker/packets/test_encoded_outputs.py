@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
-from tests.support.session_bench import MemorySource, SessionBench
+from tests.support.session_bench import MemorySource, SessionBench, render_all
 from tonearm.core.effects import Effects, Limiter, Normalization
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
@@ -77,7 +77,7 @@ def test_without_pcm_listeners_only_packets_are_sent() -> None:
     bench.play(1)
     bench.grant()
     while bench.session.has_frames_to_render:
-        audios = bench.session.render()
+        audios = render_all(bench.session)
         assert all(audio.pcm == b"" and len(audio.packets) == bool(audio.frames) for audio in audios)
         bench.sent = bench.granted = bench.granted + 20
         bench.grant()
@@ -144,7 +144,7 @@ def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
     bench = bench_of(SECOND)
     bench.play(1)
     bench.session.grant(Grant(1, bench.epoch, 0, 20, NO_OUTPUTS))
-    bench.session.render()
+    render_all(bench.session)
     bench.session.grant(Grant(1, bench.epoch, 2, 20, frozenset({MP3})))
     bench.session.grant(Grant(1, bench.epoch, 5, 20, frozenset({MP3})))
     first, second = bench.session.take_mp3_jobs()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import bend, channels, true_peak_db
-from tests.support.session_bench import MemorySource, SessionBench
+from tests.support.session_bench import MemorySource, SessionBench, render_all
 from tonearm.core.effects import Compressor, Echo, Effect, Effects, Limiter, Normalization, Timescale
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES
@@ -289,7 +289,7 @@ def test_nothing_is_measured_while_nobody_listens() -> None:
     source = SoundSource(music(-3.0, 12.0))
     bench = played(source, filters=NORMALIZED)
     bench.session.grant(Grant(1, bench.sent_epoch, 0, 500, NO_OUTPUTS))
-    bench.session.render()
+    render_all(bench.session)
     assert list(bench.session.take_measured()) == []
     assert source.loudness.first_gain_db(0.0, -16.0) == 0.0
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support.pcm import sounds_the_same
-from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, risen, with_tail
+from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, render_all, risen, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import BURST_FRAMES, GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
@@ -272,7 +272,7 @@ def test_a_ramp_starts_from_the_filters_that_were_sent(at_frame: int, filters: F
     bench = playing(SECOND, sent=5)
     sent = bench.sent_epoch
     bench.plan(5, after=1, filters=QUIET)
-    bench.session.render()  # rendered, but on its way when the next plan is made
+    render_all(bench.session)  # rendered, but on its way when the next plan is made
     bench.plan(at_frame, after=1, filters=filters, base_epoch=sent)
     bench.send(at_frame - 5)
     got, plain = bench.run(), whole(bench, 1)
@@ -308,7 +308,7 @@ def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:
     bench = playing(SECOND)
     bench.run(5)
     bench.plan(5, switch_to=2)
-    bench.session.render()
+    render_all(bench.session)
     bench.plan(5, after=2, filters=QUIET, base_epoch=bench.epoch)
     bench.sources[2] = MemorySource(2, SECOND, ends=True)
     bench.run()
@@ -358,7 +358,7 @@ def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
     sent = bench.sent_epoch
     source.append(20 * FRAME_SAMPLES)
     bench.plan(4, after=1, filters=QUIET, base_epoch=sent)
-    bench.session.render()
+    render_all(bench.session)
     bench.plan(5, after=1, filters=QUIETER, base_epoch=sent)
     bench.render()
     plain = source.pcm(0, 13 * FRAME_SAMPLES)
@@ -372,11 +372,11 @@ def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoc
     bench = playing(10 * SECOND, SECOND)
     bench.run(200)
     bench.session.plan(Plan(1, 3, base_epoch, at_frame, None, 1, 2, QUIET))
-    audios = bench.session.render()
+    audios = render_all(bench.session)
     bench.session.grant(Grant(1, 3, 200, 220))
     assert all(audio.first_frame >= 200 - BURST_FRAMES - HISTORY_FRAMES - 5 for audio in audios)
     bench.session.plan(Plan(1, 4, 3, 205, 2, 2, None, QUIET))
-    assert bench.session.render()[0].source == 2
+    assert render_all(bench.session)[0].source == 2
 
 
 def test_a_switch_back_to_a_source_whose_start_was_released_plays_the_rest() -> None:

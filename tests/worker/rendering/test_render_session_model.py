@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.support.pcm import sounds_the_same
-from tests.support.session_bench import MemorySource, with_tail
+from tests.support.session_bench import MemorySource, render_all, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
@@ -93,7 +93,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def render(self) -> None:
-        audios = self.session.render()
+        audios = render_all(self.session)
         for audio in audios:
             assert audio.first_frame + audio.frames <= self.granted
             assert len(audio.pcm) == audio.frames * FRAME_BYTES

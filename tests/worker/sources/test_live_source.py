@@ -1,6 +1,7 @@
 """One live stream for several sessions, without a process around it: what each gets, and what it costs the others."""
 
 import queue
+import resource
 from collections.abc import Iterator
 from functools import cache
 
@@ -26,6 +27,8 @@ from tonearm.decoder.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.worker.memory import MemoryBudget
+from tonearm.worker.reading.own_errors import OwnErrors
 from tonearm.worker.sources.cursor import Report
 from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
@@ -59,21 +62,22 @@ class Bench:
         threads = DecodeThreads()
         threads.add(2)
         order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
-        self.live = LiveSource(
-            structs.replace(order, is_shared=True),
-            SourceServices(
-                decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
-                opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
-                threads=threads,
-                report=self._reports.put,
-                pcm_decoded=lambda session: None,
-            ),
+        self.services = SourceServices(
+            decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
+            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+            threads=threads,
+            report=self._reports.put,
+            pcm_decoded=lambda session: None,
+            note=lambda slot, suspect: None,
+            errors=OwnErrors(),
+            memory=MemoryBudget(resource.RLIM_INFINITY),
         )
+        self.live = LiveSource(structs.replace(order, is_shared=True), self.services)
         self.live.start()
 
     def join(self, session: int, start_sample: int = 0, **more: int) -> LiveMember:
         order = open_order(session, 3, None, start_sample=start_sample, is_seekable=False, is_live=True)
-        member = LiveMember(structs.replace(order, joins=STATION, **more), self.live, self._reports.put)
+        member = LiveMember(structs.replace(order, joins=STATION, **more), self.live, self.services)
         self.used[member] = start_sample
         member.used(start_sample, is_current=True)
         member.start()
@@ -244,9 +248,8 @@ def test_when_its_session_ends_by_an_error_those_who_play_it_are_told(bench: Ben
     assert isinstance(report, Failed)
     assert report.failure.code is FailureCode.DECODER_DIED
     order = structs.replace(open_order(2, 3, None, is_live=True), joins=STATION)
-    reports: list[Report] = []
-    LiveMember(order, None, reports.append).start()
-    assert [type(one) for one in reports] == [Failed]
+    LiveMember(order, None, bench.services).start()
+    assert isinstance(bench.told(2, Failed), Failed)
 
 
 def test_a_seek_goes_on_where_it_is(bench: Bench) -> None:

@@ -2,7 +2,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, Slot, Waiter
+from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob, Waiter
 
 
 class Notes:
@@ -158,22 +158,21 @@ def test_late_is_how_long_a_job_waited_behind_others_since_its_deadline() -> Non
     assert scheduler.take_work_s() == (0.0, 0.0)
 
 
-class NotingJob:
-    """A job that notes which thread ran it."""
+class NotingWork:
+    """Notes which thread does its only step."""
 
     suspect = 5
+    needs_more = False
 
-    def __init__(self, scheduler: DecodeScheduler, threads: DecodeThreads, done_by: queue.SimpleQueue[int]) -> None:
-        self._scheduler = scheduler
-        self._threads = threads
+    def __init__(self, done_by: queue.SimpleQueue[int]) -> None:
         self._done_by = done_by
 
-    def start_in(self, slot: int) -> None:
-        self._threads.run(Slot(self, slot))
-
-    def run(self, slot: int) -> Slot | None:
+    def step(self) -> bool:
         self._done_by.put(threading.get_ident())
-        return self._scheduler.release_and_continue(slot)
+        return False
+
+    def deadline_s(self, now_s: float) -> float:
+        return 3.0
 
 
 def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
@@ -183,7 +182,7 @@ def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_
     slot = acquire(scheduler, 0, 1)
     taken: list[int] = []
     waiting = start_waiting(scheduler, 7, 13, taken.append)
-    scheduler.submit(NotingJob(scheduler, threads, done_by), 3)
+    SlotJob(NotingWork(done_by), scheduler, threads, has_own_thread=False).start()
     scheduler.release(slot)
     waiting.join(10)
     assert taken == [slot]

@@ -1,6 +1,7 @@
 """A source without a process around it: what it reports, how far it decodes ahead, and how urgent it is."""
 
 import queue
+import resource
 
 import pytest
 from msgspec import structs
@@ -11,8 +12,10 @@ from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, ReadRequest, TitleAt, Titled
+from tonearm.worker.memory import MemoryBudget
+from tonearm.worker.reading.own_errors import OwnErrors
 from tonearm.worker.sources.cursor import Report
-from tonearm.worker.sources.demand import AHEAD_SAMPLES, AmpleMemory, Demand
+from tonearm.worker.sources.demand import AHEAD_SAMPLES, Demand
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import STEP_SAMPLES
@@ -32,7 +35,16 @@ class Bench:
         order = order or open_order(7, 3, len(data))
         threads = DecodeThreads()
         threads.add(2)
-        services = SourceServices(decoding, opening, threads, self._reports.put, pcm_decoded=lambda session: None)
+        services = SourceServices(
+            decoding,
+            opening,
+            threads,
+            self._reports.put,
+            pcm_decoded=lambda session: None,
+            note=self._note,
+            errors=OwnErrors(),
+            memory=MemoryBudget(resource.RLIM_INFINITY),
+        )
         self.source = DecodingSource(order, None, services)
         self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
         self.source.start()
@@ -126,7 +138,7 @@ def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_
     second = SAMPLE_RATE_HZ
 
     def urgency(now_s: float, left: int, *, is_current: bool, is_heard: bool = True) -> float:
-        demand = Demand(AmpleMemory())
+        demand = Demand(MemoryBudget(resource.RLIM_INFINITY))
         demand.change(is_current=is_current, is_heard=is_heard, rate=1.0)
         return demand.deadline_s(now_s, left)
 

@@ -85,5 +85,11 @@ def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:
         row *= np.repeat(gains, CHANNELS)
 
 
+def half_cosine(samples: int) -> NDArray[np.float64]:
+    """The ramp from 0 to 1 within so many samples: it has no audible corners."""
+    ramp: NDArray[np.float64] = 0.5 - 0.5 * np.cos(np.pi * (np.arange(samples) + 0.5) / samples)
+    return ramp
+
+
 def frames_in(planes: Planes) -> int:
     return int(planes.shape[1]) // FRAME_SAMPLES

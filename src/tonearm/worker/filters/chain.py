@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tonearm.core.effects import Effect
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, interleaved
+from tonearm.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, half_cosine, interleaved
 from tonearm.worker.filters.compressor import CompressorKernel
 from tonearm.worker.filters.echo import EchoKernel
 from tonearm.worker.filters.limiter import QUIET, LimiterState
@@ -237,7 +237,7 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
         before = planes[:, :RAMP_SAMPLES]
         if outgoing.active is not stage.active:
             before = outgoing.filtered(sound[:, :FRAME_SAMPLES])[0][:, :RAMP_SAMPLES]
-        incoming = _incoming_shares()
+        incoming = half_cosine(RAMP_SAMPLES)
         ramp = before * (outgoing.filters.volume * (1.0 - incoming))
         ramp += planes[:, :RAMP_SAMPLES] * (volume * incoming)
         planes *= volume
@@ -274,11 +274,5 @@ def _history(pcm: bytes) -> NDArray[np.int16] | None:
     history = np.frombuffer(silence + pcm, dtype=_PCM).reshape(-1, CHANNELS)
     if len(history) == HISTORY_FRAMES * FRAME_SAMPLES:
         history = history.copy()
-        history[:RAMP_SAMPLES] = history[:RAMP_SAMPLES] * _incoming_shares()[:, np.newaxis]
+        history[:RAMP_SAMPLES] = history[:RAMP_SAMPLES] * half_cosine(RAMP_SAMPLES)[:, np.newaxis]
     return history
-
-
-def _incoming_shares() -> NDArray[np.float64]:
-    """The ramp from 0 to 1: half a cosine, which has no audible corners."""
-    shares: NDArray[np.float64] = 0.5 - 0.5 * np.cos(np.pi * (np.arange(RAMP_SAMPLES) + 0.5) / RAMP_SAMPLES)
-    return shares

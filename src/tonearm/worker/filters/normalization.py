@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.track_info import MeasuredLoudness
+from tonearm.worker.filters.blocks import half_cosine
 from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db, wanted_gain_db
 
 REPORT_EVERY_MS: Final = 2_000
 # A tag may ask for more than a measurement: it was taken of the whole track.
 _MOST_TAGGED_GAIN_DB: Final = 30.0
 _RAMP_SAMPLES: Final = samples_of_ms(10)
-_RAMP: Final = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_RAMP_SAMPLES) + 0.5) / _RAMP_SAMPLES)
+_RAMP: Final = half_cosine(_RAMP_SAMPLES)
 
 
 class SourceLoudness:

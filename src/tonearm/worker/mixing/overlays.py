@@ -169,10 +169,13 @@ class Overlays:
         fades where it is paused or goes on."""
         if not order.overlays and self is NO_OVERLAYS:
             return NO_OVERLAYS
-        overlays = self.planned(order.overlays, time)
-        return overlays.paused(time, fades=music_sounds) if order.pauses else overlays.resumed(time, fades=music_sounds)
+        overlays = self._planned(order.overlays, time)
+        if order.pauses == overlays.is_paused:
+            return overlays
+        fade = falling(time) if order.pauses else rising(time)
+        return _simplified(replace(overlays, is_paused=order.pauses, gate=fade if music_sounds else None))
 
-    def planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
+    def _planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
         """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
         wanted = {order.source: order for order in orders}
         known = {voice.order.source for voice in self.voices}
@@ -186,18 +189,6 @@ class Overlays:
         if stopped:
             duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
         return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
-
-    def paused(self, time: int, *, fades: bool) -> "Overlays":
-        """From `time` on the music stands still; it `fades` out when it sounds."""
-        if self.is_paused:
-            return self
-        return replace(self, is_paused=True, gate=falling(time) if fades else None)
-
-    def resumed(self, time: int, *, fades: bool) -> "Overlays":
-        """From `time` on the music goes on; it `fades` in when it begins in the middle."""
-        if not self.is_paused:
-            return self
-        return _simplified(replace(self, is_paused=False, gate=rising(time) if fades else None))
 
     def without_those_over(self, time: int) -> "Overlays":
         return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
@@ -265,7 +256,7 @@ class Overlays:
                 over += ((voice.order.source, end),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
                 continue
-            later = voice if voice.rise is None else voice.at(end)
+            later = voice.at(end)
             has_changed |= later is not voice
             voices.append(later)
         duck = self.duck

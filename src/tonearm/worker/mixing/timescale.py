@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.effects import Timescale
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
-from tonearm.worker.filters.blocks import Planes
+from tonearm.worker.filters.blocks import Planes, half_cosine
 from tonearm.worker.filters.chain import as_pcm
 from tonearm.worker.sources.pcm_store import PcmStore
 
@@ -44,7 +44,7 @@ _HALF: Final = _TAPS // 2
 _PHASES: Final = 512  # places between two samples for which the resampler has its taps
 _CACHED_TABLES: Final = 8
 
-_FADE_IN: Final = np.asarray(0.5 - 0.5 * np.cos(np.pi * (np.arange(_OVERLAP) + 0.5) / _OVERLAP), dtype=np.float32)
+_FADE_IN: Final = half_cosine(_OVERLAP).astype(np.float32)
 _FADE_OUT: Final = np.float32(1.0) - _FADE_IN
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Outputs
+from tonearm.worker.filters.blocks import half_cosine
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_format import can_follow_ours, can_pass_through
@@ -86,7 +87,7 @@ class Passthrough:
         """`delayed` for one frame in which the lag changes to `lag`, by a glide."""
         from_, to = (np.frombuffer(self._delayed_by(each, pcm), _PCM).reshape(-1, CHANNELS) for each in (self.lag, lag))
         mixed = to.copy()
-        share = 0.5 - 0.5 * np.cos(np.pi * (np.arange(GLIDE_SAMPLES) + 0.5) / GLIDE_SAMPLES)[:, np.newaxis]
+        share = half_cosine(GLIDE_SAMPLES)[:, np.newaxis]
         mixed[:GLIDE_SAMPLES] = np.rint(from_[:GLIDE_SAMPLES] * (1.0 - share) + to[:GLIDE_SAMPLES] * share)
         return mixed.tobytes()
 

@@ -1,7 +1,6 @@
 """One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
 render them again."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -250,27 +249,24 @@ class RenderSession:
 
     # Rendering
 
-    def render(self, most_blocks: int = sys.maxsize) -> list[Audio]:
-        """Renders the granted frames, as far as their samples are decoded, in at most so many blocks."""
-        rendered: list[Audio] = []
-        while len(rendered) < most_blocks and (end := self._timeline.end).frame < self._granted:
-            frames = self._packets.frames_of_block(end.passthrough)
-            if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
-                frames = FIRST_BLOCK_FRAMES
-            audio = self._render_block(min(frames, self._granted - end.frame))
-            if audio is None:
-                break
-            self._is_changed = False
-            rendered.append(audio)
-        return rendered
-
-    def _render_block(self, frames: int) -> Audio | None:
+    def render(self) -> Audio | None:
+        """Renders the next block of granted frames, as far as their samples are decoded. None when there is none."""
         start = self._timeline.end
+        if start.frame >= self._granted:
+            return None
+        frames = self._packets.frames_of_block(start.passthrough)
+        if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
+            frames = FIRST_BLOCK_FRAMES
+        frames = min(frames, self._granted - start.frame)
         if start.position != self._music.position:
             start = start._replace(position=self._music.position)
         if start.overlays is not NO_OVERLAYS:
-            return self._render_with_overlays(start, frames)
-        return self._render_music(start, frames)
+            audio = self._render_with_overlays(start, frames)
+        else:
+            audio = self._render_music(start, frames)
+        if audio is not None:
+            self._is_changed = False
+        return audio
 
     def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
         """Overlays go on where the music is paused, is over, or is not there in time."""

@@ -1,9 +1,10 @@
 """How far ahead a source is decoded, and how urgent it is."""
 
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.core.memory_budget import LESS_AHEAD_FROM, ahead
+from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.sources.source_content import STEP_SAMPLES
 
 AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
@@ -15,23 +16,13 @@ NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is les
 UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by so much
 
 
-class Memory(Protocol):
-    @property
-    def used(self) -> float:
-        """The share in use of the memory that sessions may take."""
-
-
-class AmpleMemory:
-    used: Final = 0.0
-
-
 class Demand:
     """How much a session wants of a source. The rendering thread changes it, any thread may read it.
 
     `reads_only`: packets are kept, and their PCM is not read. `left`: decoded samples that were not used yet.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         """The less `memory` there is, the less is decoded ahead."""
         self._memory = memory
         self._is_current = False

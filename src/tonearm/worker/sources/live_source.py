@@ -6,7 +6,7 @@ decoded pieces. So a session renders and releases as with a source of its own, a
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -15,8 +15,8 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import OpenSource, SeekSource
 from tonearm.worker.media.facts import TitleChange
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.sources.cursor import Cursor, End, LeftSource, Report
-from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, AmpleMemory, Demand
+from tonearm.worker.sources.cursor import Cursor, End, LeftSource
+from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Demand
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source import DecodingSource, SourceServices
@@ -192,7 +192,7 @@ class LiveMember:
     whoever holds the lock of the `LiveSource`.
     """
 
-    def __init__(self, order: OpenSource, live: LiveSource | None, report: Callable[[Report], None]) -> None:
+    def __init__(self, order: OpenSource, live: LiveSource | None, services: SourceServices) -> None:
         self._order = order
         self.opened_as = order.source
         self._live = live
@@ -200,8 +200,8 @@ class LiveMember:
         self._is_behind = False  # so far that it gets nothing for now
         self._begun_at = order.start_sample
         self._last_title = ""
-        self.cursor = Cursor(order, report)
-        self._demand = Demand(AmpleMemory() if live is None else live.services.memory)
+        self.cursor = Cursor(order, services.report)
+        self._demand = Demand(services.memory)
 
     # Called by the rendering thread, as those of a `DecodingSource`
 

@@ -12,31 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol, TypeAlias
-
-Guarded: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
+from typing import Final, NamedTuple, Protocol
 
 # Added to the deadline of a source whose session has not begun. It is opened only while `before` is not late.
 BEGINNING_SLACK_S: Final = 1000.0
 LATE_S: Final = 0.05
 
 
-class Job(Protocol):
-    """Work that is done in steps, one for each slot it gets. Between steps it needs no thread."""
-
-    @property
-    def suspect(self) -> int:
-        """The source that the job works on, as `note` writes it down."""
-
-    def start_in(self, slot: int) -> None:
-        """Called with the slot that the job was given, in the thread that made it free: has another thread run it."""
-
-    def run(self, slot: int) -> "Slot | None":
-        """Does one step and gives the slot back. Returns the slot with the next job, if the caller is to run that."""
-
-
 class Slot(NamedTuple):
-    job: Job
+    job: "SlotJob"
     number: int
 
 
@@ -57,8 +41,8 @@ class DecodeScheduler:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._queue: list[tuple[float, int, Job | Waiter, float]] = []  # deadline, number, job, when it was submitted
-        self._waiting: dict[Job | Waiter, int] = {}  # the number of the entry in the queue that counts
+        self._queue: list[tuple[float, int, SlotJob | Waiter, float]] = []  # deadline, number, job, its submission
+        self._waiting: dict[SlotJob | Waiter, int] = {}  # the number of the entry in the queue that counts
         self._entries = 0
         self._begun_s: dict[int, float] = {}
         self._note = note
@@ -68,17 +52,13 @@ class DecodeScheduler:
         self._worked_s = self._late_s = 0.0  # since the last `take_work_s`
         self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not in them
 
-    def submit(self, job: "Job | Waiter", deadline_s: float) -> None:
+    def submit(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
         """Starts `job` as soon as there is a slot for it. Equal deadlines are served in order."""
         with self._lock:
-            if not self._free or self._must_wait(deadline_s):
-                self._enqueue(job, deadline_s)
-                return
-            slot = self._free.pop()
-            self._begin(slot, job.suspect, self._now_s())
-        job.start_in(slot)
+            self._enqueue(job, deadline_s)
+        self.go_on()
 
-    def hasten(self, job: "Job | Waiter", deadline_s: float) -> None:
+    def hasten(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
         """Gives a job another deadline, if it still waits for a slot."""
         with self._lock:
             if job in self._waiting:
@@ -113,7 +93,7 @@ class DecodeScheduler:
         return worked_s, late_s
 
     def go_on(self) -> None:
-        """Starts jobs that were held back, as far as there are free slots."""
+        """Starts waiting jobs, as far as there are free slots."""
         begun = []
         with self._lock:
             while self._free and (job := self._next()) is not None:
@@ -129,7 +109,7 @@ class DecodeScheduler:
             begun_s = min(self._begun_s.values(), default=None)
         return 0.0 if begun_s is None else self._now_s() - begun_s
 
-    def _reassign(self, slot: int) -> "Job | Waiter | None":
+    def _reassign(self, slot: int) -> "SlotJob | Waiter | None":
         """Takes the slot from its job. Returns the job that gets it next, or None when none waits."""
         held_back = None
         with self._lock:
@@ -148,7 +128,7 @@ class DecodeScheduler:
             held_back.go_on()
         return job
 
-    def _next(self, now_s: float | None = None) -> "Job | Waiter | None":
+    def _next(self, now_s: float | None = None) -> "SlotJob | Waiter | None":
         """Takes the job that comes next, if one may begin."""
         if not self._waiting:
             return None
@@ -163,8 +143,8 @@ class DecodeScheduler:
         return job
 
     def _must_wait(self, deadline_s: float) -> bool:
-        is_beginning = self._before is not None and deadline_s - self._now_s() > BEGINNING_SLACK_S / 2
-        return is_beginning and self._before is not None and self._before.holds_back(self)
+        before = self._before
+        return before is not None and deadline_s - self._now_s() > BEGINNING_SLACK_S / 2 and before.holds_back(self)
 
     def holds_back(self, other: "DecodeScheduler") -> bool:
         """Whether jobs are late here. If so, `other` is called when they are not any more."""
@@ -181,7 +161,7 @@ class DecodeScheduler:
         deadline_s, _, _, submitted_s = self._queue[0]
         return max(0.0, now_s - max(deadline_s, submitted_s))
 
-    def _enqueue(self, job: "Job | Waiter", deadline_s: float) -> None:
+    def _enqueue(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
         self._entries += 1
         self._waiting[job] = self._entries
         heapq.heappush(self._queue, (deadline_s, self._entries, job, self._now_s()))
@@ -218,7 +198,7 @@ class DecodeThreads:
     each thread does.
     """
 
-    def __init__(self, guarded: Guarded = lambda work: work) -> None:
+    def __init__(self, guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda work: work) -> None:
         self._work = guarded(self._run_jobs)
         self._slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
 
@@ -258,7 +238,8 @@ class Work(Protocol):
 
 
 class SlotJob:
-    """A `Job` that does `work`: first in slots of `scheduler`, where it can wait for `slack_s`.
+    """Does `work`, a step in each slot, and needs no thread between them: first in slots of `scheduler`, where it can
+    wait for `slack_s`.
 
     `has_own_thread`: it waits in its steps again and again, so it brings a thread of its own.
     """
@@ -321,9 +302,11 @@ class SlotJob:
     # As a job of the scheduler
 
     def start_in(self, slot: int) -> None:
+        """Has another thread run it. Called in the thread that made the slot free."""
         self._threads.run(Slot(self, slot))
 
     def run(self, slot: int) -> Slot | None:
+        """Does one step and gives the slot back. Returns the slot with the next job, if the caller is to run that."""
         self._slot, scheduler = slot, self._scheduler
         has_more = self._work.step()
         slot = self._slot  # another one if it waited for bytes meanwhile

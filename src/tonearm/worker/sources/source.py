@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage, own_error
@@ -20,12 +20,12 @@ from tonearm.decoder.messages import (
 )
 from tonearm.worker.media.facts import StreamTitles, read_picture
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.memory import freed_memory
+from tonearm.worker.memory import MemoryBudget, freed_memory
 from tonearm.worker.reading.own_errors import OwnErrors
 from tonearm.worker.reading.play_errors import UnseekableSource
 from tonearm.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.worker.sources.cursor import Cursor, End, LeftSource, Report
-from tonearm.worker.sources.demand import FIRST_STEP_SAMPLES, AmpleMemory, Demand, Memory, step_samples
+from tonearm.worker.sources.demand import FIRST_STEP_SAMPLES, Demand, step_samples
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob
 from tonearm.worker.sources.source_content import SourceContent
@@ -48,9 +48,9 @@ class SourceServices:
     threads: DecodeThreads
     report: Callable[[Report], None]  # passes messages to the node
     pcm_decoded: Callable[[int], None]  # tells the rendering thread of new PCM of a session
-    note: Callable[[int, int], None] = lambda _slot, _suspect: None  # writes down that a slot works on a source
-    errors: OwnErrors = field(default_factory=OwnErrors)
-    memory: Memory = field(default_factory=AmpleMemory)  # the less there is, the less is decoded ahead
+    note: Callable[[int, int], None]  # writes down that a slot works on a source
+    errors: OwnErrors
+    memory: MemoryBudget  # the less there is, the less is decoded ahead
 
 
 class DecodingSource:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
@@ -13,18 +13,13 @@ from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
-from tonearm.worker.reading.reader import MediaReader
+from tonearm.worker.reading.reader import DescriptorReader, RequestingReader
 from tonearm.worker.sources.packet_store import PacketDecoding
 
 # Decoded in one slot. Shorter steps would cost more CPU time.
 STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
 _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
-
-
-class PartsReader(MediaReader, Protocol):
-    def begin_next_part(self) -> bool:
-        """False when there is none."""
 
 
 class SourceContent:
@@ -34,7 +29,9 @@ class SourceContent:
     methods may raise PlayError.
     """
 
-    def __init__(self, order: OpenSource, reader: PartsReader, titles: StreamTitles | None) -> None:
+    def __init__(
+        self, order: OpenSource, reader: DescriptorReader | RequestingReader, titles: StreamTitles | None
+    ) -> None:
         self._order = order
         self._reader = reader
         self._titles = titles
