@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener, playlist_of
-from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
+from tests.support.media_server import MediaServer, drip, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError
@@ -377,14 +377,6 @@ class TestOpening:
             assert word in caplog.text
         assert "secret" not in caplog.text
         assert len(caplog.text) < 5000
-
-    async def test_private_addresses_and_the_node_itself(self, server: MediaServer) -> None:
-        async with Canary() as canary:
-            own = f"http://127.0.0.1:{canary.port}/a.mp3"
-            uri = server.serve("/list.m3u", media(f"{own}\nhttp://localhost:{canary.port}/\nb.mp3".encode()))
-            entries = await entries_of(uri, own_addresses=[("127.0.0.1", canary.port)])
-            assert [entry[0] for entry in entries] == [server.url("/b.mp3")]
-            assert canary.connections == 0
 
     async def test_files_when_they_are_not_allowed(self, tmp_path: Path) -> None:
         inside = tmp_path / "in"

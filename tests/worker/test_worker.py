@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import flac, mp3, music, pcm_of, wav
+from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order, running_decoder
 from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import padded, risen
@@ -24,8 +24,6 @@ from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
     EXIT_MEMORY_LIMIT,
     EXIT_NO_SANDBOX,
-    GRANT_FRAMES,
-    Audio,
     CloseSession,
     Data,
     DataFailed,
@@ -120,53 +118,6 @@ def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is
     sent = SentAudio(driver)
     assert sent.play(WHOLE) == b""
     assert [mark.kind for mark in sent.marks] == [MarkKind.END]
-
-
-# Slow and failing sources
-
-
-def test_a_slow_source_delays_only_itself(driver: DecoderDriver, song_wav: Path) -> None:
-    for session in range(1, 11):
-        driver.begin(session)
-        driver.open_bytes(b"", session, feed=never)
-    driver.begin(20)
-    driver.open_file(song_wav, 20)
-    assert SentAudio(driver, 20).play(WHOLE) == SONG_PCM
-    driver.send(Ping(5))
-    assert driver.wait_for(Pong).busy_s < 1.0  # waiting for bytes does not count
-
-
-def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDriver) -> None:
-    data = wav(SONG)
-
-    def interrupts(request: ReadRequest) -> Data | DataFailed:
-        if request.offset >= 450_000:
-            return DataFailed(1, 1, request.offset, LOST)
-        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
-
-    driver.begin()
-    driver.open_bytes(data, is_seekable=False, feed=interrupts)
-    sent, failed = SentAudio(driver), list[Failed]()
-    while len(sent.marks) < 2:
-        driver.send(Grant(1, 2, sent.frames, sent.frames + GRANT_FRAMES))
-        for message in driver.step():
-            if isinstance(message, Audio):
-                sent.take(message)
-            elif isinstance(message, Failed):
-                assert len(sent.marks) < 2, "the reason comes before the mark"
-                failed.append(message)
-    assert failed == [Failed(1, 1, LOST, gave_audio=True)]
-    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.INTERRUPTED]
-    assert len(sent.pcm) > 400_000
-    assert SONG_PCM.startswith(sent.pcm.rstrip(b"\0"))
-
-
-def test_a_source_without_audio_fails(driver: DecoderDriver) -> None:
-    driver.open_session()
-    driver.open_bytes(b"<!doctype html><title>Not found</title>" * 100)
-    assert driver.wait_for(Failed).failure.code is FailureCode.NOT_AUDIO
-    driver.open_bytes(wav(SONG[:0]), source=2)
-    assert driver.wait_for(Failed).failure.code in (FailureCode.EMPTY, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
 
 
 # What is freed
@@ -333,30 +284,6 @@ def fill_memory(driver: DecoderDriver) -> None:
     title = "\N{HEADPHONE}" + "x" * 999  # four bytes a character
     for first in range(0, 1_000_000, 100):
         driver.send_bytes(b"".join(pack(TitleAt(1, 1000, offset, title)) for offset in range(first, first + 100)))
-
-
-# Many
-
-
-def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: DecoderDriver, tmp_path: Path) -> None:
-    path = tmp_path / "song.mp3"
-    path.write_bytes(mp3(music(3.0, 44_100)))
-    players = [SentAudio(driver, session) for session in range(1, 61)]
-    for session in range(1, 61):
-        driver.begin(session)
-        driver.open_file(path, session)
-    cpu_before_s = cpu_seconds(driver)
-    for frames in range(10, 126, 10):
-        for player in players:
-            player.play(frames)
-    assert all(player.frames >= 120 for player in players)
-    # By the processor's clock, as others may use the machine as well; all of them sound for 2.4 seconds.
-    assert cpu_seconds(driver) - cpu_before_s < 2.4
-
-
-def cpu_seconds(driver: DecoderDriver) -> float:
-    fields = Path(f"/proc/{driver.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_orders_for_unknown_sessions_and_sources_do_nothing(driver: DecoderDriver) -> None:

@@ -23,7 +23,7 @@ from tests.support.hls import (
     without_timestamps,
 )
 from tests.support.media_files import UnseekableReader, decode_rest, loudest_hz
-from tests.support.media_server import Answer, Canary, MediaServer, in_turn, media, redirect, stall, status
+from tests.support.media_server import Answer, MediaServer, in_turn, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
@@ -194,18 +194,6 @@ class TestWhatIsRefused:
         told = await failure_of(server.serve("/hls/big.m3u8", media(body)))
         assert told.code == FailureCode.LIMIT_EXCEEDED
         assert server.replies[0].sent_bytes < 12_000_000
-
-    async def test_addresses_that_a_node_must_not_dial(self, server: MediaServer) -> None:
-        async with Canary() as canary:
-            for text in (
-                media_playlist([f"http://127.0.0.1:{canary.port}/a.ts"]),
-                media_playlist([f'#EXT-X-MAP:URI="http://127.0.0.1:{canary.port}/i.mp4"', "0.ts"]),
-                f"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhttp://localhost:{canary.port}/index.m3u8\n",
-            ):
-                uri = serve_text(server, "/hls/index.m3u8", text)
-                told = await failure_of(uri, own_addresses=[("127.0.0.1", canary.port)])
-                assert told.code == FailureCode.SOURCE_REFUSED
-            assert canary.connections == 0
 
     async def test_patterns_are_asked_for_each_segment_and_redirect(self, server: MediaServer) -> None:
         names = serve_pieces(server)

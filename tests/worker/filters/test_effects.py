@@ -26,7 +26,6 @@ from tonearm.core.effects import (
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ
 from tonearm.worker.filters.chain import ChainState, process
-from tonearm.worker.filters.echo import EchoKernel
 
 ONE_OF_EACH: Sequence[Effect] = (
     Karaoke(),
@@ -300,15 +299,3 @@ class TestCompressor:
         # After the attack's smoothing a release of 200 ms is at 1/e a little later than 200 ms.
         fell = 72_000 + np.flatnonzero(reduction_db[72_000:] < full_db / np.e)[0]
         assert 200 <= (fell - 72_000) / 48 <= 270
-
-
-def test_the_states_of_a_long_echo_share_what_they_remember() -> None:
-    kernel = EchoKernel(Echo(delay_ms=2_000.0))
-    state = kernel.silence()
-    for _ in range(12):
-        _, states = kernel.process(np.ones((2, 10 * FRAME_SAMPLES), dtype=np.float32), state)
-        state = states[-1]
-    remembered = [{id(frame) for frame in after.newest(100)} for after in states]
-    assert all(len(frames) == 100 for frames in remembered)
-    # Ten states of two seconds each hold 110 frames in all: what lies before the block, and the block.
-    assert len(set.union(*remembered)) <= 110
