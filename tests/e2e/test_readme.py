@@ -7,7 +7,7 @@ import shlex
 import sys
 import wave
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.config_table import config_table
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
@@ -23,7 +22,25 @@ from tests.support.fake_voice import fake_voice
 from tests.support.missing_programs import needs
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
+from tonearm.config.schema import SECTIONS
+from tonearm.config.template import toml_value
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
+from tonearm.version import VERSION
+
+
+def config_table() -> str:
+    """Markdown: every key with its default and its description. The version of this release is left open."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "| Key | Default | Meaning |"
+    yield "|---|---|---|"
+    for section, model in SECTIONS.items():
+        for key, field in model.model_fields.items():
+            default = toml_value(field.default).replace(VERSION, "<version>")
+            yield f"| `{section}.{key}` | `{default}` | {(field.description or '').replace('|', chr(92) + '|')} |"
+
 
 ADDRESS = "http://127.0.0.1:2333"
 CLIP = "src/tonearm/clips/welcome.opus"

@@ -4,18 +4,157 @@ it; the node never fails by it, and what it makes of the file can be read again.
 40 files by default, others in each run; `make fuzz` asks for more, and `SEED` for the same ones again.
 """
 
+import json
 import os
 import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import pytest
 
-from tests.support.damaged_state import damaged_state
+from tests.support.playback_log import playing_player
+from tests.support.tracks import make_track
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import Resume
 from tonearm.node.saving import Saving
-from tonearm.node.state_file import StateFileError
+from tonearm.node.state_file import Change, StateFile, StateFileError
+
+_TEXTS: Final = ("", "{", "[]", "null", "x" * 100_000, "[" * 50_000, '{"a":' * 50_000, '"\\ud800"', "\0", "NaN")
+_VALUES: Final = (*_TEXTS, None, b"\xff\xfe{", 2**63 - 1, -(2**63), 1e308, -1, 0)
+
+
+def _deep() -> list[Any]:
+    """Lists in lists, deeper than pydantic writes them."""
+    value: list[Any] = []
+    for _ in range(400):
+        value = [value]
+    return value
+
+
+_JSON: Final[tuple[Any, ...]] = (
+    *(None, True, -1, 0, 2**31, 2**53, 2**70, float("inf"), float("nan"), 1e-300),
+    *("", "p", "x" * 70_000, "\ud800", "\0", "file:///etc/passwd", "http://[::1", [], {}, [None], {"": {}}, _deep()),
+)
+_COLUMNS: Final = (
+    *(("node", "alive_at_ms"), ("node", "unready_starts"), ("players", "id"), ("players", "place")),
+    *(("players", "head"), ("tracks", "player"), ("tracks", "id"), ("tracks", "track")),
+)
+_ENDLESS: Final = (
+    "DROP TABLE players; CREATE VIEW players AS WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) "
+    "SELECT n AS id, n AS place, '{}' AS head FROM more"
+)
+_STATEMENTS: Final = (
+    "DROP TABLE tracks",
+    "DROP TABLE players",
+    "DROP TABLE node",
+    "DELETE FROM node",
+    "DELETE FROM tracks",
+    "ALTER TABLE players RENAME COLUMN head TO tail",
+    "ALTER TABLE tracks ADD COLUMN more",
+    "CREATE TABLE more (more)",
+    "CREATE TRIGGER more AFTER UPDATE ON node BEGIN DELETE FROM players; END",
+    _ENDLESS,
+    "PRAGMA user_version = 2",
+    "PRAGMA user_version = -1",
+    "PRAGMA application_id = 7",
+    "UPDATE players SET head = CAST(x'7bff22' AS TEXT)",
+    "UPDATE players SET id = CAST(x'ff' AS TEXT) WHERE place = 0",
+    "INSERT INTO players SELECT 'copy', 7, head FROM players LIMIT 1",
+    "UPDATE tracks SET player = 'nobody'",
+)
+
+
+def damaged_state(number: int, path: Path) -> str:
+    """Makes file `number` of an endless row at `path`. Returns in words what is wrong with it."""
+    dice = random.Random(number)
+    _write(path)
+    how = dice.choice((_damage_bytes, _damage_bytes, _damage_values, _damage_json, _damage_json, _damage_structure))
+    return how(path, dice)
+
+
+def _write(path: Path) -> None:
+    """A player with a queue and a history, one that has nothing, one whose track failed often."""
+    log = playing_player("abcde")
+    log.do(log.playback.skip())
+    idle, other = Playback("idle", None, {}), Playback("other", make_track("z"), {"of": ["other"]})
+    file = StateFile(path)
+    file.open()
+    snapshots = [one.snapshot() for one in (log.playback, idle, other)]
+    file.write([Change(one.player_id, one, 5_000, place) for place, one in enumerate(snapshots)], 6_000)
+    file.close()
+
+
+def _damage_bytes(path: Path, dice: random.Random) -> str:
+    data = bytearray(path.read_bytes())
+    at = dice.randrange(len(data))
+    changes: dict[str, Callable[[], bytes]] = {
+        "bits flipped": lambda: _flipped(data, dice),
+        "head flipped": lambda: _flipped(data[:100], dice) + bytes(data[100:]),
+        "cut": lambda: bytes(data[:at]),
+        "zeros": lambda: bytes(data[:at]) + bytes(len(data) - at),
+        "random": lambda: dice.randbytes(at),
+        "longer": lambda: bytes(data) + dice.randbytes(at),
+        "pages in another order": lambda: bytes(data[:4096]) + data[8192:12288] + data[4096:8192] + data[12288:],
+    }
+    name = dice.choice([*changes])
+    path.write_bytes(changes[name]())
+    if dice.random() < 0.3:
+        Path(f"{path}-wal").write_bytes(dice.randbytes(dice.randrange(9_000)))
+    return name
+
+
+def _flipped(data: bytearray, dice: random.Random) -> bytes:
+    for _ in range(dice.randint(1, 40)):
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    return bytes(data)
+
+
+def _damage_structure(path: Path, dice: random.Random) -> str:
+    statements = dice.choice(_STATEMENTS)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(statements)
+    return statements
+
+
+def _damage_values(path: Path, dice: random.Random) -> str:
+    (table, column), value = dice.choice(_COLUMNS), dice.choice(_VALUES)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = 1"  # noqa: S608
+            if table == "node"
+            else f"UPDATE OR IGNORE {table} SET {column} = ?",  # noqa: S608
+            (value,),
+        )
+    return f"{table}.{column} = {value!r:.60}"
+
+
+def _damage_json(path: Path, dice: random.Random) -> str:
+    table, column = dice.choice((("players", "head"), ("tracks", "track")))
+    with closing(sqlite3.connect(path)) as database, database:
+        rows = [text for (text,) in database.execute(f"SELECT {column} FROM {table}")]  # noqa: S608
+        row = dice.choice(rows)
+        value = json.loads(row)
+        done = _changed_somewhere(value, dice)
+        database.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (json.dumps(value), row))  # noqa: S608
+    return f"{table}: {done}"
+
+
+def _changed_somewhere(value: Any, dice: random.Random) -> str:
+    """Changes one place of an object, however deep."""
+    key = dice.choice([*value]) if isinstance(value, dict) else dice.randrange(len(value))
+    inner = value[key]
+    if isinstance(inner, dict | list) and inner and dice.random() < 0.7:
+        return f"{key}.{_changed_somewhere(inner, dice)}"
+    if isinstance(value, dict) and dice.random() < 0.2:
+        del value[key]
+        return f"{key} is missing"
+    value[key] = dice.choice(_JSON)
+    return f"{key} = {value[key]!r:.60}"
+
 
 FILES = int(os.environ.get("FUZZ_STATES") or 40)
 SEED = int(os.environ.get("FUZZ_SEED") or random.randrange(10**9))

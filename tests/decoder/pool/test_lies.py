@@ -1,6 +1,11 @@
 """A decoder process that was taken over says what it likes: whatever breaks a rule ends it, and costs nobody else."""
 
+import mmap
+import os
+import signal
+import socket
 import struct
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
@@ -9,7 +14,6 @@ import msgspec
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.lying_decoder import LyingStarter
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
@@ -20,6 +24,8 @@ from tonearm.decoder.message_coding import pack, parts_of
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     SHORT_GRANT_FRAMES,
+    SUSPECT_BYTES,
+    SUSPECT_NOTE,
     Audio,
     Data,
     Decoded,
@@ -50,6 +56,51 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import Timeouts
 from tonearm.sandbox.report import SandboxReport
+
+
+class LyingDecoder:
+    """A child process for a pool. It is in this process, and has the decoder's end of the socket."""
+
+    pid: Final = 0
+
+    def __init__(self, connection: int, suspects: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(connection))
+        self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
+        self._ended = threading.Event()
+        self.was_killed = False
+        self.say(Ready(SandboxReport(seccomp=True)))
+
+    def say(self, *messages: FromDecoder | bytes) -> None:
+        self._socket.sendall(b"".join(said if isinstance(said, bytes) else pack(said) for said in messages))
+
+    def work_on(self, session: int, source: int) -> None:
+        """Notes this as what it works on."""
+        SUSPECT_NOTE.pack_into(self._suspects, 0, session << 32 | source, 0)
+
+    def wait(self) -> int:
+        self._ended.wait()
+        return -signal.SIGKILL
+
+    def kill(self) -> None:
+        if not self.was_killed:
+            self.was_killed = True
+            self._socket.close()
+            self._suspects.close()
+            self._ended.set()
+
+
+class LyingStarter:
+    """Starts such processes, which are in `processes`."""
+
+    is_cheap: Final = True
+
+    def __init__(self) -> None:
+        self.processes: list[LyingDecoder] = []
+
+    async def start(self, connection: int, suspects: int) -> LyingDecoder:
+        self.processes.append(LyingDecoder(connection, suspects))
+        return self.processes[-1]
+
 
 OPUS, MP3 = Output("opus"), mp3_output(128_000)
 GRANTED: Final = 30
