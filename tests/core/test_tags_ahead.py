@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.tracks import make_track
 from tonearm.core.events import QueueDetails
+from tonearm.core.play_queue import PlaylistEntry
 from tonearm.core.playback import Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -94,8 +95,8 @@ def test_it_is_no_change_of_the_player() -> None:
 
 
 def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read() -> None:
-    track = Track.create("a", make_track("a").uri, {}, title="Them - Song", length_ms=4000, has_own_tags=True)
-    playback = playing(track)
+    entry = PlaylistEntry(make_track("a").uri, "Them - Song", length_ms=4000, has_own_tags=True)
+    playback = playing(entry.track("a", {}, 2))
     assert playback.queue[0].info.length_ms == 4000
     assert unread(playback) == "a"
     playback.tags_read("a", FACTS)
@@ -105,8 +106,7 @@ def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read() -> No
 
 
 def test_names_from_a_playlist_stay() -> None:
-    track = Track.create("a", make_track("a").uri, {}, title="Part", author="Them", keeps_names=True)
-    playback = playing(track)
+    playback = playing(PlaylistEntry(make_track("a").uri, "Part", "Them", is_part=True).track("a", {}, 2))
     playback.tags_read("a", FACTS)
     (waiting,) = playback.queue
     assert (waiting.info.title, waiting.info.author, waiting.info.length_ms) == ("Part", "Them", 5000)

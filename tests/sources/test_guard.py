@@ -57,19 +57,22 @@ def test_hosts_refused_without_a_lookup(host: str) -> None:
 class TestOwnAddress:
     @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1", "localhost"])
     def test_loopback(self, host: str) -> None:
-        guard = AddressGuard(private_networks=True, own_addresses=[("127.0.0.1", 2333)])
+        guard = AddressGuard(private_networks=True)
+        guard.add_own_address("127.0.0.1", 2333)
         with pytest.raises(AddressRefusedError, match="own address"):
             guard.check_host(host, 2333)
         guard.check_host(host, 2334)
 
     def test_other_hosts_on_the_same_port(self) -> None:
-        guard = AddressGuard(private_networks=True, own_addresses=[("127.0.0.1", 2333)])
+        guard = AddressGuard(private_networks=True)
+        guard.add_own_address("127.0.0.1", 2333)
         guard.check_address("127.0.0.2", 2333)
         guard.check_address("10.0.0.1", 2333)
 
     @pytest.mark.parametrize("own", ["0.0.0.0", "::", "node.example"])
     def test_wildcard_stands_for_every_address_of_this_machine(self, own: str) -> None:
-        guard = AddressGuard(private_networks=True, own_addresses=[(own, 2333)])
+        guard = AddressGuard(private_networks=True)
+        guard.add_own_address(own, 2333)
         for host in ("127.0.0.1", "127.1.2.3", "0.0.0.0", "::1", _address_of_this_machine()):
             with pytest.raises(AddressRefusedError, match="own address"):
                 guard.check_address(host, 2333)

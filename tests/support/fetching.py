@@ -43,9 +43,9 @@ async def opener(
     resolver: ResolverSettings | None = None,
 ) -> AsyncIterator[SourceOpener]:
     policy = SourcePolicy(allowed, blocked, files)
-    made = SourceOpener(
-        policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings, resolver=resolver
-    )
+    made = SourceOpener(policy, private_networks=private_networks, settings=settings, resolver=resolver)
+    for host, port in own_addresses:
+        made.add_own_address(host, port)
     try:
         yield made
     finally:

@@ -1,6 +1,7 @@
 """Tracks, failures and states of players for tests."""
 
 import json
+from dataclasses import replace
 
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
@@ -21,7 +22,7 @@ def make_track(name: str, metadata: Json | None = None, *, is_playlist_entry: bo
     uri = parse_source_uri(f"http://radio.example/{name}.mp3")
     shown = {} if metadata is None else metadata
     length = len(json.dumps(shown))
-    return Track.create(name, uri, shown, is_playlist_entry=is_playlist_entry, metadata_bytes=length)
+    return replace(Track.create(name, uri, shown, length), is_playlist_entry=is_playlist_entry)
 
 
 def make_status(

@@ -41,6 +41,9 @@ class FailureCode(StrEnum):
     INTERNAL = "internal"
 
 
+# The node may not open the source; no retry changes that.
+REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
+
 HTTP_STATUS_MAX: Final = 999
 
 

@@ -5,7 +5,7 @@ knows of events, of pause or of time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -91,6 +91,21 @@ class PlaylistEntry:
     artwork_url: str | None = None
     has_own_tags: bool = False
 
+    def track(self, track_id: str, metadata: Json, metadata_bytes: int) -> Track:
+        """The track that it is. What the playlist calls it is its title until it is opened."""
+        track = Track.create(track_id, self.uri, metadata, metadata_bytes)
+        info = replace(
+            track.info,
+            title=track.info.title if self.title is None else self.title,
+            author=self.author,
+            length_ms=self.length_ms,
+            artwork_url=self.artwork_url,
+        )
+        keeps_names = self.is_part and self.title is not None
+        return replace(
+            track, info=info, is_playlist_entry=True, keeps_names=keeps_names, has_own_tags=self.has_own_tags
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -119,23 +134,8 @@ class Playlist:
     selected: int | None = None
 
     def tracks(self, new_id: Callable[[], object], metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
-        """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
-        return tuple(
-            Track.create(
-                str(new_id()),
-                entry.uri,
-                metadata,
-                title=entry.title,
-                author=entry.author,
-                length_ms=entry.length_ms,
-                artwork_url=entry.artwork_url,
-                keeps_names=entry.is_part and entry.title is not None,
-                is_playlist_entry=True,
-                metadata_bytes=metadata_bytes,
-                has_own_tags=entry.has_own_tags,
-            )
-            for entry in self.entries
-        )
+        """A track with a new id for each entry."""
+        return tuple(entry.track(str(new_id()), metadata, metadata_bytes) for entry in self.entries)
 
 
 class NothingFound(PlayError):

@@ -34,42 +34,16 @@ class Track:
     has_own_tags: bool = False
 
     @classmethod
-    def create(
-        cls,
-        track_id: str,
-        uri: SourceUri,
-        metadata: Json,
-        *,
-        title: str | None = None,
-        author: str = "",
-        length_ms: int = 0,
-        artwork_url: str | None = None,
-        keeps_names: bool = False,
-        is_playlist_entry: bool = False,
-        metadata_bytes: int = 2,
-        has_own_tags: bool = False,
-    ) -> "Track":
-        """A track whose source was not opened yet. Without a `title` it has the one in its URI. When the URI names a
-        part of the file, the track is that part."""
-        info = initial_track_info(uri)
-        info = replace(
-            info,
-            title=info.title if title is None else title,
-            author=author,
-            length_ms=length_ms,
-            artwork_url=artwork_url,
-        )
+    def create(cls, track_id: str, uri: SourceUri, metadata: Json, metadata_bytes: int = 2) -> "Track":
+        """A track whose source was not opened yet. When the URI names a part of the file, the track is that part."""
         return cls(
             track_id,
             uri,
-            info,
+            initial_track_info(uri),
             metadata,
-            is_playlist_entry,
-            uri.start_ms,
-            uri.end_ms,
-            keeps_names=keeps_names,
+            start_ms=uri.start_ms,
+            end_ms=uri.end_ms,
             metadata_bytes=metadata_bytes,
-            has_own_tags=has_own_tags,
         )
 
     @classmethod

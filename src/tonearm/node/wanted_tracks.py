@@ -93,7 +93,7 @@ class TrackMaker:
         The track shows what an encoded identifier says until it is opened.
         """
         uri = self._opener.admit(checked.uri)
-        track = Track.create(str(uuid.uuid4()), uri, checked.metadata, metadata_bytes=checked.metadata_bytes)
+        track = Track.create(str(uuid.uuid4()), uri, checked.metadata, checked.metadata_bytes)
         shown, info = track.info, checked.info
         if info is not None:
             shown = replace(

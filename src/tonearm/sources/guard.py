@@ -6,7 +6,6 @@ leads into a private network. A name is refused when one of its addresses is ref
 
 import functools
 import socket
-from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, TypeAlias
 
@@ -50,20 +49,15 @@ class AddressRefusedError(OSError):
 
 
 class AddressGuard:
-    """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own.
+    """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own."""
 
-    `own_addresses` are host and port of the listening sockets. A host that is no literal address, or a wildcard, stands
-    for every address of this machine.
-    """
-
-    def __init__(self, *, private_networks: bool, own_addresses: Iterable[tuple[str, int]] = ()) -> None:
+    def __init__(self, *, private_networks: bool) -> None:
         self._private_networks = private_networks
         self._own: set[tuple[Address | None, int]] = set()
-        for host, port in own_addresses:
-            self.add_own_address(host, port)
 
     def add_own_address(self, host: str, port: int) -> None:
-        """Adds a listening socket whose port was chosen only when it was bound."""
+        """Adds a listening socket of the node. A host that is no literal address, or a wildcard, stands for every
+        address of this machine."""
         address = _literal(host)
         self._own.add((None if address is None or address.is_unspecified else address, port))
 

@@ -5,11 +5,10 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSource, ReportWait, ignore_wait, is_html
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
@@ -68,7 +67,6 @@ _SITES_OF_PAGES: Final = (
     *(".vimeo.com", ".dailymotion.com", ".twitch.tv", ".tiktok.com", ".bilibili.com", ".nicovideo.jp", ".twitter.com"),
     *(".x.com", ".facebook.com", ".instagram.com", ".reddit.com", ".audiomack.com", ".rumble.com", ".odysee.com"),
 )
-_REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +74,8 @@ log = logging.getLogger(__name__)
 class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
-    `private_networks` permits dialling addresses outside the open internet; `own_addresses` are host and port of the
-    node's listening sockets. The policy's `files` says which files may be read. With `resolver` settings, pages are
-    opened as the links behind them.
+    `private_networks` permits dialling addresses outside the open internet. The policy's `files` says which files may
+    be read. With `resolver` settings, pages are opened as the links behind them.
     """
 
     def __init__(
@@ -86,14 +83,13 @@ class SourceOpener:
         policy: SourcePolicy,
         *,
         private_networks: bool,
-        own_addresses: Iterable[tuple[str, int]] = (),
         settings: FetchSettings | None = None,
         resolver: ResolverSettings | None = None,
     ) -> None:
         self._policy = policy
         self._settings = settings or FetchSettings()
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
-        self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
+        self._guard = AddressGuard(private_networks=private_networks)
         self._client = HttpClient(self._guard, self._admit, self._settings)
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None
@@ -125,7 +121,7 @@ class SourceOpener:
             self._resolver.sandbox.announce()
 
     def add_own_address(self, host: str, port: int) -> None:
-        """Adds a listening socket whose port was chosen only when it was bound."""
+        """Adds a listening socket of the node, which the node must not dial."""
         self._guard.add_own_address(host, port)
 
     def admit(self, uri: SourceUri) -> SourceUri:
@@ -258,7 +254,7 @@ class SourceOpener:
             opened = await self._fetch(uri)
         except PlayError as error:
             failure = error.failure
-            if failure.code in _REFUSALS or not is_host_of(_SITES_OF_PAGES, uri.host):
+            if failure.code in REFUSALS or not is_host_of(_SITES_OF_PAGES, uri.host):
                 raise
             raise PlayError(dataclasses.replace(failure, hint=f"{failure.hint} {RESOLVER_HINT}")) from error
         if isinstance(opened, OpenedSource) and is_html(opened.content_type):

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError
 from tonearm.core.printable import text_for_logs
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
@@ -17,9 +17,7 @@ log = logging.getLogger(__name__)
 # RFC 8216, 6.3.3: not less than three target durations from the end, so that the buffer does not underrun.
 START_FROM_END_SEGMENTS: Final = 3
 _STILL_AFTER_TARGETS: Final = 5
-_FINAL: Final = frozenset(
-    {FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED, FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXCEEDED}
-)
+_FINAL: Final = REFUSALS | {FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXCEEDED}
 
 
 async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:

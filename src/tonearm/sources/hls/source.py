@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import ID3_HEADER_BYTES, id3_tag_bytes
 from tonearm.core.opened_source import OpenedSource, SourceReader, StreamEntry
 from tonearm.core.printable import text_for_logs
@@ -14,7 +14,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.follow import SegmentFollower, parse_in_thread, read_media_playlist
 from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, Piece, Segment, best_audio
-from tonearm.sources.http.errors import PassingError, read_error
+from tonearm.sources.http.errors import may_pass, read_error
 from tonearm.sources.playlist import nothing_to_play
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -149,9 +149,7 @@ async def segment_bytes(
         except PlayError as error:
             if byte_range is not None and received == byte_range.length:
                 return  # everything had arrived before the loss
-            if not isinstance(error, PassingError) and error.failure.code is not FailureCode.TIMEOUT:
-                raise
-            if not await retries.wait():
+            if not may_pass(error) or not await retries.wait():
                 raise
 
 

@@ -20,6 +20,11 @@ class PassingError(PlayError):
     """A failure that a retry a moment later may not meet."""
 
 
+def may_pass(error: PlayError) -> bool:
+    """Whether a transfer that was lost by this error may be taken up again: also where a server is slow."""
+    return isinstance(error, PassingError) or error.failure.code is FailureCode.TIMEOUT
+
+
 def refused(message: str, hint: str) -> PlayError:
     return PlayError.of(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, hint)
 

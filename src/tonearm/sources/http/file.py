@@ -10,7 +10,7 @@ from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.fetch_settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.http.client import HttpClient, next_chunk
-from tonearm.sources.http.errors import PassingError, read_error, status_error
+from tonearm.sources.http.errors import may_pass, read_error, status_error
 from tonearm.sources.http.facts import RemoteFile, content_range, empty_error, refuse_encoded
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -189,7 +189,7 @@ class RangeStream:
         try:
             return await self._request()
         except PlayError as error:
-            if not _may_pass(error):
+            if not may_pass(error):
                 raise
             return await self._resume(error)
 
@@ -204,7 +204,7 @@ class RangeStream:
             try:
                 return await self._request()
             except PlayError as error:
-                if not _may_pass(error):
+                if not may_pass(error):
                     raise
         raise lost
 
@@ -241,10 +241,6 @@ class RangeStream:
 
     def _fits(self, total_bytes: int | None) -> bool:
         return total_bytes is None or self._file.size_bytes in (None, total_bytes)
-
-
-def _may_pass(error: PlayError) -> bool:
-    return isinstance(error, PassingError) or error.failure.code is FailureCode.TIMEOUT
 
 
 def _left_in(content: aiohttp.StreamReader) -> bytes:

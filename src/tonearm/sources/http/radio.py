@@ -12,7 +12,7 @@ from typing import Final
 
 import aiohttp
 
-from tonearm.core.failure import FailureCode, PlayError, Stage
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
@@ -26,8 +26,6 @@ from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 TITLES_WANTED: Final[Mapping[str, str]] = {"Icy-MetaData": "1"}
 # Far more than fit into what is read ahead; a server must not fill the memory with them.
 MAX_WAITING_TITLES: Final = 100
-# Failures that a retry cannot change. A 404 is none: Icecast answers so while a station's own line is down.
-_FINAL_CODES: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
 # 16 kB is common. Farther apart titles would be useless, and a longer number is no interval.
 MAX_INTERVAL_BYTES: Final = 1024 * 1024
 
@@ -125,7 +123,8 @@ class RadioReader(SourceReader):
             try:
                 return await self._tune_in()
             except PlayError as error:
-                if error.failure.code in _FINAL_CODES:
+                # Others may pass, a 404 too: Icecast answers so while a station's own line is down.
+                if error.failure.code in REFUSALS:
                     raise
         raise _cut_off(
             f"The live stream from {self._file.host} broke off and could not be taken up again.",

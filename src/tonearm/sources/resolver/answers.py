@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
 from tonearm.core.printable import one_line
@@ -193,7 +193,7 @@ def _search_failure(reason: str) -> PlayFailure:
 
 def resolve_problem(failure: PlayFailure) -> PlayError:
     """The error for a failure between a page and its link. A refusal keeps its code."""
-    if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
+    if failure.code in REFUSALS:
         return PlayError(replace(failure, stage=Stage.RESOLVE))
     return resolve_error(failure.message.rstrip("."), failure.hint)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tonearm.core.errors import RequestError
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, refused
@@ -93,7 +93,6 @@ def _password(authorization: str | None) -> str:
 
 USER: Final = "tonearm"
 CONNECTIONS_AT_MOST: Final = 32
-_REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
 
 
 class ProxyPass:
@@ -107,7 +106,7 @@ class ProxyPass:
         self.problem: PlayFailure | None = None
 
     def report(self, failure: PlayFailure) -> None:
-        if self.problem is None or self.problem.code not in _REFUSALS:
+        if self.problem is None or self.problem.code not in REFUSALS:
             self.problem = failure
 
     def enter(self, connection: asyncio.Task[None]) -> bool:
