@@ -275,7 +275,7 @@ class SourceForm(WireModel):
     bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
 
 
-class PlayerStateFields(EffectFields, PartFields):
+class PlayerStateFields(Filters, PartFields):
     """A player's whole state, but for its id."""
 
     track: TrackOut = Field(
@@ -288,8 +288,6 @@ class PlayerStateFields(EffectFields, PartFields):
     paused: Paused
     position: Milliseconds
     position_rate: PositionRate
-    volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
-    eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode
     crossfade: Crossfade
     overlays: list[Overlay]

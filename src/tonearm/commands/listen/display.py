@@ -7,9 +7,10 @@ last.
 import math
 import os
 import time
-import unicodedata
 from collections.abc import Callable
 from typing import Final, TextIO
+
+from rich.cells import cell_len, set_cell_size
 
 from tonearm.client import (
     Disconnected,
@@ -197,7 +198,7 @@ class Display:
         if self._is_terminal:
             # What does not fit is taken from the bars first, then from the title.
             columns = self._columns() - 1 - len(head) - len(tail)
-            width = (columns - min(_width(title), _TITLE_COLUMNS) - 1) // 2
+            width = (columns - min(cell_len(title), _TITLE_COLUMNS) - 1) // 2
             bars = self._bars(levels, max(_NARROWEST_BAR, min(width, _BAR_WIDTH)))
             line = f"{head}{bars}{tail}{_shortened(title, columns - len(bars))}"
             self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
@@ -249,19 +250,10 @@ def _decibels(value: float) -> str:
 
 
 def _cut(text: str, columns: int) -> str:
-    """As much of `text` as fits; East Asian wide characters take two columns."""
-    used = 0
-    for index, character in enumerate(text):
-        used += _width(character)
-        if used > columns:
-            return text[:index]
-    return text
+    """As much of `text` as fits."""
+    return text if cell_len(text) <= columns else set_cell_size(text, columns)
 
 
 def _shortened(text: str, columns: int) -> str:
     """`text`, or its beginning and a sign that there is more."""
-    return text if _width(text) <= columns else f"{_cut(text, columns - 3)}..."
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    return text if cell_len(text) <= columns else f"{_cut(text, columns - 3)}..."
