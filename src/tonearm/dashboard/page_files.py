@@ -65,9 +65,14 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
     found = {
         path: _file(path, file.read_bytes()) for path, file in _walk(resources.files("tonearm.dashboard") / "page")
     }
+    shown: JsonObject = {
+        "nodes": [
+            {"name": node.name, "path": node.path, "clip": node.clip_uri, "streams": node.stream_path} for node in nodes
+        ]
+    }
     return {
         **found,
-        "nodes.json": _file("nodes.json", json_text({"nodes": [_node_out(node) for node in nodes]})),
+        "nodes.json": _file("nodes.json", json_text(shown)),
         "effects.json": _file("effects.json", json_text(EffectFields.model_json_schema())),
     }
 
@@ -83,7 +88,3 @@ def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversa
 def _file(path: str, body: bytes) -> PageFile:
     ending = path[path.rindex(".") :]
     return PageFile(body, _TYPES[ending], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
-
-
-def _node_out(node: ShownNode) -> JsonObject:
-    return {"name": node.name, "path": node.path, "clip": node.clip_uri, "streams": node.stream_path}

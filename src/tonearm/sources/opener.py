@@ -8,7 +8,7 @@ import os
 from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
-from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSource, ReportWait, ignore_wait, is_html
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
@@ -50,16 +50,6 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 _HEAD_READ_BYTES: Final = 16 * 1024
 _MAX_LOGGED_CHARACTERS: Final = 200
 
-_NO_PLAYLIST: Final = PlayFailure(
-    FailureCode.NOT_AUDIO,
-    Stage.READ,
-    "That is a single track and no playlist.",
-    "Load it with GET /v0/loadtracks, or give it to a player.",
-)
-
-_UNRESOLVED_LIST: Final = PlayFailure(
-    FailureCode.NOT_AUDIO, Stage.READ, "That is a web page and no playlist.", RESOLVER_HINT
-)
 # Of the sites that people ask for most: where one of them sends something else than a page (a login, a question about
 # cookies, a refusal), the way out is the resolver all the same.
 _SITES_OF_PAGES: Final = (
@@ -179,8 +169,13 @@ class SourceOpener:
             return opened
         if opened is not None:
             await opened.close()
-        is_page = opened is not None and opened.content_type == UNRESOLVED_PAGE
-        raise PlayError(_UNRESOLVED_LIST if is_page else _NO_PLAYLIST)
+        message, hint = (
+            "That is a single track and no playlist.",
+            "Load it with GET /v0/loadtracks, or give it to a player.",
+        )
+        if opened is not None and opened.content_type == UNRESOLVED_PAGE:
+            message, hint = "That is a web page and no playlist.", RESOLVER_HINT
+        raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, hint)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first results of an admitted search, at least one. Raises `PlayError` and `LimitReached`."""

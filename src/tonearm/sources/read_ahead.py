@@ -17,150 +17,11 @@ EARNED_BACK_BYTES: Final = 64 * 1024
 JOIN_BELOW_BYTES: Final = 4096
 
 
-class ReadAhead:
-    """Runs `fill`, which appends bytes and waits for room, and serves `read_at` from these bytes.
-
-    `fill` returns at the end of the source, and raises `PlayError` when it cannot go on; the reader learns either after
-    it has got all bytes before. `host` is the server's name for messages. Offsets are those of the source.
-    """
-
-    def __init__(
-        self,
-        fill: Callable[[], Coroutine[Any, Any, None]],
-        *,
-        host: str,
-        offset: int = 0,
-        behind_bytes: int,
-        ahead_bytes: int,
-    ) -> None:
-        self._host = host
-        self._window = ReadWindow(offset, behind_bytes=behind_bytes, ahead_bytes=ahead_bytes)
-        self._part_start = offset
-        self._part_ends: deque[int] = deque()
-        self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
-        self._failure: PlayError | None = None
-        self._is_complete = False
-        self._filling = asyncio.create_task(self._run(fill))
-
-    # For the reader
-
-    @property
-    def start(self) -> int:
-        """The lowest offset that is held."""
-        return self._window.start
-
-    @property
-    def end(self) -> int:
-        """The offset after the last byte that has arrived."""
-        return self._window.end
-
-    @property
-    def position(self) -> int:
-        """The offset where the next read is expected."""
-        return self._window.position
-
-    async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from `offset`, which is `start` or later. Returns `b""` once at the end of a part, and
-        always at the end. Raises `PlayError` when `fill` failed, after the bytes before, and after `close`."""
-        self._window.move_to(offset)
-        self._room.set()
-        while True:
-            if self._part_ends and offset == self._part_ends[0]:
-                self._part_ends.popleft()
-                return b""
-            data = self._window.take(min(max_bytes, self._part_ends[0] - offset) if self._part_ends else max_bytes)
-            if data:
-                self._room.set()
-                return data
-            if self._failure is not None:
-                raise self._failure
-            if self._is_complete:
-                return b""
-            if self._filling.done():
-                self._filling.result()  # raises an error that `fill` did not foresee
-            self._arrived.clear()
-            await self._arrived.wait()
-
-    def hold_ahead(self, ahead_bytes: int) -> None:
-        self._window.hold_ahead(ahead_bytes)
-        self._room.set()
-
-    async def close(self) -> None:
-        """Cancels `fill` and drops the bytes. A waiting `read_at` raises `PlayError`."""
-        self._failure = self._failure or read_error(ConnectionAbortedError(), self._host)
-        self._arrived.set()
-        self._filling.cancel()
-        await asyncio.wait((self._filling,))
-        self._window.clear()
-
-    # For `fill`
-
-    async def wait_for_room(self) -> None:
-        while self._window.is_full:
-            self._room.clear()
-            await self._room.wait()
-
-    def append(self, data: bytes) -> None:
-        """Adds the bytes that follow `end`."""
-        if data:
-            self._window.append(data)
-            self._arrived.set()
-
-    def end_part(self) -> None:
-        """Ends a part at `end`, unless it is empty."""
-        if self._window.end > self._part_start:
-            self._part_start = self._window.end
-            self._part_ends.append(self._window.end)
-            self._arrived.set()
-
-    async def _run(self, fill: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        try:
-            await fill()
-            self._is_complete = True
-        except PlayError as error:
-            self._failure = error
-        finally:
-            self._arrived.set()
-
-
-class RetryBudget:
-    """At most `len(delays_s)` retries, each after the next delay. Once enough bytes have arrived, all retries are
-    allowed again."""
-
-    def __init__(self, delays_s: Sequence[float]) -> None:
-        self._delays_s = tuple(delays_s)
-        self._tries = 0
-        self._earned_bytes = 0
-
-    def earn(self, arrived_bytes: int) -> None:
-        """To be called when bytes arrive: `EARNED_BACK_BYTES` since the last retry allow all retries again."""
-        if self._tries:
-            self._earned_bytes += arrived_bytes
-            if self._earned_bytes >= EARNED_BACK_BYTES:
-                self._tries = 0
-
-    def next_delay_s(self) -> float | None:
-        """Counts a retry, and returns the seconds to wait before it; None when no retry is left."""
-        if self._tries >= len(self._delays_s):
-            return None
-        self._tries += 1
-        self._earned_bytes = 0
-        return self._delays_s[self._tries - 1]
-
-    async def wait(self) -> bool:
-        """Waits until the next retry is due, and returns True; False at once when no retry is left."""
-        delay_s = self.next_delay_s()
-        if delay_s is None:
-            return False
-        await asyncio.sleep(delay_s)
-        return True
-
-
 class ReadWindow:
     """The bytes from `behind_bytes` behind the reading position up to `ahead_bytes` in front of it.
 
-    `position` is the offset of the next read. It may lie beyond `end`: what arrives before it is dropped then.
+    The bytes from `start` to `end` are held. `position` is the offset of the next read. It may lie beyond `end`: what
+    arrives before it is dropped then.
     """
 
     def __init__(self, offset: int, *, behind_bytes: int, ahead_bytes: int) -> None:
@@ -220,3 +81,124 @@ class ReadWindow:
         keep_from = self.position - self._behind_bytes
         while self._chunks and self.start + len(self._chunks[0]) <= keep_from:
             self.start += len(self._chunks.popleft())
+
+
+class ReadAhead(ReadWindow):
+    """A window that `fill` fills in a task, which appends bytes and waits for room. `read_at` serves them.
+
+    `fill` returns at the end of the source, and raises `PlayError` when it cannot go on; the reader learns either after
+    it has got all bytes before. `host` is the server's name for messages. Offsets are those of the source.
+    """
+
+    def __init__(
+        self,
+        fill: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        host: str,
+        offset: int = 0,
+        behind_bytes: int,
+        ahead_bytes: int,
+    ) -> None:
+        super().__init__(offset, behind_bytes=behind_bytes, ahead_bytes=ahead_bytes)
+        self._host = host
+        self._part_start = offset
+        self._part_ends: deque[int] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._failure: PlayError | None = None
+        self._is_complete = False
+        self._filling = asyncio.create_task(self._run(fill))
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        """Up to `max_bytes` from `offset`, which is `start` or later. Returns `b""` once at the end of a part, and
+        always at the end. Raises `PlayError` when `fill` failed, after the bytes before, and after `close`."""
+        self.move_to(offset)
+        self._room.set()
+        while True:
+            if self._part_ends and offset == self._part_ends[0]:
+                self._part_ends.popleft()
+                return b""
+            data = self.take(min(max_bytes, self._part_ends[0] - offset) if self._part_ends else max_bytes)
+            if data:
+                self._room.set()
+                return data
+            if self._failure is not None:
+                raise self._failure
+            if self._is_complete:
+                return b""
+            if self._filling.done():
+                self._filling.result()  # raises an error that `fill` did not foresee
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def hold_ahead(self, ahead_bytes: int) -> None:
+        super().hold_ahead(ahead_bytes)
+        self._room.set()
+
+    async def close(self) -> None:
+        """Cancels `fill` and drops the bytes. A waiting `read_at` raises `PlayError`."""
+        self._failure = self._failure or read_error(ConnectionAbortedError(), self._host)
+        self._arrived.set()
+        self._filling.cancel()
+        await asyncio.wait((self._filling,))
+        self.clear()
+
+    async def wait_for_room(self) -> None:
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def append(self, chunk: bytes) -> None:
+        """Adds the bytes that follow `end`."""
+        if chunk:
+            super().append(chunk)
+            self._arrived.set()
+
+    def end_part(self) -> None:
+        """Ends a part at `end`, unless it is empty."""
+        if self.end > self._part_start:
+            self._part_start = self.end
+            self._part_ends.append(self.end)
+            self._arrived.set()
+
+    async def _run(self, fill: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await fill()
+            self._is_complete = True
+        except PlayError as error:
+            self._failure = error
+        finally:
+            self._arrived.set()
+
+
+class RetryBudget:
+    """At most `len(delays_s)` retries, each after the next delay. Once enough bytes have arrived, all retries are
+    allowed again."""
+
+    def __init__(self, delays_s: Sequence[float]) -> None:
+        self._delays_s = tuple(delays_s)
+        self._tries = 0
+        self._earned_bytes = 0
+
+    def earn(self, arrived_bytes: int) -> None:
+        """To be called when bytes arrive: `EARNED_BACK_BYTES` since the last retry allow all retries again."""
+        if self._tries:
+            self._earned_bytes += arrived_bytes
+            if self._earned_bytes >= EARNED_BACK_BYTES:
+                self._tries = 0
+
+    def next_delay_s(self) -> float | None:
+        """Counts a retry, and returns the seconds to wait before it; None when no retry is left."""
+        if self._tries >= len(self._delays_s):
+            return None
+        self._tries += 1
+        self._earned_bytes = 0
+        return self._delays_s[self._tries - 1]
+
+    async def wait(self) -> bool:
+        """Waits until the next retry is due, and returns True; False at once when no retry is left."""
+        delay_s = self.next_delay_s()
+        if delay_s is None:
+            return False
+        await asyncio.sleep(delay_s)
+        return True

@@ -110,7 +110,9 @@ def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlis
             "it lists nothing that this node may play: " + next(iter(reasons)).rstrip(".") if reasons else "it is empty"
         )
         if page.kind == "search":
-            raise NothingFound(_search_failure(why if reasons else "nothing was found"), left_out)
+            message = f"The search has no result: {why if reasons else 'nothing was found'}."
+            failure = PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words.")
+            raise NothingFound(failure, left_out)
         raise resolve_error(why)
     return Playlist(tuple(entries), left_out, _text(listed.get("name")) or "", selected)
 
@@ -184,11 +186,6 @@ def _headers(value: Json) -> dict[str, str]:
 
 def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
     return PlayError.of(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
-
-
-def _search_failure(reason: str) -> PlayFailure:
-    message = f"The search has no result: {reason}."
-    return PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words.")
 
 
 def resolve_problem(failure: PlayFailure) -> PlayError:

@@ -136,10 +136,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _nothing() -> None:
-    """Does nothing: the default of `begins`."""
-
-
 # A process that has worked this often is replaced, since extractors keep things in memory.
 _ANSWERS_AT_MOST: Final = 100
 
@@ -190,7 +186,7 @@ class ChildPool:
         children = (*self._working, *(child for child, _ in self._idle))
         return [child.sandbox for child in children if child.sandbox is not None]
 
-    async def ask(self, request: JsonObject, within_s: float, begins: Callable[[], None] = _nothing) -> JsonObject:
+    async def ask(self, request: JsonObject, within_s: float, begins: Callable[[], None] = lambda: None) -> JsonObject:
         """The answer of a process. `within_s` counts from the moment that a process is free and has started; `begins`
         is called then.
 
