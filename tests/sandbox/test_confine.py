@@ -27,7 +27,7 @@ import json, os, signal, sys, threading, time
 from dataclasses import asdict, replace
 from tonearm.sandbox import confine as confining
 from tonearm.sandbox.seccomp import CallRules
-from tonearm.sandbox.confine import confine
+from tonearm.sandbox.confine import try_confinement
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.rules import decoder_rules
 
@@ -40,7 +40,7 @@ def opens_files():
 
 rules, exercise = decoder_rules, lambda: None
 {before}
-report = confine(SandboxMode.AUTO, rules, exercise)
+report = try_confinement(SandboxMode.AUTO, rules, exercise).enter()
 threading.Thread(target=lambda: print(json.dumps([asdict(report), opens_files()]), flush=True)).start()
 """
 

@@ -27,16 +27,6 @@ _IT_WORKED: Final = b"it worked"
 _LONGEST_REASON_BYTES: Final = 500
 
 
-def confine(
-    mode: SandboxMode,
-    rules: Callable[[int], CallRules],
-    exercise: Callable[[], object],
-    readable: Sequence[Path] = (),
-) -> SandboxReport:
-    """Confines this process by seccomp and, where the kernel has it, Landlock. Arguments as for `try_confinement`."""
-    return try_confinement(mode, rules, exercise, readable).enter()
-
-
 def try_confinement(
     mode: SandboxMode,
     rules: Callable[[int], CallRules],

@@ -6,7 +6,6 @@ import gc
 import os
 import resource
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from tonearm.core.memory_budget import LESS_AHEAD_FROM
@@ -115,9 +114,9 @@ class MemoryBudget:
     thread.
     """
 
-    def __init__(self, limit_bytes: int, free_bytes: Callable[[], int] | None = None) -> None:
+    def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._count_free_bytes = FreeHeap() if free_bytes is None else free_bytes
+        self._count_free_bytes = FreeHeap()
         self._free_bytes = 0
         self._before_bytes = private_memory_bytes()
         self._for_sessions_bytes = max(_LEAST_BYTES, limit_bytes - address_space_bytes() - _RESERVE_BYTES)

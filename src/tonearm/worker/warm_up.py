@@ -25,8 +25,6 @@ from tonearm.worker.media.media import open_media
 from tonearm.worker.packets.opus_encoder import OpusEncoder, opus_problem
 from tonearm.worker.reading.reader import DescriptorReader
 
-__all__ = ["Exercise"]
-
 _CLIP: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources would take 10 ms
 _FRAMES: Final = 20
 _ENCODINGS: Final = ("ascii", "cp1252", "latin-1", "utf-16", "utf-8")

@@ -297,12 +297,7 @@ class Worker:
 
     def _next_item(self) -> "_Item | _NodeGone | None":
         """The next message in the inbox, or None, without waiting."""
-        if self._inbox.empty():
-            return None
-        try:
-            return self._inbox.get_nowait()
-        except queue.Empty:
-            return None
+        return None if self._inbox.empty() else self._inbox.get_nowait()
 
     def _flush(self) -> bool:
         """Sends the packed messages. False when the node is gone."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tonearm.core.effects import Timescale
-from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import Planes
 from tonearm.worker.mixing.timescale import ReadSource, Stretcher, StretchState
 
@@ -36,8 +36,9 @@ def stretched(source: Planes, setting: Timescale) -> tuple[Planes, list[StretchS
     """The whole source at the setting, and the state after each frame."""
     stretcher = Stretcher(setting)
     state = stretcher.begin(0)
-    frames, states = [], []
-    while state.position < source.shape[1]:
+    frames: list[Planes] = []
+    states = []
+    while len(frames) * FRAME_SAMPLES * setting.position_rate < source.shape[1]:
         frame, state = stretcher.frame(state, reader_of(source))
         frames.append(frame)
         states.append(state)

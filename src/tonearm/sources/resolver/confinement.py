@@ -21,7 +21,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.confine import confine
+from tonearm.sandbox.confine import try_confinement
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.rules import resolver_rules
 from tonearm.sources.resolver.door import PROXY_HOST
@@ -97,7 +97,7 @@ def confine_resolver(mode: SandboxMode) -> SandboxReport:
     """Puts this process into its sandbox, after it has loaded what it could not find there."""
     if mode is not SandboxMode.OFF:
         _warm_up()
-    return confine(mode, resolver_rules, _exercise, readable_paths())
+    return try_confinement(mode, resolver_rules, _exercise, readable_paths()).enter()
 
 
 def readable_paths() -> tuple[Path, ...]:

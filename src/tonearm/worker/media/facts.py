@@ -67,7 +67,7 @@ def source_facts(
         album=None if is_live else tags.album,
         probe_name=probe_name(opened.container.format.name),
         is_length_exact=counted_s > 0 and is_exact,
-        has_picture=has_picture(opened.container),
+        has_picture=_picture_stream(opened.container) is not None,
         form=_form(opened),
     )
 
@@ -229,11 +229,6 @@ def _strings(raw: bytes) -> Mapping[str, str]:
     return dict(zip(texts[0::2], texts[1::2], strict=False))
 
 
-def has_picture(container: InputContainer) -> bool:
-    """Whether there is a picture in the file. libav makes a video stream of it that has a single packet."""
-    return _picture_stream(container) is not None
-
-
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
     """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
     opening the audio may. Raises PlayError."""
@@ -256,5 +251,6 @@ def read_picture(reader: MediaReader, *, name: str, content_type: str | None, si
 
 
 def _picture_stream(container: InputContainer) -> VideoStream | None:
+    """libav makes a video stream of a picture, that has a single packet."""
     streams = (stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic)
     return next(streams, None)

@@ -54,7 +54,7 @@ MAX_CHANNELS: Final = 8
 # Demuxers without checksums: random bytes can pass for a few packets of audio.
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
 
-MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
+_MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
 
 
 def missing_codecs() -> list[str]:
@@ -76,29 +76,25 @@ def probe_name(container_name: str) -> str:
     return names[0]
 
 
-class LibavNotFoundError(Exception):
-    """The libavutil that PyAV uses is not loaded under a known name."""
-
-
-def limit_allocation_size(max_bytes: int = MAX_ALLOCATION_BYTES) -> None:
-    """Make every allocation of libav above `max_bytes` fail with ENOMEM, in the whole process. Once, at its start.
+def limit_allocation_size() -> None:
+    """Make every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. Once, at its start.
 
     A header of a kilobyte can ask for gigabytes; no audio needs a block of this size.
-    Raises LibavNotFoundError when the library is not found: decoding untrusted files is not safe then.
+    Raises RuntimeError when the library is not found: decoding untrusted files is not safe then.
     """
     library = libavutil()
     library.av_max_alloc.argtypes = [ctypes.c_size_t]
     library.av_max_alloc.restype = None
-    library.av_max_alloc(max_bytes)
+    library.av_max_alloc(_MAX_ALLOCATION_BYTES)
 
 
 @cache
 def libavutil() -> ctypes.CDLL:
-    """The libavutil that PyAV uses, looked up once: later the process opens no path. Raises LibavNotFoundError."""
+    """The libavutil that PyAV uses, looked up once: later the process opens no path. Raises RuntimeError."""
     # The copy that `import av` has mapped into this process, from the wheel or from the system. Another copy would
     # have its own limit.
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.rpartition(" ")[2])
         if path.name.startswith("libavutil"):
             return ctypes.CDLL(str(path))
-    raise LibavNotFoundError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")
+    raise RuntimeError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")

@@ -52,13 +52,11 @@ _FADE_OUT: Final = np.float32(1.0) - _FADE_IN
 class StretchState:
     """The state of a stretcher before its next frame.
 
-    `position`: the sample of the source that the next frame begins with, as exact as the joining allows.
     `piece_at`: where in the source the next piece is to begin. `tail`: what the next piece is faded in over, 2 by
     _OVERLAP; None before the first one. `joined`: samples that were joined and not used up, 2 by n, of which the first
     _HALF lie before the next frame; `step_rest`: how far behind a sample, 0 to 1, the next frame begins.
     """
 
-    position: float
     piece_at: float
     tail: Planes | None
     joined: Planes
@@ -77,7 +75,7 @@ class Stretcher:
 
     def begin(self, sample: int) -> StretchState:
         """The state before a frame that begins with `sample` of the source."""
-        return StretchState(float(sample), float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
+        return StretchState(float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
 
     def source_end(self, state: StretchState) -> int:
         """Up to which sample (exclusive) the source is read for the next frame, at most."""
@@ -109,8 +107,7 @@ class Stretcher:
                 piece_at += self._tempo * part.shape[1]
             joined = np.concatenate(parts, axis=1)
         frame, used, rest = self._resampled(joined, state.step_rest)
-        position = state.position + FRAME_SAMPLES * self._step * self._tempo
-        return frame, StretchState(position, piece_at, tail, joined[:, used:].copy(), rest)
+        return frame, StretchState(piece_at, tail, joined[:, used:].copy(), rest)
 
     def _joined_samples_needed(self, state: StretchState) -> int:
         used: float = state.step_rest + FRAME_SAMPLES * self._step
@@ -210,8 +207,7 @@ class StretchedSource:
             return None
         joined = StretchedSource(source, file, self.setting, file.start)
         moved = file.start - self._file.end
-        state = self._state
-        joined._state = replace(state, position=state.position + moved, piece_at=state.piece_at + moved)
+        joined._state = replace(self._state, piece_at=self._state.piece_at + moved)
         joined._before = self._file
         if self._left_over:
             joined.store.append(self._left_over)

@@ -159,6 +159,9 @@ class EncodedBlock:
     after: EncoderPoints
 
 
+NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
+
+
 class PacketEncoders:
     """One session's encoders. For one thread."""
 

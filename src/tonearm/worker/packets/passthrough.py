@@ -42,8 +42,6 @@ _PCM: Final = np.dtype("<i2")
 # What is needed of the frames before to begin encoding with any lag.
 RUN_HISTORY_FRAMES: Final = PRIMING_FRAMES + 1
 
-_NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
-
 
 class Before(Enum):
     """The kind of the packet before a frame."""
@@ -275,18 +273,6 @@ class _Finder:
 # The packets of a run, for the outputs that get packets of sources as they are
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunPackets:
-    """The packets of a run, and the states of passthrough before and after it."""
-
-    encoded: EncodedBlock
-    before: Passthrough
-    after: Passthrough
-
-
-_NO_RUN: Final = RunPackets(_NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED)
-
-
 def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outputs) -> bool:
     """Whether encoding begins anew, so that it needs the frames before."""
     return passthrough.follows_passed or not outputs <= {output for output, _ in points}
@@ -297,24 +283,23 @@ def packets_of_run(
     passthrough: Passthrough,
     points: EncoderPoints,
     outputs: Outputs,
-    run: Run | None,
+    run: Run,
     pcm: bytes,
     history: bytes | None,
     *,
     is_silent: bool,
-) -> RunPackets:
-    """The packets of a run: those of the source, or encoded from the frames `pcm`. None without a run.
+) -> tuple[EncodedBlock, Passthrough, Passthrough]:
+    """The packets of a run: those of the source, or encoded from the frames `pcm`; and the states of passthrough before
+    and after it.
 
     `history` has the last RUN_HISTORY_FRAMES frames before, or fewer, where encoding begins anew; None when these are
     the first ones. `is_silent`: no source sounds in them.
     """
-    if run is None:
-        return _NO_RUN
     if run.packets:
         for output in outputs:
             encoders.forget(output)  # not needed for now
         passed = EncodedBlock(tuple((output, run.packets) for output in sorted(outputs)), NO_POINTS, NO_POINTS)
-        return RunPackets(passed, passthrough, Passthrough(Before.PASSED, run.lag, last=None))
+        return passed, passthrough, Passthrough(Before.PASSED, run.lag, last=None)
     before: bytes | None = None
     if needs_history(passthrough, points, outputs):
         before = history
@@ -334,4 +319,4 @@ def packets_of_run(
         kind = Before.CUT  # what goes on comes later
     else:
         kind = Before.ENCODED
-    return RunPackets(block, passthrough, Passthrough(kind, lag, pcm[-FRAME_BYTES:], run.waited))
+    return block, passthrough, Passthrough(kind, lag, pcm[-FRAME_BYTES:], run.waited)

@@ -61,7 +61,6 @@ class GuardedReader:
     ) -> None:
         self.failure: Exception | None = None
         self.interruption: PlayError | None = None
-        self.bytes_read = 0
         self._reader = reader
         self._name = name
         self._size_bytes = size_bytes
@@ -108,7 +107,6 @@ class GuardedReader:
         except Exception as error:
             self.failure = error
             raise
-        self.bytes_read += len(data)
         self._budget_left -= len(data)
         self._position += len(data)
         return data

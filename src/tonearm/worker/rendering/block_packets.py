@@ -9,8 +9,9 @@ from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
 from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
-from tonearm.worker.packets.opus_encoder import PacketEncoders
+from tonearm.worker.packets.opus_encoder import NOTHING_ENCODED, PacketEncoders
 from tonearm.worker.packets.passthrough import (
+    NOTHING_PASSED,
     RUN_HISTORY_FRAMES,
     Before,
     Passthrough,
@@ -120,24 +121,26 @@ class BlockPackets:
             return block, ()
         start = block.start
         plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
-        joined = packets_of_run(
-            self._encoders,
-            start.passthrough,
-            start.encoders,
-            self._joined,
-            run,
-            pcm,
-            history,
-            is_silent=not block.segments,
-        )
+        joined, before, after = NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED
+        if run is not None:
+            joined, before, after = packets_of_run(
+                self._encoders,
+                start.passthrough,
+                start.encoders,
+                self._joined,
+                run,
+                pcm,
+                history,
+                is_silent=not block.segments,
+            )
         block = block._replace(
-            start=start._replace(passthrough=joined.before),
+            start=start._replace(passthrough=before),
             pcm=pcm,
-            encoders_before=plain.before + joined.encoded.before,
-            encoders=plain.after + joined.encoded.after,
-            passthrough=joined.after,
+            encoders_before=plain.before + joined.before,
+            encoders=plain.after + joined.after,
+            passthrough=after,
         )
-        return block, plain.packets + joined.encoded.packets
+        return block, plain.packets + joined.packets
 
     def sent_before(self, timeline: Timeline, frames: int) -> bytes:
         """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""

@@ -127,7 +127,9 @@ class Cursor:
         with self._lock:
             if packet_store is not None:
                 self.store = packet_store(self.store.start)
-            self.loudness.tagged_lufs = tagged_loudness_lufs(facts, self._order.album)
+            is_of_album = facts.album is not None and facts.album == self._order.album
+            album_lufs = facts.album_loudness_lufs if is_of_album else None
+            self.loudness.tagged_lufs = facts.loudness_lufs if album_lufs is None else album_lufs
             self.facts = facts
             self._report(Opened(self.session, self._number, facts))
 
@@ -207,10 +209,3 @@ class Cursor:
             self._report(Failed(self.session, self._number, self.ended, gave_audio))
         elif self.ended is not None:
             self._report(Decoded(self.session, self._number))
-
-
-def tagged_loudness_lufs(facts: SourceFacts, album: str | None) -> float | None:
-    """A source's loudness by its tags: that of its album when `album`, which is being played, is the same."""
-    if facts.album is not None and facts.album == album and facts.album_loudness_lufs is not None:
-        return facts.album_loudness_lufs
-    return facts.loudness_lufs

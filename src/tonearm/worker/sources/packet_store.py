@@ -19,7 +19,7 @@ from tonearm.worker.filters.chain import as_pcm
 from tonearm.worker.media.opus_format import can_pass_through, opus_codec
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.worker.memory import freed_memory
-from tonearm.worker.sources.pcm_store import PcmStore
+from tonearm.worker.sources.pcm_store import PcmStore, chunk_end
 
 # Decoded at once, which takes less time for each packet.
 _BATCH_PACKETS: Final = 10
@@ -159,7 +159,7 @@ class PacketStore(PcmStore):
             continued._packets = self._packets[self._index_before(sample) :]
             continued._links = [link for link in self._links if link >= sample]
             if self._chunks and self._chunks[0][0] <= sample <= self._decoded_to:
-                continued._chunks.extend(chunk for chunk in self._chunks if _end(chunk) > sample)
+                continued._chunks.extend(chunk for chunk in self._chunks if chunk_end(chunk) > sample)
                 continued._decoded_to = self._decoded_to
             if self._plain is not None:
                 continued._plain = self._plain.continued_from(max(sample, self._plain.start))
@@ -231,7 +231,7 @@ class PacketStore(PcmStore):
     def release_before(self, sample: int) -> None:
         with self._lock:
             chunks = self._chunks
-            while chunks and _end(chunks[0]) <= sample:
+            while chunks and chunk_end(chunks[0]) <= sample:
                 chunks.popleft()
             self.oldest = max(self.oldest, min(sample, self.end))
             index = self._index_before(sample)
@@ -290,8 +290,3 @@ class PacketStore(PcmStore):
     def _index_before(self, sample: int) -> int:
         """The first packet that is needed to decode from `sample` on."""
         return max(bisect_right(self._packets, sample - PREROLL_SAMPLES, key=_audible_from) - 1, 0)
-
-
-def _end(chunk: tuple[int, bytes]) -> int:
-    start, pcm = chunk
-    return start + len(pcm) // SAMPLE_BLOCK_BYTES

@@ -16,6 +16,11 @@ def _samples(pcm: bytes) -> int:
     return len(pcm) // SAMPLE_BLOCK_BYTES
 
 
+def chunk_end(chunk: tuple[int, bytes]) -> int:
+    start, pcm = chunk
+    return start + _samples(pcm)
+
+
 class PcmStore:
     """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from
     the start of the source.
@@ -55,7 +60,7 @@ class PcmStore:
             if not self.oldest <= sample <= self.end:
                 return None
             continued = PcmStore(sample)
-            continued._chunks.extend(chunk for chunk in self._chunks if chunk[0] + _samples(chunk[1]) > sample)
+            continued._chunks.extend(chunk for chunk in self._chunks if chunk_end(chunk) > sample)
             continued.end = self.end
             return continued
 
@@ -103,14 +108,8 @@ class PcmStore:
     def release_before(self, sample: int) -> None:
         """Frees the chunks that lie wholly before `sample`."""
         with self._lock:
-            chunks = self._chunks
-            while chunks:
-                chunk_start, chunk = chunks[0]
-                chunk_end = chunk_start + _samples(chunk)
-                if chunk_end > sample:
-                    break
-                self.oldest = chunk_end
-                chunks.popleft()
+            while self._chunks and chunk_end(self._chunks[0]) <= sample:
+                self.oldest = chunk_end(self._chunks.popleft())
 
     def _index_of(self, sample: int) -> int:
         """The number of the chunk with a sample, or of the last chunk before it. -1 when there is none."""
