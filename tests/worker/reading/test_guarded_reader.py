@@ -31,7 +31,7 @@ class Zeros(io.BytesIO):
 
 
 def guard(reader: io.BytesIO, clock: SteppedClock | None = None) -> GuardedReader:
-    return GuardedReader(reader, name="song", size_bytes=None, clock=clock or time.monotonic)
+    return GuardedReader(reader, source_name="song", size_bytes=None, clock=clock or time.monotonic)
 
 
 def test_opening_has_a_deadline_and_playing_has_none() -> None:
@@ -57,7 +57,7 @@ def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> N
             return super().read(min(n or 0, 3000))
 
     with pytest.raises(PlayError) as caught:
-        open_audio(guard(Slow(flac(music(2.0))), clock), name="song", content_type=None)
+        open_audio(guard(Slow(flac(music(2.0))), clock))
     assert caught.value.failure.code is FailureCode.TIMEOUT
 
 
@@ -121,7 +121,7 @@ def test_nothing_that_libav_could_take_for_a_path_or_a_file_to_write() -> None:
 
 
 def test_libav_seeks_from_the_start_from_where_it_is_and_from_the_end() -> None:
-    reader = GuardedReader(io.BytesIO(bytes(range(100))), name="song", size_bytes=100)
+    reader = GuardedReader(io.BytesIO(bytes(range(100))), source_name="song", size_bytes=100)
     assert [reader.seek(-4, io.SEEK_END), reader.seek(-6, io.SEEK_CUR), reader.tell()] == [96, 90, 90]
     assert reader.read(2) == bytes([90, 91])
     assert reader.seek(5) == 5

@@ -36,12 +36,7 @@ class PacketDecoder:
     """Decodes the packets of one audio stream in order. Other streams are not demuxed."""
 
     def __init__(
-        self,
-        container: InputContainer,
-        stream: AudioStream,
-        guard: GuardedReader,
-        name: str,
-        codec: AudioCodecContext | None = None,
+        self, container: InputContainer, stream: AudioStream, guard: GuardedReader, codec: AudioCodecContext | None
     ) -> None:
         """`codec` decodes instead of the stream's own, which lives as long as the container and cannot be freed."""
         self.good = self.bad = 0  # packets that could be decoded, and that could not, since the container was opened
@@ -49,7 +44,6 @@ class PacketDecoder:
         self._container = container
         self._stream = stream
         self._guard = guard
-        self._name = name
         self._bad_in_a_row = 0
         self.codec = codec
         self._is_ogg_vorbis = stream.codec_context.name == "vorbis" and container.format.name == "ogg"
@@ -67,7 +61,7 @@ class PacketDecoder:
             frames: list[AudioFrame] = packet.decode() if self.codec is None else self._decoded(self.codec, packet)
         except (av.FFmpegError, MemoryError, ValueError) as error:  # PyAV 19 says so of a codec that it does not know
             self._guard.raise_failure()
-            self._raise_if_out_of_memory(error)
+            raise_if_out_of_memory(self._guard.source_name, error)
             self._count_bad()
             return []
         if frames:
@@ -122,23 +116,27 @@ class PacketDecoder:
         """The next packet that the demuxer finds after it failed with `error`; None at the end."""
         for _ in range(MAX_DEMUX_ERRORS_IN_A_ROW):
             self._guard.raise_cause()
-            self._raise_if_out_of_memory(error)
+            raise_if_out_of_memory(self._guard.source_name, error)
             self._packets = self._container.demux(self._stream)
             try:
                 return next(self._packets, None)
             except (av.FFmpegError, MemoryError) as another:
                 error = another
-        raise play_errors.corrupt(self._name, "its data cannot be followed any further")
+        raise play_errors.corrupt(self._guard.source_name, "its data cannot be followed any further")
 
     def _count_bad(self) -> None:
         self.bad += 1
         self._bad_in_a_row += 1
         if self._bad_in_a_row > MAX_BAD_PACKETS_IN_A_ROW:
-            raise play_errors.corrupt(self._name, f"{self._bad_in_a_row} pieces in a row could not be decoded")
+            raise play_errors.corrupt(
+                self._guard.source_name, f"{self._bad_in_a_row} pieces in a row could not be decoded"
+            )
 
-    def _raise_if_out_of_memory(self, error: Exception) -> None:
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-            raise play_errors.limit_exceeded(self._name, "it asks for more memory than any sound needs") from error
+
+def raise_if_out_of_memory(source_name: str, error: Exception) -> None:
+    """Raises PlayError when libav's `error` is that it got no memory."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        raise play_errors.limit_exceeded(source_name, "it asks for more memory than any sound needs") from error
 
 
 def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:

@@ -232,8 +232,8 @@ def _strings(raw: bytes) -> Mapping[str, str]:
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
     """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
     opening the audio may. Raises PlayError."""
-    guard = GuardedReader(reader, name=name, size_bytes=size_bytes)
-    container = open_container(guard, name, content_type)
+    guard = GuardedReader(reader, source_name=name, content_type=content_type, size_bytes=size_bytes)
+    container = open_container(guard)
     try:
         stream = _picture_stream(container)
         if stream is None:

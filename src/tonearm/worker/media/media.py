@@ -76,15 +76,11 @@ def open_media(
     if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
     first_sound = FirstSound(whole, id3_tag_bytes(first))
-    guard = GuardedReader(first_sound, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
-    opened = open_audio(
-        guard,
-        name=name,
-        content_type=content_type,
-        container_name=pcm_container(first),
-        # A transport stream comes in whole segments, with video perhaps, not drop by drop.
-        is_slow=is_live and not is_transport_stream(first),
+    guard = GuardedReader(
+        first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes, deadline_s=deadline_s
     )
+    # A transport stream comes in whole segments, with video perhaps, not drop by drop.
+    opened = open_audio(guard, pcm_container(first), is_slow=is_live and not is_transport_stream(first))
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     guard.begin_playing()
@@ -97,7 +93,7 @@ def open_media(
         is_exact=is_length_exact(opened, first_sound.head),
     )
     pages = reader.another() if first.startswith(OGG_PATTERN) and isinstance(reader, DescriptorReader) else None
-    return Media(opened, guard, facts, name, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+    return Media(opened, guard, facts, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 
 class Media:
@@ -108,15 +104,13 @@ class Media:
         opened: OpenedAudio,
         guard: GuardedReader,
         facts: SourceFacts,
-        name: str,
-        titles: StreamTitles | None = None,
-        pages: MediaReader | None = None,
-        block_samples: int = BLOCK_SAMPLES,
+        titles: StreamTitles | None,
+        pages: MediaReader | None,
+        block_samples: int,
     ) -> None:
         self.facts = facts
         self._opened = opened
         self._guard = guard
-        self._name = name
         self._titles = titles
         self._block_samples = block_samples
         self._decoded_bytes = 0
@@ -192,7 +186,7 @@ class Media:
         try:
             return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
         except LookupError as error:
-            raise play_errors.not_seekable(self._name, "its container cannot find the position") from error
+            raise play_errors.not_seekable(self._guard.source_name, "its container cannot find the position") from error
 
     def seek(self, sample: int) -> None:
         """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
@@ -259,7 +253,7 @@ class Media:
         if self._resampler is not None and self._resampler.push(frame):
             return b""
         source = SourceFormat.of_frame(frame)
-        check_limits(self._name, source.sample_rate_hz, source.channels)
+        check_limits(self._guard.source_name, source.sample_rate_hz, source.channels)
         finished = self._finish_resampler()
         self._resampler = Resampler(source, self._block_samples)
         self._resampler.push(frame)
@@ -305,9 +299,9 @@ class Media:
 
     def _seekable_positions(self) -> SourcePositions:
         if not self._guard.seekable():
-            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
+            raise play_errors.not_seekable(self._guard.source_name, "its server does not answer range requests")
         if self._positions is None:
-            raise play_errors.not_seekable(self._name, "its container has no timestamps")
+            raise play_errors.not_seekable(self._guard.source_name, "its container has no timestamps")
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
@@ -331,7 +325,7 @@ class Media:
             behind = position
             if not frames and (has_passed or timestamp == positions.first_timestamp):
                 return []
-        raise play_errors.not_seekable(self._name, "its container cannot find the position")
+        raise play_errors.not_seekable(self._guard.source_name, "its container cannot find the position")
 
     def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
         prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S

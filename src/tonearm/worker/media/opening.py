@@ -1,6 +1,5 @@
 """Opens a container from bytes and decodes its first packets, to be sure that it holds audio."""
 
-import errno
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -14,7 +13,7 @@ from av.stream import Discard
 
 from tonearm.core.failure import PlayError
 from tonearm.worker.media import formats
-from tonearm.worker.media.demuxing import PacketDecoder, check_limits
+from tonearm.worker.media.demuxing import PacketDecoder, check_limits, raise_if_out_of_memory
 from tonearm.worker.media.opus_format import OpusHead, opus_codec
 from tonearm.worker.reading import play_errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
@@ -45,26 +44,20 @@ class OpenedAudio:
     has_true_length: bool = True
 
 
-def open_audio(
-    guard: GuardedReader,
-    *,
-    name: str,
-    content_type: str | None,
-    container_name: str | None = None,
-    is_slow: bool = False,
-) -> OpenedAudio:
+def open_audio(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> OpenedAudio:
     """Open the bytes of `guard` and decode the first packets of the first audio stream. Raises PlayError.
 
     `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
     the bytes arrive in real time, so every byte that libav analyses first delays the audio.
     """
-    container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
+    container = open_container(guard, container_name, is_slow=is_slow)
     try:
-        stream = _first_audio_stream(container, name)
+        stream = _first_audio_stream(container, guard.source_name)
         head = OpusHead.of(stream.codec_context)
         codec = opus_codec(head.channels) if head is not None and head.is_plain else None
-        decoder = PacketDecoder(container, stream, guard, name, codec)
-        first_frames, first_packets = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
+        decoder = PacketDecoder(container, stream, guard, codec)
+        is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
+        first_frames, first_packets = _first_frames(decoder, guard, wanted_packets=12 if is_doubtful else 3)
     except BaseException:
         container.close()
         guard.raise_cause()
@@ -72,14 +65,7 @@ def open_audio(
     return OpenedAudio(container, stream, decoder, first_frames, first_packets)
 
 
-def open_container(
-    guard: GuardedReader,
-    name: str,
-    content_type: str | None,
-    container_name: str | None = None,
-    *,
-    is_slow: bool = False,
-) -> InputContainer:
+def open_container(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> InputContainer:
     """The container alone, whatever is in it; arguments as for `open_audio`. Raises PlayError."""
     options = {
         "protocol_whitelist": "none",
@@ -104,9 +90,8 @@ def open_container(
         raise
     except (av.FFmpegError, MemoryError, ValueError) as error:
         guard.raise_cause()
-        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-            raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
-        raise play_errors.not_audio(name, content_type) from error
+        raise_if_out_of_memory(guard.source_name, error)
+        raise play_errors.not_audio(guard.source_name, guard.content_type) from error
     try:
         guard.raise_failure()
     except BaseException:
@@ -136,11 +121,9 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
 
 
 def _first_frames(
-    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
+    decoder: PacketDecoder, guard: GuardedReader, *, wanted_packets: int
 ) -> "tuple[list[AudioFrame], list[Packet[AudioStream]]]":
     """Decode until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
-    is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
-    wanted_packets = 12 if is_doubtful else 3
     frames: list[AudioFrame] = []
     packets: list[Packet[AudioStream]] = []
     while decoder.good < wanted_packets:
@@ -150,10 +133,10 @@ def _first_frames(
         if decoder.packet is not None:
             packets.append(decoder.packet)
         for frame in new_frames:
-            check_limits(name, frame.sample_rate, frame.layout.nb_channels)
+            check_limits(guard.source_name, frame.sample_rate, frame.layout.nb_channels)
         frames.extend(new_frames)
         if decoder.bad > 2 * decoder.good + 8:
-            raise play_errors.not_audio(name, content_type)
+            raise play_errors.not_audio(guard.source_name, guard.content_type)
     if not frames:
-        raise play_errors.corrupt(name, "none of its audio could be decoded")
+        raise play_errors.corrupt(guard.source_name, "none of its audio could be decoded")
     return frames, packets

@@ -47,6 +47,8 @@ class GuardedReader:
     file. After it every read returns the end, so that libav returns soon. `interruption` keeps the error of a reader
     that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
 
+    `source_name` is for messages, as is `content_type`, which the server gave.
+
     `deadline_s`: when the source must be open, by `clock`; None: `OPENING_DEADLINE_S` from now.
     """
 
@@ -54,7 +56,8 @@ class GuardedReader:
         self,
         reader: MediaReader,
         *,
-        name: str,
+        source_name: str,
+        content_type: str | None = None,
         size_bytes: int | None,
         deadline_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -62,7 +65,8 @@ class GuardedReader:
         self.failure: Exception | None = None
         self.interruption: PlayError | None = None
         self._reader = reader
-        self._name = name
+        self.source_name = source_name
+        self.content_type = content_type
         self._size_bytes = size_bytes
         self._clock = clock
         self._deadline_s: float | None = clock() + OPENING_DEADLINE_S if deadline_s is None else deadline_s
@@ -146,10 +150,10 @@ class GuardedReader:
 
     def _check_limits(self) -> None:
         if self._deadline_s is not None and self._clock() > self._deadline_s:
-            raise play_errors.opening_took_too_long(self._name, OPENING_DEADLINE_S)
+            raise play_errors.opening_took_too_long(self.source_name, OPENING_DEADLINE_S)
         if self._budget_left <= 0:
             mebibytes = self._budget_bytes // (1024 * 1024)
-            raise play_errors.limit_exceeded(self._name, f"no audio in {mebibytes} MiB of data")
+            raise play_errors.limit_exceeded(self.source_name, f"no audio in {mebibytes} MiB of data")
 
 
 class RewoundReader:
