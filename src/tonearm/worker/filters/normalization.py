@@ -41,8 +41,6 @@ class SourceLoudness:
     def measure(self, pcm: bytes | memoryview, sample: int, rate: float) -> None:
         """Takes PCM of the source's own sound that begins with `sample` of it, at `rate` of its samples to those here.
         What was measured before is left out, and what does not fill a frame."""
-        if self.tagged_lufs is not None:
-            return
         skipped = max(0, math.ceil((self._measured_to - sample) / rate))
         planes = np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).T
         length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES

@@ -1,6 +1,5 @@
 """How long a source is, and whether that is counted to the sample, or only guessed from its size and bit rate."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -76,27 +75,6 @@ def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fracti
     if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
         return Fraction(0)
     return Fraction(sound_bytes * 8, bit_rate)
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Where a source's first frames begin and end in time, and the time base of its stream. Taken before they are
-    decoded: then they are gone."""
-
-    begin_s: Fraction
-    end_s: Fraction
-    time_base: Fraction
-
-    @classmethod
-    def of(cls, opened: OpenedAudio) -> "Extent":
-        first, last, time_base = opened.first_frames[0], opened.first_frames[-1], _time_base(opened)
-        end_s = (last.pts or 0) * time_base + Fraction(last.samples, last.sample_rate)
-        return cls((first.pts or 0) * time_base, end_s, time_base)
-
-    def length_s_up_to(self, packets_end: int) -> Fraction:
-        """The length of the source when its last packet ends there, on the stream's time base; at least that of its
-        first frames."""
-        return max(self.end_s, packets_end * self.time_base) - self.begin_s
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:

@@ -8,6 +8,8 @@ from typing import Final
 
 import av
 from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.packet import Packet
 
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import id3_tag_bytes
@@ -16,7 +18,7 @@ from tonearm.core.ogg_page import OGG_PATTERN
 from tonearm.core.track_info import SourceFacts
 from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.worker.media.facts import StreamTitles, source_facts
-from tonearm.worker.media.lengths import Extent, FirstSound, audible_source_samples, is_length_exact
+from tonearm.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
 from tonearm.worker.media.opening import OpenedAudio, open_audio
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import (
@@ -115,7 +117,8 @@ class Media:
         self._block_samples = block_samples
         self._decoded_bytes = 0
         self._passed_to = 0  # on the stream's time base
-        self._extent = Extent.of(opened)
+        for packet in opened.first_packets:
+            self._pass(packet)
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
@@ -135,14 +138,23 @@ class Media:
             packet = self._opened.decoder.next_packet()
             if packet is None:
                 return False
-            if packet.pts is not None:
-                self._passed_to = max(self._passed_to, packet.pts + (packet.duration or 0))
+            self._pass(packet)
         return True
+
+    def _pass(self, packet: "Packet[AudioStream]") -> None:
+        if packet.pts is not None:
+            self._passed_to = max(self._passed_to, packet.pts + (packet.duration or 0))
 
     @property
     def passed_ms(self) -> int:
-        """Where the packets that `pass_packets` read end, in ms after the first sample."""
-        return round(1000 * self._extent.length_s_up_to(self._passed_to))
+        """Where the packets that opening and `pass_packets` read end, in ms after the first sample; 0 without
+        timestamps."""
+        positions = self._positions
+        return (
+            0
+            if positions is None
+            else round(1000 * (self._passed_to - positions.first_timestamp) * positions.time_base)
+        )
 
     def decode_block(self) -> bytes:
         """As `decode`, as much as is resampled at once."""
