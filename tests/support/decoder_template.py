@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
+from tonearm.sandbox.confine import in_a_thread
 from tonearm.worker.warm_up import Exercise
 
 sys.path.append(str(Path(__file__).parent))  # a program has no packages around it
@@ -26,7 +27,7 @@ _MODULE = "tonearm.worker"
 
 def warm_up() -> None:
     with closing(Exercise()) as exercise:
-        exercise.in_a_thread()
+        in_a_thread(exercise)
     while len(os.listdir("/proc/self/task")) > 1:  # a thread that was joined may still be on its last steps
         time.sleep(0.0005)
 

@@ -35,6 +35,7 @@ from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
+from tonearm.sandbox.confine import in_a_thread
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.worker.warm_up import Exercise
 
@@ -45,7 +46,7 @@ _DECODER_MODULE = "tonearm.worker"
 def serve(requests: socket.socket) -> None:
     """Until nobody can ask any more."""
     with closing(Exercise()) as exercise:
-        exercise.in_a_thread()
+        in_a_thread(exercise)
     gc.freeze()
     requests.sendall(b"\n")
     while True:

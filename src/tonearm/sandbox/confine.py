@@ -128,26 +128,35 @@ def _try_in_a_child(enter: Callable[[], int], exercise: Callable[[], object]) ->
 
 def _answer_trial(enter: Callable[[], int], exercise: Callable[[], object], answer: int) -> None:
     """The whole life of the forked child. Never returns."""
-    words = [b"the trial did not get to its end"]
     try:
         enter()
-        # In a new thread, since the work will be done in threads, and the end of a thread is a part of the trial.
-        thread = threading.Thread(target=_exercised, args=(exercise, words))
-        thread.start()
-        thread.join()
+        try:
+            in_a_thread(exercise)  # as the work will be done; the end of a thread is a part of the trial
+            words = _IT_WORKED
+        except BaseException as error:  # noqa: BLE001 - as below
+            words = b"under the filter: " + _words_for(error)
     except BaseException as error:  # noqa: BLE001 - the parent gets it, whatever it is
-        words[0] = _words_for(error)
+        words = _words_for(error)
     with contextlib.suppress(OSError):
-        os.write(answer, words[0])
+        os.write(answer, words)
     os._exit(0)
 
 
-def _exercised(exercise: Callable[[], object], words: list[bytes]) -> None:
-    try:
-        exercise()
-        words[0] = _IT_WORKED
-    except BaseException as error:  # noqa: BLE001 - as above
-        words[0] = b"under the filter: " + _words_for(error)
+def in_a_thread(work: Callable[[], object]) -> None:
+    """Does `work` in a new thread that ends. Raises what it raises."""
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if caught:
+        raise caught[0]
 
 
 def _words_for(error: BaseException) -> bytes:

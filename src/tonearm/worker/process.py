@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, EXIT_NO_SANDBOX, FORK_ANSWER, FORK_ORDER, SUSPECT_BYTES, Ready
-from tonearm.sandbox.confine import Confinement, try_confinement
+from tonearm.sandbox.confine import Confinement, in_a_thread, try_confinement
 from tonearm.sandbox.kernel import die_with_the_node, fork_sibling, give_up_privileges, name_process
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
 from tonearm.sandbox.rules import decoder_rules
@@ -86,7 +86,7 @@ def _tried_confinement(mode: SandboxMode) -> Confinement:
         faulthandler.register(signal.SIGSYS, all_threads=False, chain=True)
     try:
         with closing(Exercise()) as exercise:
-            exercise.in_a_thread()
+            in_a_thread(exercise)
             return try_confinement(mode, decoder_rules, exercise)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the clip, sources may play
         return Confinement(problem=f"the bundled clip cannot be decoded: {type(error).__name__}: {error}")

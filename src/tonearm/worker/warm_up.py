@@ -9,7 +9,6 @@ import codecs
 import importlib
 import os
 import pkgutil
-import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
@@ -61,19 +60,3 @@ class Exercise:
 
     def close(self) -> None:
         os.close(self._clip)
-
-    def in_a_thread(self) -> None:
-        """Does it in a thread that ends. Raises what goes wrong."""
-        caught: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                self()
-            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
-                caught.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-        if caught:
-            raise caught[0]
