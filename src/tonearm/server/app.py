@@ -30,17 +30,19 @@ from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
 from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 
+PING_INTERVAL_S: Final = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut.
+    """`password` empty: everyone is let in. `ping_interval_s` is for `OpenStreams`.
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
     what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
     """
 
     password: str = ""
-    ping_interval_s: float = 20.0
+    ping_interval_s: float = PING_INTERVAL_S
     listens_on_loopback_only: bool = True
     hosts: Collection[str] = ()
     allowed_origins: Collection[str] = ()
@@ -86,15 +88,14 @@ class App:
 
 def build_app(node: Node, settings: EdgeSettings) -> App:
     """Builds what answers at the node's own address."""
-    streams = OpenStreams()
-    ping_interval_s = settings.ping_interval_s
+    streams = OpenStreams(settings.ping_interval_s)
     groups = (
         TrackRoutes(node),
         PlayerRoutes(node),
         QueueRoutes(node),
         OverlayRoutes(node),
-        AudioSocketRoutes(node, streams, settings.audio, ping_interval_s=ping_interval_s),
-        EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
+        AudioSocketRoutes(node, streams, settings.audio),
+        EventSocketRoutes(node, streams),
         AudioStreamRoutes(node, streams, settings.audio),
         FigureRoutes(node),
         StateRoutes(node),
@@ -119,20 +120,16 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
 
 
 def build_public_app(
-    node: Node,
-    is_listed: Callable[[str], bool],
-    connections: ConnectionLimits,
-    audio: AudioSettings,
-    ping_interval_s: float = 20.0,
+    node: Node, is_listed: Callable[[str], bool], connections: ConnectionLimits, audio: AudioSettings
 ) -> App:
     """Builds what answers at the public address of `node`, where anybody may listen to the players for whose ids
     `is_listed` is true, and do nothing else."""
-    streams = OpenStreams()
+    streams = OpenStreams(PING_INTERVAL_S)
     edge = PublicEdge(
         node,
         is_listed,
         AudioStreamRoutes(node, streams, audio, serves_strangers=True),
-        PublicEvents(node, streams, ping_interval_s=ping_interval_s),
+        PublicEvents(node, streams),
         PublicPage(node, is_listed, audio.station.name),
     )
     return App(edge, connections, streams, name="public")

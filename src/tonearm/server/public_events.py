@@ -33,23 +33,17 @@ _TOLD: Final = tuple(
 
 
 class PublicEvents:
-    def __init__(self, node: Node, streams: OpenStreams, *, ping_interval_s: float) -> None:
+    def __init__(self, node: Node, streams: OpenStreams) -> None:
         self._node = node
         self._streams = streams
-        self._ping_interval_s = ping_interval_s
         self._windows: dict[str, PlayerWindow] = {}  # by the id of a player with followers
 
     async def follow(self, call: Call) -> web.StreamResponse:
         """The handler. Raises `UpgradeRequired` and `PlayerNotFound`."""
-        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        connection = WebSocketConnection(call.request, self._streams)
         window = self._window(call.player_id)
         call.request.let_in()
-        leave = window.add(SocketEventSink(connection))
-        try:
-            with self._streams.kept(connection):
-                return await connection.run()
-        finally:
-            leave()
+        return await connection.run(window.add(SocketEventSink(connection)))
 
     def _window(self, player_id: str) -> "PlayerWindow":
         window = self._windows.get(player_id)

@@ -26,11 +26,10 @@ _POLL_S: Final = 0.02
 
 
 class AudioSocketRoutes:
-    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings, *, ping_interval_s: float) -> None:
+    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings) -> None:
         self._node = node
         self._streams = streams
         self._settings = settings
-        self._ping_interval_s = ping_interval_s
 
     def routes(self) -> Sequence[Route]:
         return (Route("GET", "/v0/players/{player_id}/ws", self._listen),)
@@ -40,17 +39,10 @@ class AudioSocketRoutes:
         output = self._settings.output(target, socket_format(target))
         has_header = switch(target, "header")
         latency_ms = max_latency_ms(target)
-        connection = WebSocketConnection(
-            call.request, ping_interval_s=self._ping_interval_s, kernel_buffer_bytes=kernel_buffer_bytes(output)
-        )
+        connection = WebSocketConnection(call.request, self._streams, kernel_buffer_bytes(output))
         # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
         sink = SocketFrameSink(connection, output, has_header=has_header, max_latency_ms=latency_ms)
-        detach = self._node.player(call.player_id).attach(sink)
-        try:
-            with self._streams.kept(connection):
-                return await connection.run()
-        finally:
-            detach()
+        return await connection.run(self._node.player(call.player_id).attach(sink))
 
 
 class SocketFrameSink:
@@ -83,10 +75,9 @@ class SocketFrameSink:
 
 
 class EventSocketRoutes:
-    def __init__(self, node: Node, streams: OpenStreams, *, ping_interval_s: float) -> None:
+    def __init__(self, node: Node, streams: OpenStreams) -> None:
         self._node = node
         self._streams = streams
-        self._ping_interval_s = ping_interval_s
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -95,21 +86,16 @@ class EventSocketRoutes:
         )
 
     async def _follow(self, call: Call) -> web.StreamResponse:
-        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        connection = WebSocketConnection(call.request, self._streams)
         life, since = _since(call.target)
         wants_snapshot = call.target.flag("snapshot")
         # Subscribed before the handshake is answered, so that a refusal is still an ordinary answer.
         player = self._node.player(call.player_id)
         sink = SocketEventSink(connection)
-        cancel = player.subscribe(sink, since=since, wants_snapshot=wants_snapshot, life=life)
-        try:
-            with self._streams.kept(connection):
-                return await connection.run()
-        finally:
-            cancel()
+        return await connection.run(player.subscribe(sink, since=since, wants_snapshot=wants_snapshot, life=life))
 
     async def _follow_all(self, call: Call) -> web.StreamResponse:
-        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        connection = WebSocketConnection(call.request, self._streams)
         if call.target.parameter("since") is not None:
             raise BadRequest("`since` is for the events of one player: each has numbers of its own.")
         wants_snapshot = call.target.flag("snapshot")
@@ -117,10 +103,8 @@ class EventSocketRoutes:
         cancel = self._node.follow_all(sink)
         states = asyncio.create_task(self._send_states(sink)) if wants_snapshot else None
         try:
-            with self._streams.kept(connection):
-                return await connection.run()
+            return await connection.run(cancel)
         finally:
-            cancel()
             if states is not None:
                 states.cancel()
                 await asyncio.wait((states,))

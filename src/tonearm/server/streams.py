@@ -126,9 +126,11 @@ class OpenStream(Protocol):
 
 
 class OpenStreams:
-    """All answers that stay open, to end them when the node stops."""
+    """All answers that stay open, to end them when the node stops. WebSockets are pinged each `ping_interval_s`; one
+    that answers nothing for two intervals is cut."""
 
-    def __init__(self) -> None:
+    def __init__(self, ping_interval_s: float) -> None:
+        self.ping_interval_s: Final = ping_interval_s
         self._streams: set[OpenStream] = set()
         self._empty = asyncio.Event()
         self._empty.set()

@@ -5,12 +5,13 @@ What the client sends is read and ignored, except for pings, pongs and the close
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import WSMsgType, web
 
 from tonearm.server.errors import UpgradeRequired
-from tonearm.server.streams import CLOSE_GRACE_S, RawOutput
+from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, RawOutput
 
 # No client has anything to send; a larger message is answered with a close, code 1009.
 _MAX_MESSAGE_BYTES: Final = 64 * 1024
@@ -33,9 +34,7 @@ class WebSocketConnection:
     peer, which the audio clock cannot do.
     """
 
-    def __init__(
-        self, request: web.BaseRequest, *, ping_interval_s: float, kernel_buffer_bytes: int | None = None
-    ) -> None:
+    def __init__(self, request: web.BaseRequest, streams: OpenStreams, kernel_buffer_bytes: int | None = None) -> None:
         """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
         self._request = request
         self._response = web.WebSocketResponse(
@@ -43,12 +42,20 @@ class WebSocketConnection:
         )
         _require_handshake(request, self._response)
         self.output = RawOutput(request, kernel_buffer_bytes)
-        self._ping_interval_s = ping_interval_s
+        self._streams = streams
         self._received_since_ping = True
         self._next_ping: asyncio.TimerHandle | None = None
 
-    async def run(self) -> web.WebSocketResponse:
-        """Answers the handshake, then serves the socket until it is closed. Returns the finished response."""
+    async def run(self, leave: Callable[[], None]) -> web.WebSocketResponse:
+        """Answers the handshake, serves the socket until it is closed, and calls `leave`, however it ended. Returns the
+        finished response."""
+        try:
+            with self._streams.kept(self):
+                return await self._run()
+        finally:
+            leave()
+
+    async def _run(self) -> web.WebSocketResponse:
         await self._response.prepare(self._request)
         try:
             self.output.open()
@@ -89,7 +96,7 @@ class WebSocketConnection:
 
     def _schedule_ping(self) -> None:
         if not self.output.has_ended:
-            self._next_ping = asyncio.get_running_loop().call_later(self._ping_interval_s, self._ping)
+            self._next_ping = asyncio.get_running_loop().call_later(self._streams.ping_interval_s, self._ping)
 
     def _ping(self) -> None:
         if not self._received_since_ping:
