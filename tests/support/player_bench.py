@@ -145,7 +145,7 @@ def services_of(
     """What a player is given. `opener` opens what it plays, `wait_ms` is how long it waits for its first listener; the
     others are for `PlayerServices`."""
     given: dict[str, Any] = {
-        "known_files": KnownFiles(opener, _no_facts),
+        "known_files": KnownFiles(opener.open, _no_facts),
         "wall_ms": lambda: round(time.now_s() * 1000),
         "event_text": event_text,
         "json_bytes": json_bytes,
@@ -165,7 +165,7 @@ class PlayerBench:
         self.suspects = HandSuspects()
         self.opener = HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
-        services = services_of(self.pool, self.opener, self.clock, self.time, wait_ms, suspects=self.suspects)
+        services = services_of(self.pool, self.opener, self.clock, self.time, wait_ms, suspect=self.suspects.add)
         self.totals = services.totals
         self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
         self.listener = MemoryListener()

@@ -209,8 +209,8 @@ class SleepBench:
             self.shelf,
             self.clock,
             self.time,
-            suspects=self.shelf,
-            known_files=KnownFiles(self.shelf, self.shelf.load),
+            suspect=self.shelf.add,
+            known_files=KnownFiles(self.shelf.open, self.shelf.load),
             call_later=self._call_later,
         )
         self.player = Player("p", self.new_track(names[0]), {}, services)

@@ -114,20 +114,20 @@ class Node:
         self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
         call_later = asyncio.get_running_loop().call_later
         self._load = LoadWatch(call_later) if settings.max_load else None
-        self._trials = Trials(self._opener, self._on_demand_pool())
+        self._trials = Trials(opener.open, self._on_demand_pool())
         self._suspects = suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
-        self._loader = TrackLoader(suspects, suspects, self._on_demand_pool())
+        self._loader = TrackLoader(suspects.open, suspects.add, self._on_demand_pool())
         self.lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
-        self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
-        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, settings.tags_ahead)
+        self._known_files = KnownFiles(suspects.open, partial(self._loader.load, counts_length=True))
+        self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
         self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             settings=settings,
             pool=self._pool,
             opener=suspects,
-            suspects=suspects,
-            carriers=LiveCarriers(suspects),
+            suspect=suspects.add,
+            carriers=LiveCarriers(suspects.add),
             known_files=self._known_files,
             clock=Clock(),
             wall_ms=_wall_ms,

@@ -63,9 +63,15 @@ class QuarantinedOpener:
         """Whether a decoder process died while it worked on `uri`, in the last hour."""
         return self._quarantine.is_suspect(uri.normalised, time.monotonic())
 
-    @property
-    def for_tags(self) -> "OpenerForTags":
-        return OpenerForTags(self._opener, self._require_free)
+    async def open_for_tags(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
+        """Opens files only. It resolves no page, and connects to no live stream."""
+        await self._require_free(uri, report_wait)
+        opened = await self._opener.open_direct(uri)
+        if opened is None or isinstance(opened, Playlist) or opened.is_live:
+            if isinstance(opened, OpenedSource):
+                await opened.close()
+            raise PlayError(_NOT_READ_AHEAD)
+        return opened
 
     async def stop(self) -> None:
         """Ends all trials."""
@@ -93,20 +99,3 @@ class QuarantinedOpener:
             self._quarantine.tried(uri.normalised, time.monotonic(), ended_its_process=ended)
         finally:
             del self._trials[uri.normalised]
-
-
-class OpenerForTags:
-    """Opens files only. It resolves no page, and connects to no live stream."""
-
-    def __init__(self, opener: SourceOpener, require_free: Callable[[SourceUri, ReportWait], Awaitable[None]]) -> None:
-        self._opener = opener
-        self._require_free = require_free
-
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        await self._require_free(uri, report_wait)
-        opened = await self._opener.open_direct(uri)
-        if opened is None or isinstance(opened, Playlist) or opened.is_live:
-            if isinstance(opened, OpenedSource):
-                await opened.close()
-            raise PlayError(_NOT_READ_AHEAD)
-        return opened

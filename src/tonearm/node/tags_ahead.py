@@ -14,7 +14,7 @@ from typing import Final
 from tonearm.core.failure import PlayError
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.opening.source_input import Opener
+from tonearm.decoder.opening.source_input import Open
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.node.load import LATE_S
 from tonearm.player.player import Player
@@ -39,12 +39,12 @@ class _Wait:
 
 
 class TagsAhead:
-    """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none. `opener`
-    opens the sources, and refuses those that would cost too much."""
+    """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none.
+    `open_source` refuses sources that would cost too much."""
 
-    def __init__(self, loader: TrackLoader, opener: Opener, depth: int) -> None:
+    def __init__(self, loader: TrackLoader, open_source: Open, depth: int) -> None:
         self._loader = loader
-        self._opener = opener
+        self._open_source = open_source
         self._depth = depth
         self._players: dict[Player, None] = {}  # whose queues may have unread tracks; the first one is read next
         self._waits: list[_Wait] = []  # oldest first
@@ -111,7 +111,7 @@ class TagsAhead:
             return
         facts: SourceFacts | None = None
         try:
-            facts = await self._loader.load(track.uri, self._opener)
+            facts = await self._loader.load(track.uri, self._open_source)
         except (PlayError, OSError, TimeoutError):
             pass
         except Exception:

@@ -393,7 +393,7 @@ class Engine:
             case Notice.WENT_WRONG:
                 self.went_wrong()
             case Suspected(uri):
-                self._services.suspects.add(uri)
+                self._services.suspect(uri)
             case SessionFailed(source=source, failure=failure):
                 self.overlays.session_failed(failure)
                 if 0 < source < FIRST_OVERLAY_SOURCE:

@@ -10,8 +10,9 @@ from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_state import MAX_WAITING_BYTES
+from tonearm.core.source_uri import SourceUri
 from tonearm.decoder.opening.known_files import KnownFiles
-from tonearm.decoder.opening.live_carriers import LiveCarriers, Suspects
+from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.source_input import PlayersOpener
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.player.clients.event_feed import EventFeed
@@ -46,7 +47,7 @@ class PlayerServices:
 
     pool: DecoderPool
     opener: PlayersOpener
-    suspects: Suspects
+    suspect: Callable[[SourceUri], None]  # remembers a source that a decoder process worked on when it died
     known_files: KnownFiles
     clock: Clock
     wall_ms: Callable[[], int]

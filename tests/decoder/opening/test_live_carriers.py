@@ -18,7 +18,7 @@ class Link(HandSession):
 
 async def test_a_stream_is_one_suspect_however_many_play_it_and_is_carried_anew() -> None:
     suspects = HandSuspects()
-    carriers = LiveCarriers(suspects)
+    carriers = LiveCarriers(suspects.add)
     link = Link(1, HandPool())
     async with MediaServer() as server, opener() as source_opener:
         uri = parse_source_uri(server.serve("/live", radio(b"sound" * 10_000)))

@@ -45,7 +45,7 @@ async def loading(
     pool: OnDemandPool, suspects: Suspects | None = None, *, deadline_s: float = 60.0
 ) -> AsyncIterator[TrackLoader]:
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-    loader = TrackLoader(opener, suspects or Suspects(), pool, deadline_s=deadline_s)
+    loader = TrackLoader(opener.open, (suspects or Suspects()).add, pool, deadline_s=deadline_s)
     try:
         yield loader
     finally:

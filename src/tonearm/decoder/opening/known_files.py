@@ -10,7 +10,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.opening.source_input import Opener
+from tonearm.decoder.opening.source_input import Open
 
 MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
@@ -19,8 +19,8 @@ class KnownFiles:
     """Facts of local files, for all players of a node; the files used last are kept. `load` opens a file in a decoder
     process for its facts, and counts its length where the file does not state it."""
 
-    def __init__(self, opener: Opener, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
-        self._opener = opener
+    def __init__(self, open_source: Open, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
+        self._open_source = open_source
         self._load = load
         self._facts: OrderedDict[FileVersion, SourceFacts] = OrderedDict()
         self._loads: dict[FileVersion, asyncio.Task[SourceFacts | None]] = {}
@@ -38,7 +38,7 @@ class KnownFiles:
     async def counted(self, uri: SourceUri, version: FileVersion) -> SourceFacts | None:
         """The facts of a file, with an exact length. None when its length cannot be counted, and when it has another
         version by now. Raises `PlayError`."""
-        opened = await self._opener.open(uri, ignore_wait)
+        opened = await self._open_source(uri, ignore_wait)
         if not isinstance(opened, OpenedSource):
             return None
         await opened.close()

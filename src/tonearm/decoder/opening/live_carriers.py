@@ -4,8 +4,9 @@ A stream is decoded in a session without listeners, its carrier, which the sessi
 stream goes on when any one of these sessions ends.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Final
 
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.filters import Filters
@@ -26,17 +27,11 @@ from tonearm.decoder.opening.source_feed import SourceFeed
 from tonearm.decoder.pool.pool import PoolSession
 
 
-class Suspects(Protocol):
-    """Remembers the sources that decoder processes worked on when they died."""
-
-    def add(self, uri: SourceUri) -> None: ...
-
-
 class LiveCarriers:
-    """The carriers in all processes of a node."""
+    """The carriers in all processes of a node. `suspect` remembers a source that a process worked on when it died."""
 
-    def __init__(self, suspects: Suspects) -> None:
-        self._suspects = suspects
+    def __init__(self, suspect: Callable[[SourceUri], None]) -> None:
+        self.suspect: Final = suspect
         self._carriers: dict[tuple[SharedStream, int], Carrier] = {}
 
     def join(self, opened: OpenedSource, uri: SourceUri, link: PoolSession) -> "Carrier | None":
@@ -49,7 +44,7 @@ class LiveCarriers:
         carrier = self._carriers.get(key)
         if carrier is None or carrier.is_over:
             alone = replace(opened, reader=stream.new_reader())
-            carrier = self._carriers[key] = Carrier(alone, uri, link, self, self._suspects)
+            carrier = self._carriers[key] = Carrier(alone, uri, link, self)
         carrier.members += 1
         return carrier
 
@@ -64,14 +59,11 @@ class Carrier:
     frames_ahead = 0
     claim = Claim(Urgency.PLAYS, 0)  # the sessions that play the stream wait for room, or are closed
 
-    def __init__(
-        self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers, suspects: Suspects
-    ) -> None:
+    def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
         self.members = 0
         self.is_over = False  # nobody may join any more
         self._uri = uri
         self._carriers = carriers
-        self._suspects = suspects
         self._session = link.beside(self)
         self.session_id = self._session.id
         self._feed = SourceFeed(opened, self._session.send)
@@ -115,7 +107,7 @@ class Carrier:
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """The sessions that play the stream are moved by their owners."""
         if suspect_sources:
-            self._suspects.add(self._uri)
+            self._carriers.suspect(self._uri)
         self._end()
 
     def _end(self) -> None:

@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -58,13 +58,14 @@ class SourcePart:
     resumes: bool = False
 
 
-class Opener(Protocol):
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """Opens `uri`; the caller owns the opened source. Raises `PlayError`."""
+# Opens a URI, or raises `PlayError`. The caller owns the opened source.
+Open: TypeAlias = Callable[[SourceUri, ReportWait], Awaitable[OpenedSource | Playlist]]
 
 
-class PlayersOpener(Opener, Protocol):
+class PlayersOpener(Protocol):
     """Opens URIs for players, whose sources are opened again when a decoder process has died."""
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist: ...
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, so that `open` has to be asked again."""
@@ -117,7 +118,7 @@ class SourceOpenings:
             source,
             part,
             delay_s,
-            self._opener,
+            self._opener.open,
             session,
             self._pass_on,
             loudness=loudness,
@@ -237,7 +238,7 @@ class SourceOpening:
         source: SourceId,
         part: SourcePart,
         delay_s: float,
-        opener: Opener,
+        open_source: Open,
         link: PoolSession,
         report: Callable[[OpeningReport], None],
         *,
@@ -260,7 +261,7 @@ class SourceOpening:
         self._closing: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         if kept is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+            self._opening = asyncio.get_running_loop().create_task(self._open(open_source, delay_s))
         else:
             self._begin(kept.opened, kept.reading)
 
@@ -353,12 +354,12 @@ class SourceOpening:
         else:
             await now.opened.close()
 
-    async def _open(self, opener: Opener, delay_s: float) -> None:
+    async def _open(self, open_source: Open, delay_s: float) -> None:
         if delay_s:
             await asyncio.sleep(delay_s)
         try:
             self._report_wait(OPENING)
-            opened = await opener.open(self._part.uri, self._report_wait)
+            opened = await open_source(self._part.uri, self._report_wait)
             if isinstance(opened, Playlist):
                 # In a thread: to make hundreds of tracks takes some ms.
                 tracks = await asyncio.to_thread(opened.tracks, uuid.uuid4, {})

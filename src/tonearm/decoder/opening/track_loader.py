@@ -3,6 +3,7 @@ interrupts no player."""
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.admission import Claim, Urgency
@@ -23,8 +24,7 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.live_carriers import Suspects
-from tonearm.decoder.opening.source_input import Expanded, Opener, OpeningReport, SourceOpening, SourcePart
+from tonearm.decoder.opening.source_input import Expanded, Open, OpeningReport, SourceOpening, SourcePart
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 
@@ -40,9 +40,9 @@ class LoneSource(ABC, Generic[_T]):
     frames_ahead = 0
     claim = Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
 
-    def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool, want: Want) -> None:
+    def __init__(self, uri: SourceUri, open_source: Open, pool: DecoderPool, want: Want) -> None:
         self._uri = uri
-        self._opener = opener
+        self._open_source = open_source
         self._pool = pool
         self._want = want
         self._session: PoolSession | None = None
@@ -79,7 +79,7 @@ class LoneSource(ABC, Generic[_T]):
                 SOURCE,
                 SourcePart(self._uri),
                 0.0,
-                self._opener,
+                self._open_source,
                 session,
                 self.take_report,
                 want=self._want,
@@ -125,36 +125,43 @@ class TrackLoader:
     """Loads at most `LOADS_AT_ONCE` sources at once, until `stop`. Others wait, and their deadline runs meanwhile."""
 
     def __init__(
-        self, opener: Opener, suspects: Suspects, pool: OnDemandPool, *, deadline_s: float = LOAD_DEADLINE_S
+        self,
+        open_source: Open,
+        suspect: Callable[[SourceUri], None],
+        pool: OnDemandPool,
+        *,
+        deadline_s: float = LOAD_DEADLINE_S,
     ) -> None:
-        self._opener = opener
-        self._suspects = suspects
+        self._open_source = open_source
+        self._suspect = suspect
         self._pool = pool
         self._deadline_s = deadline_s
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
-    async def load(self, uri: SourceUri, opener: Opener | None = None, *, counts_length: bool = False) -> SourceFacts:
-        """The facts of `uri`, opened by `opener` or the usual opener. With `counts_length` a local file that does not
+    async def load(
+        self, uri: SourceUri, open_source: Open | None = None, *, counts_length: bool = False
+    ) -> SourceFacts:
+        """The facts of `uri`, opened by `open_source` or as usual. With `counts_length` a local file that does not
         state its length is read to its end. Nothing stays open when this returns, raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
-        loaded = await self._begin(uri, opener or self._opener, Want.LENGTH if counts_length else Want.FACTS)
+        loaded = await self._begin(uri, open_source or self._open_source, Want.LENGTH if counts_length else Want.FACTS)
         assert isinstance(loaded, SourceFacts), "a picture was not asked for"
         return loaded
 
     async def load_picture(self, uri: SourceUri) -> bytes:
         """The bytes of the picture inside `uri`, empty without one. Raises as `load`."""
-        loaded = await self._begin(uri, self._opener, Want.PICTURE)
+        loaded = await self._begin(uri, self._open_source, Want.PICTURE)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
     @property
     def is_busy(self) -> bool:
         return bool(self._loads)
 
-    def _begin(self, uri: SourceUri, opener: Opener, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
-        task = asyncio.get_running_loop().create_task(self._load(uri, opener, want))
+    def _begin(self, uri: SourceUri, open_source: Open, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, open_source, want))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
         return task
@@ -167,10 +174,10 @@ class TrackLoader:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri, opener: Opener, want: Want) -> SourceFacts | FoundPicture:
+    async def _load(self, uri: SourceUri, open_source: Open, want: Want) -> SourceFacts | FoundPicture:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
-                outcome = await self._open(uri, pool, opener, want)
+                outcome = await self._open(uri, pool, open_source, want)
                 if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
@@ -180,9 +187,9 @@ class TrackLoader:
         return outcome
 
     async def _open(
-        self, uri: SourceUri, pool: DecoderPool, opener: Opener, want: Want = Want.FACTS
+        self, uri: SourceUri, pool: DecoderPool, open_source: Open, want: Want = Want.FACTS
     ) -> _Outcome | tuple[Track, ...]:
-        load = _Load(uri, pool, opener, self._suspects, want)
+        load = _Load(uri, pool, open_source, self._suspect, want)
         try:
             return await load.outcome
         finally:
@@ -192,7 +199,7 @@ class TrackLoader:
         """The facts of the first entry that can be played; if there is none, the failure of the last entry."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
-            outcome = await self._open(entry.uri, pool, self._opener)
+            outcome = await self._open(entry.uri, pool, self._open_source)
             match outcome:
                 case SourceFacts():
                     return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))
@@ -204,9 +211,11 @@ class TrackLoader:
 class _Load(LoneSource[_Outcome | tuple[Track, ...]]):
     """Opens the source, and again when the process dies."""
 
-    def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
-        super().__init__(uri, opener, pool, want)
-        self._suspects = suspects
+    def __init__(
+        self, uri: SourceUri, pool: DecoderPool, open_source: Open, suspect: Callable[[SourceUri], None], want: Want
+    ) -> None:
+        super().__init__(uri, open_source, pool, want)
+        self._suspect = suspect
         self.begin()
 
     def take_report(self, report: FromDecoder | OpeningReport) -> None:
@@ -225,7 +234,7 @@ class _Load(LoneSource[_Outcome | tuple[Track, ...]]):
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
         if suspect_sources:
-            self._suspects.add(self._uri)
+            self._suspect(self._uri)
         self.drop()
         self.begin()
 

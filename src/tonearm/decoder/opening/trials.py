@@ -20,7 +20,7 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.source_input import Expanded, Opener, OpeningReport
+from tonearm.decoder.opening.source_input import Expanded, Open, OpeningReport
 from tonearm.decoder.opening.track_loader import FIRST_EPOCH, SOURCE, LoneSource
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
@@ -35,8 +35,8 @@ _EPOCH: Final = FIRST_EPOCH + 1
 class Trials:
     """Tries one source at a time, in the process of `pool`, which is for nothing else."""
 
-    def __init__(self, opener: Opener, pool: OnDemandPool) -> None:
-        self._opener = opener
+    def __init__(self, open_source: Open, pool: OnDemandPool) -> None:
+        self._open_source = open_source
         self._pool = pool
         self._one_at_a_time = asyncio.Lock()
 
@@ -46,7 +46,7 @@ class Trials:
         ended = False
         try:
             async with asyncio.timeout(TRIAL_LIMIT_S), self._one_at_a_time, self._pool.used() as pool:
-                trial = _Trial(uri, self._opener, pool)
+                trial = _Trial(uri, self._open_source, pool)
                 try:
                     ended = await trial.outcome
                 finally:
@@ -64,8 +64,8 @@ class Trials:
 class _Trial(LoneSource[bool]):
     """Plays the source. The outcome is whether it ended its process."""
 
-    def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool) -> None:
-        super().__init__(uri, opener, pool, Want.SOUND)
+    def __init__(self, uri: SourceUri, open_source: Open, pool: DecoderPool) -> None:
+        super().__init__(uri, open_source, pool, Want.SOUND)
         self._play()
 
     def take_report(self, report: FromDecoder | OpeningReport) -> None:
