@@ -13,10 +13,11 @@ import resource
 import shlex
 import signal
 import sys
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import Final
+
+import uvloop
 
 from tonearm import exit_codes
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
@@ -139,7 +140,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded.config, shows_commands))
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
@@ -147,15 +148,6 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     except StateFileError as error:
         sys.stderr.write(f"tonearm: the state {error}\n")
         return exit_codes.MISSING
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        log.warning("uvloop is not installed; the slower event loop of the standard library is used")
-        return None
-    return uvloop.new_event_loop
 
 
 def start_warnings(config: Config) -> list[str]:

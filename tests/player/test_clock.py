@@ -103,17 +103,17 @@ def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: Han
     for _ in range(3):
         clock.join(Member(time))
     time.forward(0.1)
-    assert clock.frames_late == {5: 0, 20: 0, 100: 0}
+    assert clock.lateness.frames_late == {5: 0, 20: 0, 100: 0}
     time.stand_still(0.03)
     time.forward(0.1)
-    late = dict(clock.frames_late)
+    late = clock.lateness.frames_late
     assert late[20] == 3  # of the two that came at once, the first
     assert 3 <= late[5] <= 6
     assert late[100] == 0
     assert clock.quiet_s > 1_000_000
     time.stand_still(0.5)
     time.forward(0.1)
-    assert clock.frames_late[100] >= 3 * CATCH_UP_FRAMES
+    assert clock.lateness.frames_late[100] >= 3 * CATCH_UP_FRAMES
     assert 0 < clock.quiet_s < 0.2
 
 
@@ -143,7 +143,7 @@ def test_much_too_late_sends_ten_frames_and_counts_the_others(
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES for ticks in before]
     assert [member.skipped for member in members] == [left_out] * len(members)
     assert clock.skipped_frames == len(members) * left_out
-    assert clock.frames_late[100] > 0
+    assert clock.lateness.frames_late[100] > 0
     # No burst afterwards: deadlines were set anew, in the member's own phase.
     time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES + 50 for ticks in before]

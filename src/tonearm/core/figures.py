@@ -11,11 +11,10 @@ from tonearm.core.failure import Stage
 from tonearm.core.outputs import OutputFormat
 from tonearm.core.player_status import PlayerQuality
 
-# A frame whose tick began late is counted once for each of these limits that its lateness passed.
-LATE_MS: Final = (5, 20, 100)
-
 # Upper limits of the histogram of lateness. From the last one on frames are left out.
 LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+# Those of them for which late frames are told as counts, in ms.
+LATE_MS: Final = (5, 20, 100)
 
 UnderrunCause: TypeAlias = Literal["source", "decoder"]
 Way: TypeAlias = Literal["pcm", "opus", "opus_passed", "mp3"]
@@ -69,6 +68,11 @@ class Lateness:
         self.counts[bisect_left(LATENESS_S, late_s)] += frames
         self.sum_s += late_s * frames
 
+    @property
+    def frames_late(self) -> dict[int, int]:
+        """For each of `LATE_MS`, how many frames were later than it."""
+        return {limit_ms: sum(self.counts[LATENESS_S.index(limit_ms / 1000) + 1 :]) for limit_ms in LATE_MS}
+
 
 @dataclass(slots=True)
 class DecoderWork:
@@ -116,8 +120,8 @@ class ProcessFigures:
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
     """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
-    `times_left_out`: how often a player had frames left out, because the clock was late. `frames_late` are by
-    `LATE_MS`, `fetches` by outcome, `sandboxes` by kind of process."""
+    `times_left_out`: how often a player had frames left out, because the clock was late. `fetches` are by outcome,
+    `sandboxes` by kind of process."""
 
     version: str
     uptime_s: float
@@ -127,7 +131,6 @@ class NodeFigures:
     totals: Totals
     times_left_out: int
     frames_left_out: int
-    frames_late: Mapping[int, int]
     fetches: Mapping[str, int]
     decoder_exits: int
     decoder_work: DecoderWork

@@ -231,7 +231,6 @@ class Node:
             totals=totals,
             times_left_out=services.clock.times_skipped,
             frames_left_out=services.clock.skipped_frames,
-            frames_late=services.clock.frames_late,
             lateness=services.clock.lateness,
             fetches=dict(self._suspects.fetches),
             decoder_exits=self._pool.exits,

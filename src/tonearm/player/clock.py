@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from tonearm.core.figures import LATE_MS, Lateness
+from tonearm.core.figures import Lateness
 from tonearm.core.frame import FRAME_MS, FRAME_S
 
 PHASES: Final = 4
@@ -24,6 +24,7 @@ PHASE_MEMBERS: Final = 100
 BEAT_MEMBERS: Final = 50
 FULL_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
 CATCH_UP_FRAMES: Final = 10
+LATE_S: Final = 0.1  # a tick that begins so late means that the node is behind
 BEHIND_S: Final = 0.2  # what came while the loop stood still is read, decoded and rendered only afterwards
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
@@ -45,8 +46,8 @@ class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that sets the time.
 
     `skipped_frames` counts the ticks that were skipped because the node was over 200 ms late, and those at which a
-    member's buffer was empty for the same reason; `times_skipped` how often that met a member. `frames_late` counts,
-    for each limit in ms, the ticks that began later than it.
+    member's buffer was empty for the same reason; `times_skipped` how often that met a member. `lateness` has how late
+    all ticks began.
 
     `beat` is the number of the current tick. `BEAT_MEMBERS` members of a phase share a beat; the next members, and the
     next phase, are one beat ahead. Players fetch frames on every twentieth beat. So members that share a beat fetch
@@ -70,7 +71,7 @@ class Clock:
         self.skipped_frames = 0
         self.times_skipped = 0
         self.lateness = Lateness()
-        self.frames_late = dict.fromkeys(LATE_MS, 0)
+
         self._skipped_at_s = self._late_at_s = -math.inf
         self._logged_skipped_frames = 0
         self._log_again_at_s = self._origin_s
@@ -166,12 +167,9 @@ class Clock:
         return self._now_s() - self._skipped_at_s
 
     def _count_late(self, phase: "_Phase") -> None:
-        late_ms = (self._now_s() - phase.deadline_s) * 1000
-        self.lateness.add(max(0.0, late_ms / 1000), len(phase.members))
-        if late_ms > LATE_MS[0]:
-            for limit_ms in LATE_MS:
-                self.frames_late[limit_ms] += len(phase.members) * (late_ms > limit_ms)
-        if late_ms > LATE_MS[-1]:
+        late_s = self._now_s() - phase.deadline_s
+        self.lateness.add(max(0.0, late_s), len(phase.members))
+        if late_s > LATE_S:
             self._late_at_s = self._now_s()
 
     def _tick(self, phase: "_Phase", first_beat: int) -> None:

@@ -36,7 +36,7 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "framesSent": figures.totals.frames_sent,
         "framesLostByListeners": figures.totals.frames_lost,
         "framesLeftOut": figures.frames_left_out,
-        "framesLate": {f"over{limit_ms}ms": count for limit_ms, count in figures.frames_late.items()},
+        "framesLate": {f"over{limit_ms}ms": count for limit_ms, count in figures.lateness.frames_late.items()},
         "latePlans": figures.totals.late_plans,
         "listenersClosed": {"tooSlow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed},
         "timesRunDry": {**_underruns(figures)},
@@ -123,7 +123,7 @@ class _Figures(Collector):
             yield CounterMetricFamily(name, text, value)
         closed = {"too_slow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed}
         yield _counter("tonearm_listeners_closed", "Listeners that the node closed.", "reason", closed)
-        late = {str(limit_ms / 1000): count for limit_ms, count in figures.frames_late.items()}
+        late = {str(limit_ms / 1000): count for limit_ms, count in figures.lateness.frames_late.items()}
         yield _counter("tonearm_frames_late", "Frames that were later than so many seconds.", "over", late)
         yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", _underruns(figures))
         yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
