@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from tests.support.eventually import Changes
+from tests.support.eventually import Changes, eventually
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _BLOCK_BYTES = 64 * 1024
@@ -224,6 +224,17 @@ class MediaServer:
     async def requested(self, count: int) -> None:
         """Waits until so many requests have come."""
         await self._changes.until(lambda: len(self.requests) >= count, lambda: f"{count} requests; {self.requests}")
+
+    async def held_up(self) -> int:
+        """Waits until who asked last takes no more. How many bytes were sent then."""
+        sent: list[int] = []
+
+        def stands() -> bool:
+            sent.append(self.replies[-1].sent_bytes)
+            return len(sent) > 50 and sent[-50] == sent[-1] > 0
+
+        await eventually(stands, "the server can send no more")
+        return sent[-1]
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -1,7 +1,7 @@
 """Answers of radio stations for `MediaServer`: endless sound with titles, in the ways of Icecast and SHOUTcast."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 from tests.support.media_server import Answer, Reply, Request
@@ -15,17 +15,6 @@ def icy_block(text: str, encoding: str = "utf-8") -> bytes:
     raw = text.encode(encoding)[: 255 * 16]
     units = -(-len(raw) // 16)
     return bytes((units,)) + raw.ljust(units * 16, b"\0")
-
-
-def with_titles(sound: bytes, interval: int, titles: Mapping[int, str]) -> bytes:
-    """`sound` with a block after each `interval` bytes. `titles`: number of the block to the title that it tells."""
-    mixed = b""
-    for number in range(-(-len(sound) // interval)):
-        part = sound[number * interval : (number + 1) * interval]
-        mixed += part
-        if len(part) == interval:
-            mixed += _title_block(titles.get(number))
-    return mixed
 
 
 def radio(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.player_bench import HandSession, PlayerBench
-from tests.support.session_bench import render_all
+from tests.support.session_bench import StoredSource, render_all
 from tonearm.core.frame import ms_of_samples
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -23,19 +23,15 @@ from tonearm.decoder.messages import (
     Plan,
     SeekSource,
 )
-from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.rendering.render_session import RenderSession
-from tonearm.worker.sources.pcm_store import PcmStore
 
 
-class HeldSource:
+class HeldSource(StoredSource):
     """A source of which the test decides how much is decoded."""
 
     def __init__(self, pcm: bytes, start_sample: int) -> None:
+        super().__init__(start=start_sample, is_finished=False)
         self.pcm = pcm
-        self.store = PcmStore(start_sample)
-        self.loudness = SourceLoudness()
-        self.has_failed = False
 
     def decode(self, samples: int) -> bool:
         """Appends up to so many samples. True when that was the end."""

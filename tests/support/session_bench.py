@@ -32,14 +32,32 @@ from tonearm.worker.sources.pcm_store import PcmStore
 RISE: Final = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
 
 
-class MemorySource:
+class StoredSource:
+    """A source of given PCM, decoded already."""
+
+    def __init__(
+        self, pcm: bytes = b"", *, start: int = 0, is_finished: bool = True, is_interrupted: bool = False
+    ) -> None:
+        self.store = PcmStore(start)
+        self.loudness = SourceLoudness()
+        self.has_failed = False
+        if pcm:
+            self.store.append(pcm)
+        if is_finished:
+            self.store.finish(is_interrupted=is_interrupted)
+
+    def arrive(self, pcm: bytes) -> None:
+        """The rest of its sound."""
+        self.store.append(pcm)
+        self.store.finish(is_interrupted=False)
+
+
+class MemorySource(StoredSource):
     """A source whose PCM the test appends. Each sample is different from those near it and of other sources."""
 
     def __init__(self, number: int, samples: int = 0, *, start_sample: int = 0, ends: bool = False) -> None:
+        super().__init__(start=start_sample, is_finished=False)
         self._number = number
-        self.store = PcmStore(start_sample)
-        self.loudness = SourceLoudness()
-        self.has_failed = False
         self.append(samples)
         if ends:
             self.store.finish(is_interrupted=False)
@@ -54,24 +72,6 @@ class MemorySource:
         left = (index * 7919 + self._number * 104_729) % 20_011 - 10_000
         right = (index * 6101 + self._number * 15_485_863) % 19_997 - 10_000
         return np.stack([left, right], axis=1).astype("<i2").tobytes()
-
-
-class StoredSource:
-    """A source of given PCM, decoded already."""
-
-    def __init__(self, pcm: bytes, *, start: int = 0, is_finished: bool = True, is_interrupted: bool = False) -> None:
-        self.store = PcmStore(start)
-        self.loudness = SourceLoudness()
-        self.has_failed = False
-        if pcm:
-            self.store.append(pcm)
-        if is_finished:
-            self.store.finish(is_interrupted=is_interrupted)
-
-    def arrive(self, pcm: bytes) -> None:
-        """The rest of its sound."""
-        self.store.append(pcm)
-        self.store.finish(is_interrupted=False)
 
 
 def render_all(session: RenderSession) -> list[Audio]:

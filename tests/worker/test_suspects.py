@@ -45,7 +45,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
 
 
 # What happens one after the other: a pair is noted, a slot and the source that is worked on in it, or 0; a number is
-# the memory that is used from then on, in MiB. The process reaches its limit where it gets to 399.
+# the memory that is used from then on, in MiB, at which the process looks. It reaches its limit where it gets to 399.
 @pytest.mark.parametrize(
     ("story", "suspects"),
     [
@@ -56,6 +56,10 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
         pytest.param([(1, 8), 330, (0, 7), 399], set(), id="beside another where the memory ends"),
         pytest.param([(1, 8), (2, 9), 399], set(), id="one of two that may have used it up"),
         pytest.param([(0, 7), 350, (0, 0), (0, 7), 399], set(), id="the memory of earlier steps does not count"),
+        # A library that finds no memory may crash, before the process gets to end itself.
+        pytest.param([350, (0, 7), 395], set(), id="a crash where there was hardly any memory"),
+        pytest.param([350, (0, 7), 395, 350], {7}, id="a crash after some of it was given back"),
+        pytest.param([(0, 7), 395], {7}, id="a crash of who alone has used it up"),
     ],
 )
 def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], suspects: set[int]) -> None:
@@ -68,27 +72,9 @@ def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], 
                 process.notes.note_session(5, 9)  # which is none, as long as others may be
                 process.notes.end()
                 assert process.status == EXIT_MEMORY_LIMIT
+            else:
+                process.notes.look()
     assert process.suspects() == suspects
-
-
-def test_of_a_crash_where_there_was_hardly_any_memory_the_memory_is_judged(process: Process) -> None:
-    """A library that finds none may crash, before the process gets to end itself."""
-    process.used_mib = 350
-    process.notes.note(0, 7)
-    assert process.suspects() == {7}
-    process.used_mib = 395
-    process.notes.look()
-    assert process.suspects() == set()
-    process.used_mib = 350  # some of it was given back
-    process.notes.look()
-    assert process.suspects() == {7}
-
-
-def test_who_alone_used_it_up_is_the_suspect_of_a_crash_there(process: Process) -> None:
-    process.notes.note(0, 7)
-    process.used_mib = 395
-    process.notes.look()
-    assert process.suspects() == {7}
 
 
 def test_silence_where_there_is_hardly_any_memory_has_its_suspects(process: Process) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.radio_server import icy_block, with_titles
+from tests.support.radio_server import icy_block
 from tonearm.core.opened_source import TitleAtByte
 from tonearm.sources.http.radio import IcySplitter, metadata_interval, radio_text, stream_title
 
@@ -49,15 +49,6 @@ def test_sound_and_titles_come_apart_for_every_way_to_cut_the_bytes(
     assert got == sound
     assert found == split_all(mixed, interval, [])[1]
     assert all(title.offset % interval == 0 and title.offset <= len(sound) for title in found)
-
-
-@given(sound=st.binary(min_size=1, max_size=300))
-def test_every_single_cut(sound: bytes) -> None:
-    mixed = with_titles(sound, 7, {0: "One", 3: "Zwei"})
-    whole = split_all(mixed, 7, [])
-    for cut in range(len(mixed)):
-        assert split_all(mixed, 7, [cut]) == whole
-    assert whole[0] == sound
 
 
 @pytest.mark.parametrize(

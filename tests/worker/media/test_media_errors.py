@@ -240,7 +240,7 @@ def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fai
     reader = FailingReader(file, fail_at, LOST)
     with pytest.raises(PlayError) as caught:
         # A container may have had enough already: then it comes with the sound.
-        decode_rest(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
+        decode_rest(open_bytes(file, reader=reader))
     assert caught.value is LOST
     assert reader.reads_after_failure == 0
 
@@ -249,7 +249,7 @@ def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fai
 def test_an_error_of_the_reader_comes_after_all_that_was_there(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     file = file_of(kind)
     reader = FailingReader(file, len(file) * 3 // 4, LOST, can_jump=False)
-    media = open_media(reader, name="song", content_type=None, size_bytes=len(file))
+    media = open_bytes(file, reader=reader)
     got, error = decode_until_error(media)
     assert error is LOST
     wanted = decode_bytes(file)
@@ -267,7 +267,7 @@ def test_a_wav_is_heard_as_far_as_it_came_also_within_what_is_read_to_open_it(ke
     file = wav(music(2.0))
     cut = int(len(file) * kept)
     reader = FailingReader(file, cut, LOST, can_jump=False)
-    got, error = decode_until_error(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
+    got, error = decode_until_error(open_bytes(file, reader=reader))
     assert error is LOST
     assert np.array_equal(got, decode_bytes(file)[: len(got)])
     assert 4 * len(got) > cut - 8192
@@ -275,15 +275,13 @@ def test_a_wav_is_heard_as_far_as_it_came_also_within_what_is_read_to_open_it(ke
 
 def test_too_little_to_be_anything_tells_why_it_is_so_little() -> None:
     with pytest.raises(PlayError) as caught:
-        open_media(
-            FailingReader(mp3(music()), 300, LOST, can_jump=False), name="song", content_type=None, size_bytes=None
-        )
+        open_bytes(b"", reader=FailingReader(mp3(music()), 300, LOST, can_jump=False))
     assert caught.value is LOST
 
 
 def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
     file = flac(music(4.0))
-    media = open_media(FailingReader(file, len(file) // 3, LOST), name="song", content_type=None, size_bytes=len(file))
+    media = open_bytes(file, reader=FailingReader(file, len(file) // 3, LOST))
     with pytest.raises(PlayError) as caught:
         media.seek(3 * 48_000)
     assert caught.value is LOST

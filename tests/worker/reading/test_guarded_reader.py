@@ -1,11 +1,11 @@
 """What libav may take from a source, and how a reader's error gets past it."""
 
 import io
-import time
 
 import pytest
 
 from tests.support.audio_files import flac, music
+from tests.support.hand_time import HandTime
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.worker.media.opening import open_audio
 from tonearm.worker.reading.guarded_reader import (
@@ -17,43 +17,35 @@ from tonearm.worker.reading.guarded_reader import (
 )
 
 
-class SteppedClock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 class Zeros(io.BytesIO):
     def read(self, n: int | None = -1, /) -> bytes:
         return bytes(n or 0)
 
 
-def guard(reader: io.BytesIO, clock: SteppedClock | None = None) -> GuardedReader:
-    return GuardedReader(reader, source_name="song", size_bytes=None, clock=clock or time.monotonic)
+def guard(reader: io.BytesIO, clock: HandTime | None = None) -> GuardedReader:
+    return GuardedReader(reader, source_name="song", size_bytes=None, clock=(clock or HandTime()).now_s)
 
 
 def test_opening_has_a_deadline_and_playing_has_none() -> None:
-    clock = SteppedClock()
+    clock = HandTime()
     reader = guard(Zeros(), clock)
     reader.read(10)
     reader.begin_playing()
-    clock.now_s += 1000
+    clock.forward(1000)
     assert reader.read(10) == bytes(10)
     late = guard(Zeros(), clock)
-    clock.now_s += 15.1
+    clock.forward(15.1)
     with pytest.raises(PlayError) as caught:
         late.read(10)
     assert caught.value.failure.code is FailureCode.TIMEOUT
 
 
 def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> None:
-    clock = SteppedClock()
+    clock = HandTime()
 
     class Slow(io.BytesIO):
         def read(self, n: int | None = -1, /) -> bytes:
-            clock.now_s += 10
+            clock.forward(10)
             return super().read(min(n or 0, 3000))
 
     with pytest.raises(PlayError) as caught:
@@ -62,18 +54,18 @@ def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> N
 
 
 def test_first_bytes_that_only_trickle_are_a_timeout() -> None:
-    clock = SteppedClock()
+    clock = HandTime()
 
     class Trickle(io.BytesIO):
         def read(self, n: int | None = -1, /) -> bytes:
-            clock.now_s += 1
+            clock.forward(1)
             return super().read(1)
 
     with pytest.raises(PlayError) as caught:
-        read_first_bytes(Trickle(bytes(9000)), name="song", deadline_s=clock() + 15, clock=clock)
+        read_first_bytes(Trickle(bytes(9000)), name="song", deadline_s=clock.now_s() + 15, clock=clock.now_s)
     assert caught.value.failure.code is FailureCode.TIMEOUT
-    clock.now_s += 1000
-    assert read_first_bytes(Zeros(), name="song", deadline_s=0, clock=clock) == bytes(FIRST_BYTES)
+    clock.forward(1000)
+    assert read_first_bytes(Zeros(), name="song", deadline_s=0, clock=clock.now_s) == bytes(FIRST_BYTES)
 
 
 def test_opening_has_a_budget_and_playing_has_one_from_packet_to_packet() -> None:

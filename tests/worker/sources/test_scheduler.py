@@ -2,6 +2,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from tests.support.hand_time import HandTime
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob, Waiter
 
 
@@ -13,14 +14,6 @@ class Notes:
 
     def __call__(self, slot: int, suspect: int) -> None:
         self.slots[slot] = suspect
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class NotingWaiter(Waiter):
@@ -99,39 +92,39 @@ def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
 
 
 def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
-    clock = Clock()
-    scheduler = DecodeScheduler(range(2), Notes(), clock)
+    clock = HandTime()
+    scheduler = DecodeScheduler(range(2), Notes(), clock.now_s)
     assert scheduler.busy_s() == 0.0
     first = acquire(scheduler, 0, 1)
-    clock.now_s += 3
+    clock.forward(3)
     second = acquire(scheduler, 0, 2)
-    clock.now_s += 2
+    clock.forward(2)
     assert scheduler.busy_s() == 5.0
     scheduler.release(first)
     assert scheduler.busy_s() == 2.0
     scheduler.release(second)
-    clock.now_s += 10
+    clock.forward(10)
     assert scheduler.busy_s() == 0.0
     both = acquire(scheduler, 0, 3), acquire(scheduler, 0, 4)
     waiting = start_waiting(scheduler, 0, 5, lambda _: None)
-    clock.now_s += 60  # to wait for a slot is not to be busy
+    clock.forward(60)  # to wait for a slot is not to be busy
     for slot in both:
         scheduler.release(slot)
     waiting.join()
-    clock.now_s += 1
+    clock.forward(1)
     assert scheduler.busy_s() == 1.0
 
 
 def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not() -> None:
-    clock = Clock()
-    decoding = DecodeScheduler(range(1), Notes(), clock)
-    opening = DecodeScheduler(range(1, 3), Notes(), clock, before=decoding)
+    clock = HandTime()
+    decoding = DecodeScheduler(range(1), Notes(), clock.now_s)
+    opening = DecodeScheduler(range(1, 3), Notes(), clock.now_s, before=decoding)
     slot = acquire(decoding, 0, 1)
-    late = start_waiting(decoding, clock.now_s, 2, lambda _: None)
-    clock.now_s += 1
+    late = start_waiting(decoding, clock.now_s(), 2, lambda _: None)
+    clock.forward(1)
     begun: list[int] = []
-    begins = start_waiting(opening, clock.now_s + BEGINNING_SLACK_S, 3, begun.append)
-    acquire(opening, clock.now_s, 4)  # that of somebody who plays
+    begins = start_waiting(opening, clock.now_s() + BEGINNING_SLACK_S, 3, begun.append)
+    acquire(opening, clock.now_s(), 4)  # that of somebody who plays
 
     decoding.release(slot)
     late.join()
@@ -140,20 +133,20 @@ def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not()
 
 
 def test_late_is_how_long_a_job_waited_behind_others_since_its_deadline() -> None:
-    clock = Clock()
-    scheduler = DecodeScheduler(range(1), Notes(), clock)
+    clock = HandTime()
+    scheduler = DecodeScheduler(range(1), Notes(), clock.now_s)
     slot = acquire(scheduler, 0, 1)
-    urgent = start_waiting(scheduler, clock.now_s - 50, 2, lambda _: None)  # its bytes came late: nobody's fault
-    patient = start_waiting(scheduler, clock.now_s + 2, 3, scheduler.release)
-    clock.now_s += 1
+    urgent = start_waiting(scheduler, clock.now_s() - 50, 2, lambda _: None)  # its bytes came late: nobody's fault
+    patient = start_waiting(scheduler, clock.now_s() + 2, 3, scheduler.release)
+    clock.forward(1)
     assert scheduler.take_work_s() == (1.0, 1.0)
     scheduler.release(slot)
     urgent.join()
-    clock.now_s += 4
+    clock.forward(4)
     assert scheduler.take_work_s() == (4.0, 3.0)
     scheduler.release(slot)
     patient.join()
-    clock.now_s += 1
+    clock.forward(1)
     assert scheduler.take_work_s() == (0.0, 3.0)
     assert scheduler.take_work_s() == (0.0, 0.0)
 
