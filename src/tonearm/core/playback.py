@@ -8,21 +8,9 @@ expanded is gone, and no `Drop` follows for it.
 
 from dataclasses import replace
 
-from tonearm.core.events import (
-    PlayerState,
-    QueueDetails,
-    QueueUpdate,
-    SeekFailed,
-    StreamTitle,
-    TrackStart,
-    TrackStuck,
-)
+from tonearm.core.events import PlayerState, QueueDetails, QueueUpdate, SeekFailed, StreamTitle, TrackStart, TrackStuck
 from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, PlayFailure
-from tonearm.core.play_queue import (
-    EndReason,
-    QueuedTrack,
-    SourceId,
-)
+from tonearm.core.play_queue import EndReason, QueuedTrack, SourceId
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track

@@ -9,15 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.crossfade import CrossfadeSettings
-from tonearm.core.events import (
-    Event,
-    PlayerState,
-    PlayerUpdate,
-    QueueUpdate,
-    Seek,
-    TrackEnd,
-    TrackException,
-)
+from tonearm.core.events import Event, PlayerState, PlayerUpdate, QueueUpdate, Seek, TrackEnd, TrackException
 from tonearm.core.failure import FailureCode, PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json

@@ -104,6 +104,7 @@ class _Figures(Collector):
 
     def collect(self) -> Iterable[Metric]:
         figures = self._figures
+        work = figures.decoder_work
         yield _gauge("tonearm_info", "The node's version.", "version", {figures.version: 1})
         yield GaugeMetricFamily("tonearm_uptime_seconds", "Since the node was started.", figures.uptime_s)
         yield _gauge("tonearm_players", "Players by their state.", "state", figures.players)
@@ -118,6 +119,9 @@ class _Figures(Collector):
             ("tonearm_frames_left_out", "Frames that the node was over 200 ms late for.", figures.frames_left_out),
             ("tonearm_late_plans", "Changes that took effect later than meant.", figures.totals.late_plans),
             ("tonearm_decoder_exits", "Decoder processes that ended by themselves.", figures.decoder_exits),
+            ("tonearm_decoder_work_seconds", "How long decoder processes worked.", work.worked_s),
+            ("tonearm_decoder_sound_seconds", "How much sound they made, of all players together.", work.made_s),
+            ("tonearm_decoder_sessions_failed", "Players whose decoding failed.", work.sessions_failed),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(name, text, value)
@@ -129,7 +133,8 @@ class _Figures(Collector):
         yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
         yield _counter("tonearm_fetches", "Sources opened for players, or why not.", "outcome", figures.fetches)
         yield _lateness(figures.lateness)
-        yield from self._decoder_work()
+        frames = {way: work.frames[way] for way in _WAYS}
+        yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", frames)
         yield from self._services()
         cpu = CounterMetricFamily(
             "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "pid")
@@ -142,18 +147,6 @@ class _Figures(Collector):
             if process.kind == "decoder":
                 sessions.add_metric((str(process.pid),), process.sessions)
         yield from (cpu, memory, sessions)
-
-    def _decoder_work(self) -> Iterable[Metric]:
-        work = self._figures.decoder_work
-        counters = (
-            ("tonearm_decoder_work_seconds", "How long decoder processes worked.", work.worked_s),
-            ("tonearm_decoder_sound_seconds", "How much sound they made, of all players together.", work.made_s),
-            ("tonearm_decoder_sessions_failed", "Players whose decoding failed.", work.sessions_failed),
-        )
-        for name, text, value in counters:
-            yield CounterMetricFamily(name, text, value)
-        frames = {way: work.frames[way] for way in _WAYS}
-        yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", frames)
 
     def _services(self) -> Iterable[Metric]:
         figures = self._figures

@@ -169,12 +169,10 @@ class SourceOpener:
             return opened
         if opened is not None:
             await opened.close()
-        message, hint = (
-            "That is a single track and no playlist.",
-            "Load it with GET /v0/loadtracks, or give it to a player.",
-        )
-        if opened is not None and opened.content_type == UNRESOLVED_PAGE:
-            message, hint = "That is a web page and no playlist.", RESOLVER_HINT
+        message, hint = "That is a web page and no playlist.", RESOLVER_HINT
+        if opened is None or opened.content_type != UNRESOLVED_PAGE:
+            message = "That is a single track and no playlist."
+            hint = "Load it with GET /v0/loadtracks, or give it to a player."
         raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, hint)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:

@@ -230,25 +230,23 @@ def best_audio(master: MasterPlaylist) -> str:
     - Else a variant without picture: the best codec, then the highest bandwidth.
     - Else, because the picture has to be fetched along: of those with the best codec the lowest bandwidth.
     """
-    separate = [variant for variant in master.variants if _rendition_of(variant, master) is not None]
-    if separate:
-        rendition = _rendition_of(max(separate, key=_quality), master)
-        assert rendition is not None
-        assert rendition.reference is not None
-        return rendition.reference
+    best_first = sorted(master.variants, key=_quality, reverse=True)
+    separate = next(filter(None, (_separate_sound(variant, master) for variant in best_first)), None)
+    if separate is not None:
+        return separate
     sound_only = [variant for variant in master.variants if not _has_picture(variant)]
     if any(_audio_rank(variant) > _NO_AUDIO_RANK for variant in sound_only):
         return max(sound_only, key=_quality).reference
     return max(master.variants, key=lambda variant: (_audio_rank(variant), -variant.bandwidth)).reference
 
 
-def _rendition_of(variant: Variant, master: MasterPlaylist) -> Rendition | None:
-    """The rendition that plays with the variant unless the user chooses; None when it is in the variant itself."""
+def _separate_sound(variant: Variant, master: MasterPlaylist) -> str | None:
+    """The reference of the rendition that plays with the variant unless the user chooses; None when that is in the
+    variant itself."""
     group = [rendition for rendition in master.renditions if rendition.group == variant.audio_group]
     if not group:
         return None
-    chosen = max(group, key=lambda rendition: (rendition.is_default, rendition.is_autoselect))
-    return chosen if chosen.reference is not None else None
+    return max(group, key=lambda rendition: (rendition.is_default, rendition.is_autoselect)).reference
 
 
 def _quality(variant: Variant) -> tuple[int, int]:

@@ -208,15 +208,11 @@ class ChildPool:
                 begins()
                 async with asyncio.timeout(within_s):
                     answer = await self._asked(child, request)
-            except OSError as error:
+            except BaseException as error:
                 if child is not None:
                     self._end(child)
-                if isinstance(error, TimeoutError):
-                    raise
-                raise ChildBroken(f"it could not be started: {error.strerror or error}") from error
-            except BaseException:
-                if child is not None:
-                    self._end(child)
+                if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                    raise ChildBroken(f"it could not be started: {error.strerror or error}") from error
                 raise
             self._put_back(child)
             return answer
