@@ -30,8 +30,10 @@ from tonearm.decoder.messages import (
     Titled,
 )
 from tonearm.decoder.opening.known_files import KnownFiles
+from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
+from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import PlayerServices, PlayerSettings
@@ -150,6 +152,8 @@ def services_of(
         "event_text": event_text,
         "json_bytes": json_bytes,
         "call_later": time.call_later,
+        "carriers": LiveCarriers(lambda uri: None),
+        "event_feed": EventFeed(time.call_later, lambda: ""),
     }
     settings = PlayerSettings(wait_ms, max_waiting_tracks=100_000, max_listeners=10)
     return PlayerServices(settings, pool=pool, opener=opener, clock=clock, **given | more)

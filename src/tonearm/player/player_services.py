@@ -44,7 +44,6 @@ class PlayerServices:
     """What all players of a node share."""
 
     settings: PlayerSettings
-
     pool: DecoderPool
     opener: PlayersOpener
     suspect: Callable[[SourceUri], None]  # remembers a source that a decoder process worked on when it died
@@ -54,10 +53,9 @@ class PlayerServices:
     event_text: EventText
     call_later: CallLater
     json_bytes: Callable[[Json], int]
+    carriers: LiveCarriers
+    event_feed: EventFeed
     totals: Totals = field(default_factory=Totals)
-    carriers: LiveCarriers | None = None
-    event_feed: EventFeed | None = None
-
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
 
 

@@ -58,12 +58,11 @@ class NotReady(RequestError):
 
 
 def new_request_id() -> str:
-    """A random id, which is in an error's answer and in the log."""
+    """It is in an error's answer and in the log."""
     return secrets.token_hex(6)
 
 
 def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Response:
-    """The answer to a request that was refused."""
     reply = error_reply(HTTPStatus(error.status), error.code, error.message, path, request_id)
     if isinstance(error, MethodNotAllowed):
         reply.headers["Allow"] = error.allow

@@ -76,7 +76,6 @@ class PlayerWindow:
         return lambda: self._remove(sink)
 
     def send(self, text: str) -> None:
-        """Takes an event of the player."""
         if text.startswith(_TOLD):
             if not self._due:
                 self._loop.call_soon(self._tell)

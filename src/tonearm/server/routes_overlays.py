@@ -15,8 +15,6 @@ from tonearm.server.routing import OVERLAY_ARGUMENT, Call, Route
 
 
 class OverlayRoutes:
-    """A player's overlays are found through the node."""
-
     def __init__(self, node: Node) -> None:
         self._node = node
 

@@ -26,8 +26,6 @@ MAX_STATE_VALUES: Final = 200_000
 
 
 class StateRoutes:
-    """The endpoints of players' records."""
-
     def __init__(self, node: Node) -> None:
         self._node = node
 

@@ -142,8 +142,6 @@ def _is_behind(sink: "SocketEventSink") -> bool:
 
 
 class SocketEventSink:
-    """An event client on a WebSocket."""
-
     def __init__(self, connection: WebSocketConnection) -> None:
         self._connection = connection
         self._output = connection.output

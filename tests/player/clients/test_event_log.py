@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +11,9 @@ from tests.support.sinks import MemoryEventClient, break_off
 from tests.support.tracks import make_status, make_track
 from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
 from tonearm.core.player_status import PlayerStatus
-from tonearm.player.clients.event_log import KEPT_EVENTS, SLICE_EVENTS, EventLog
+from tonearm.player.clients.event_feed import EventFeed
+from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, SLICE_EVENTS, EventLog
+from tonearm.player.timers import CallLater
 from tonearm.protocol.rendering import event_text
 
 
@@ -25,9 +28,23 @@ class Times:
         return self.now_ms
 
 
+class _Made:
+    def cancel(self) -> None: ...
+
+
+def at_once(delay_s: float, call: Callable[[], None]) -> _Made:
+    call()
+    return _Made()
+
+
+def new_log(call_later: CallLater = at_once, max_bytes: int = MAX_KEPT_BYTES) -> EventLog:
+    feed = EventFeed(call_later, lambda: "")
+    return EventLog("p", "1ife", Times().wall_ms, event_text, feed, max_bytes, call_later)
+
+
 @pytest.fixture
 def log() -> EventLog:
-    return EventLog("p", "1ife", Times().wall_ms, event_text)
+    return new_log()
 
 
 def add(log: EventLog, count: int) -> None:
@@ -188,17 +205,13 @@ def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
 
 def log_in_slices(events: int) -> tuple[HandTime, EventLog]:
     time = HandTime()
-    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    log = new_log(time.call_later)
     add(log, events)
     return time, log
 
 
-def big_log(max_bytes: int) -> EventLog:
-    return EventLog("p", "1ife", Times().wall_ms, event_text, max_bytes=max_bytes)
-
-
 def test_kept_events_have_a_budget_in_bytes_and_the_oldest_go_first() -> None:
-    log = big_log(10_000)
+    log = new_log(max_bytes=10_000)
     for number in range(20):
         log.add(MetadataChange(["x" * 2900, number]))
     assert follow(log, 17).seqs == [18, 19, 20]
@@ -208,7 +221,7 @@ def test_kept_events_have_a_budget_in_bytes_and_the_oldest_go_first() -> None:
 
 
 def test_one_event_is_kept_however_long_it_is() -> None:
-    log = big_log(10_000)
+    log = new_log(max_bytes=10_000)
     log.add(MetadataChange("x" * 50_000))
     assert follow(log, 0).seqs == [1]
     log.add(PlayerPause(0))
@@ -217,7 +230,7 @@ def test_one_event_is_kept_however_long_it_is() -> None:
 
 
 def test_tracks_with_metadata_count_as_long_as_they_are_shown() -> None:
-    log = big_log(10_000)
+    log = new_log(max_bytes=10_000)
     for _ in range(10):
         log.add(TrackStart(make_track("a"), {"x": "y" * 4000}, 0))
     assert follow(log, 8).seqs == [9, 10]
@@ -225,7 +238,7 @@ def test_tracks_with_metadata_count_as_long_as_they_are_shown() -> None:
 
 
 def test_a_client_for_which_twice_the_budget_waits_is_closed() -> None:
-    log = big_log(10_000)
+    log = new_log(max_bytes=10_000)
     slow, quick = follow(log), follow(log)
     slow.unsent_bytes = 19_999
     add(log, 1)

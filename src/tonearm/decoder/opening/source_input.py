@@ -94,10 +94,7 @@ class SourceOpenings:
     `close` waits for dropped sources, too, until their readers are closed.
     """
 
-    def __init__(
-        self, report: Callable[[OpeningReport], None], opener: PlayersOpener, carriers: LiveCarriers | None = None
-    ) -> None:
-        """`carriers` decode live streams for several players; with None each session decodes them for itself."""
+    def __init__(self, report: Callable[[OpeningReport], None], opener: PlayersOpener, carriers: LiveCarriers) -> None:
         self._report = report
         self._opener = opener
         self._carriers = carriers

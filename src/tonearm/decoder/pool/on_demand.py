@@ -7,7 +7,7 @@ from typing import Final
 
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderStarter
-from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
+from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision
 
 IDLE_S: Final = 60.0  # a start costs about 5 ms of CPU with a template and 250 without; one that waits 9 or 32 MB
 
@@ -23,7 +23,7 @@ class OnDemandPool:
         sandbox: SandboxSupervision | None = None,
         starter: DecoderStarter | None = None,
     ) -> None:
-        self._sandbox = sandbox or decoder_supervision()
+        self._sandbox = sandbox
         self._starter = starter
         self._memory_limit_mb = memory_limit_mb
         self._idle_s = idle_s
@@ -64,11 +64,10 @@ class OnDemandPool:
                 )
                 try:
                     await pool.start()
-                except SandboxRequiredError as error:
+                except BaseException as error:
                     await pool.stop()
-                    raise ChildProcessError(str(error)) from error
-                except BaseException:
-                    await pool.stop()
+                    if isinstance(error, SandboxRequiredError):
+                        raise ChildProcessError(str(error)) from error
                     raise
                 self._pool = pool
             return self._pool

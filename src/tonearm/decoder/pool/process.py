@@ -100,17 +100,17 @@ class DecoderProcess:
         on_ready: "Callable[[DecoderProcess], None]",
         on_exit: "Callable[[DecoderProcess, str, Suspects], None]",
         on_load: "Callable[[DecoderProcess], None]",
-        timeouts: Timeouts | None = None,
-        sandbox_mode: SandboxMode = SandboxMode.AUTO,
-        work: DecoderWork | None = None,
+        timeouts: Timeouts,
+        sandbox_mode: SandboxMode,
+        work: DecoderWork,
     ) -> None:
         self.number = number
-        self._work = work or DecoderWork()
+        self._work = work
         self._starter = starter
         self._on_ready = on_ready
         self._on_exit = on_exit
         self._on_load = on_load
-        self._timeouts = timeouts or Timeouts()
+        self._timeouts = timeouts
         self._sandbox_mode = sandbox_mode
         self.sandbox: SandboxReport | None = None
         self.opus_problem = ""

@@ -90,7 +90,7 @@ class DecoderSession:
         pool: DecoderPool,
         opener: PlayersOpener,
         until_tick_s: Callable[[], float],
-        carriers: LiveCarriers | None = None,
+        carriers: LiveCarriers,
     ) -> None:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._report = report

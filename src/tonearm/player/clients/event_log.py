@@ -55,7 +55,7 @@ class EventLog:
 
     The log keeps the last `KEPT_EVENTS` events, or as many of them as fit into `max_bytes`, but at least one. A client
     is closed when twice as many bytes wait for it. `call_later` spreads over iterations of the event loop what a client
-    missed; without `call_later` all is sent at once.
+    missed.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class EventLog:
         life: str,
         wall_ms: Callable[[], int],
         event_text: EventText,
-        feed: EventFeed | None = None,
-        max_bytes: int = MAX_KEPT_BYTES,
-        call_later: CallLater | None = None,
+        feed: EventFeed,
+        max_bytes: int,
+        call_later: CallLater,
     ) -> None:
         self.life: Final = life
         self._player_id = player_id
@@ -101,7 +101,7 @@ class EventLog:
                 self._missed[sink].append(kept)
             elif sink in self._sinks:  # a client may leave while another is sent the event
                 self._send(sink, self._text(kept))
-        if self._feed is not None and self._feed.has_followers:
+        if self._feed.has_followers:
             self._feed.send(self._text(kept))
 
     def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
@@ -156,14 +156,14 @@ class EventLog:
             return
         events = size_bytes = 0
         with cut_after_error(sink, self._remove):
-            while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
+            while missed and events < SLICE_EVENTS and size_bytes < SLICE_BYTES:
                 text = self._text(missed.popleft())
                 sink.send(text)
                 events, size_bytes = events + 1, size_bytes + len(text)
-            if not missed:
-                del self._missed[sink]
-            elif self._call_later is not None:
+            if missed:
                 self._call_later(0.0, lambda: self._send_missed(sink))
+            else:
+                del self._missed[sink]
 
     def _text(self, kept: _KeptEvent) -> str:
         if kept.text is None:
