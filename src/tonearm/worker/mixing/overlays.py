@@ -105,9 +105,6 @@ class OverlayVoice:
     def gain_at(self, time: int) -> float:
         return self.order.volume * (1.0 if self.rise is None else self.rise.gain_at(time))
 
-    def frames_left(self, time: int) -> int | None:
-        return None if self.ends_at is None else -(-(self.ends_at - self.sample_at(time)) // FRAME_SAMPLES)
-
     @property
     def end(self) -> int | None:
         """The time at which it is over, when it sounds and that is known."""
@@ -218,8 +215,9 @@ class Overlays:
                 if not voice.has_begun and not voice.order.has_begun:
                     begins = True
                     fade_samples = max(fade_samples, voice.order.fade_samples)
-                left = fitted.frames_left(time)
-                if left is None:
+                if fitted.ends_at is not None:
+                    left = -(-(fitted.ends_at - fitted.sample_at(time)) // FRAME_SAMPLES)
+                else:
                     assert supply is not None
                     left = (supply.end - GLIDE_SAMPLES - fitted.sample_at(time)) // FRAME_SAMPLES
                 frames = min(frames, left)

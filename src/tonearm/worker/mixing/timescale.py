@@ -16,7 +16,7 @@ both are moved alike.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -123,12 +123,9 @@ class Stretcher:
         before = places.astype(np.intp)
         phase = ((places - before) * _PHASES).astype(np.intp)
         windows = np.lib.stride_tricks.sliding_window_view(joined, _TAPS, axis=1)[:, before + 1]
-        frame: Planes = np.einsum("cnt,nt->cn", windows, self._taps[phase])
+        taps = _interpolation(min(1.0, 1.0 / self._step))
+        frame: Planes = np.einsum("cnt,nt->cn", windows, taps[phase])
         return frame, used, end - used
-
-    @cached_property
-    def _taps(self) -> NDArray[np.float32]:
-        return _interpolation(min(1.0, 1.0 / self._step))
 
 
 def _next_piece(read: ReadSource, at: int, tail: Planes | None) -> tuple[Planes, Planes]:

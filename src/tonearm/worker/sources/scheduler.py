@@ -135,16 +135,13 @@ class DecodeScheduler:
         now_s = self._now_s() if now_s is None else now_s
         while self._waiting.get(self._queue[0][2]) != self._queue[0][1]:
             heapq.heappop(self._queue)
-        if self._must_wait(self._queue[0][0]):
+        is_beginning = self._queue[0][0] - now_s > BEGINNING_SLACK_S / 2
+        if is_beginning and self._before is not None and self._before.holds_back(self):
             return None
         self._late_s = max(self._late_s, self._lateness_s(now_s))
         _, _, job, _ = heapq.heappop(self._queue)
         del self._waiting[job]
         return job
-
-    def _must_wait(self, deadline_s: float) -> bool:
-        before = self._before
-        return before is not None and deadline_s - self._now_s() > BEGINNING_SLACK_S / 2 and before.holds_back(self)
 
     def holds_back(self, other: "DecodeScheduler") -> bool:
         """Whether jobs are late here. If so, `other` is called when they are not any more."""

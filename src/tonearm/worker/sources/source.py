@@ -281,10 +281,6 @@ class DecodingSource:
         store = self.cursor.store
         return self._content.has_packets and isinstance(store, PacketStore) and not store.is_read
 
-    def _packet_store(self) -> Callable[[int], PacketStore] | None:
-        decoding = self._content.packet_decoding()
-        return None if decoding is None else lambda start: PacketStore(start, decoding, self._noted)
-
     @contextmanager
     def _noted(self) -> Iterator[None]:
         """While the rendering thread decodes kept packets of this source."""
@@ -300,7 +296,9 @@ class DecodingSource:
     # Results of the work, which a live stream passes on to its members
 
     def _opened(self, facts: SourceFacts) -> None:
-        self.cursor.opened(facts, self._packet_store())
+        decoding = self._content.packet_decoding()
+        packet_store = None if decoding is None else lambda start: PacketStore(start, decoding, self._noted)
+        self.cursor.opened(facts, packet_store)
 
     def _append(self, pcm: bytes) -> bool:
         """False when the last sample that is wanted is in the store."""
