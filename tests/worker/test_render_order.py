@@ -17,7 +17,8 @@ from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Gr
 from tonearm.worker import worker as worker_module
 from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
-from tonearm.worker.worker import RenderOrder, Worker
+from tonearm.worker.sources.scheduler import UrgencyQueue
+from tonearm.worker.worker import Worker
 
 OPUS = Output("opus", complexity=10)
 BOTH = frozenset({PCM, OPUS})
@@ -40,7 +41,7 @@ def driver() -> Iterator[DecoderDriver]:
     ],
 )
 def test_the_fewest_frames_ahead_come_first_and_once(added: tuple[tuple[int, int], ...], taken: list[int]) -> None:
-    order = RenderOrder()
+    order: UrgencyQueue[int] = UrgencyQueue()
     for session, frames_ahead in added:
         order.add(session, frames_ahead)
     assert [order.take() for _ in taken] == taken

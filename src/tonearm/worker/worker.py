@@ -14,8 +14,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from heapq import heappop, heappush
-from itertools import count
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
@@ -65,7 +63,7 @@ from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
 from tonearm.worker.sources.cursor import Cursor, Report
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
-from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, UrgencyQueue
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
 from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
@@ -82,36 +80,6 @@ _TOO_MANY_FILES: Final = PlayFailure(
     "A decoder process has as many files open as the system lets it have.",
     "Raise the limit of open files for the node (ulimit -n), or decoder.processes.",
 )
-
-
-class RenderOrder:
-    """The sessions that may have something to render: the one whose frames run out first comes first.
-
-    A session whose plan was changed has no frames ahead. So it comes before sessions that were granted frames on the
-    same beat.
-    """
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[int, int, int]] = []  # frames ahead, number of the entry, session
-        self._numbers = count()
-        self._newest: dict[int, int] = {}  # by session: the number of its entry that counts
-
-    def __bool__(self) -> bool:
-        return bool(self._newest)
-
-    def add(self, session: int, frames_ahead: int) -> None:
-        """Adds a session with `frames_ahead` frames that were not sent yet. Of several calls the last one counts."""
-        number = self._newest[session] = next(self._numbers)
-        heappush(self._entries, (frames_ahead, number, session))
-
-    def take(self) -> int:
-        """Removes and returns the most urgent session; of equal ones that which was added first. Raises IndexError when
-        there is none."""
-        while True:
-            _, number, session = heappop(self._entries)
-            if self._newest.get(session) == number:
-                del self._newest[session]
-                return session
 
 
 class _PcmDecoded(NamedTuple):
@@ -194,7 +162,9 @@ class Worker:
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
-        self._order = RenderOrder()
+        # Sessions that may have something to render, by the frames that they have ahead. One whose plan was changed has
+        # none, so it comes before those that were granted frames on the same beat.
+        self._order: UrgencyQueue[int] = UrgencyQueue()
         self._packed_runs_out_s = math.inf  # when the first session runs out of frames whose audio is packed
         self._outgoing: list[bytes | memoryview] = []
         # Since the last report:

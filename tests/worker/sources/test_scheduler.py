@@ -196,3 +196,16 @@ def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:
     scheduler.hasten(waiters["last"], 0.1)  # it waits no longer
     scheduler.release(slot)
     assert order == ["last", "first", "second"]
+
+
+def test_a_hastened_job_that_runs_makes_nobody_late() -> None:
+    clock = HandTime()
+    scheduler = DecodeScheduler(range(1), Notes(), clock.now_s)
+    slot = acquire(scheduler, 0, 1)
+    hastened, patient = Waiter(2), Waiter(3)
+    scheduler.submit(hastened, clock.now_s() + 1)
+    scheduler.submit(patient, clock.now_s() + 100)
+    scheduler.hasten(hastened, clock.now_s())
+    scheduler.release(slot)
+    clock.forward(50)
+    assert scheduler.take_work_s() == (50.0, 0.0)

@@ -6,13 +6,16 @@ gets the next free slot. A `SlotJob` does a step of a source in each slot; betwe
 needed. A job that has to wait for bytes gives its slot up for that time.
 """
 
-import heapq
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple, Protocol
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 # Added to the deadline of a source whose session has not begun. It is opened only while `before` is not late.
 BEGINNING_SLACK_S: Final = 1000.0
@@ -22,6 +25,41 @@ LATE_S: Final = 0.05
 class Slot(NamedTuple):
     job: "SlotJob"
     number: int
+
+
+class UrgencyQueue(Generic[_T]):
+    """What waits, the least number first; of equal ones that which was added first."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, _T]] = []  # urgency, number of the entry, item
+        self._numbers = count()
+        self._newest: dict[_T, int] = {}  # by item: the number of its entry that counts
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+    def __contains__(self, item: _T) -> bool:
+        return item in self._newest
+
+    def add(self, item: _T, urgency: float) -> None:
+        """Of several calls for an item the last one counts."""
+        number = self._newest[item] = next(self._numbers)
+        heappush(self._entries, (urgency, number, item))
+
+    def first(self) -> tuple[float, _T]:
+        """The most urgent item, behind its urgency. Raises IndexError when there is none."""
+        while True:
+            urgency, number, item = self._entries[0]
+            if self._newest.get(item) == number:
+                return urgency, item
+            heappop(self._entries)
+
+    def take(self) -> _T:
+        """Removes and returns the most urgent item. Raises IndexError when there is none."""
+        _, item = self.first()
+        heappop(self._entries)
+        del self._newest[item]
+        return item
 
 
 class DecodeScheduler:
@@ -41,9 +79,8 @@ class DecodeScheduler:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._queue: list[tuple[float, int, SlotJob | Waiter, float]] = []  # deadline, number, job, its submission
-        self._waiting: dict[SlotJob | Waiter, int] = {}  # the number of the entry in the queue that counts
-        self._entries = 0
+        self._waiting: UrgencyQueue[SlotJob | Waiter] = UrgencyQueue()  # by their deadlines
+        self._submitted_s: dict[SlotJob | Waiter, float] = {}  # of those that wait
         self._begun_s: dict[int, float] = {}
         self._note = note
         self._now_s = now_s
@@ -133,14 +170,12 @@ class DecodeScheduler:
         if not self._waiting:
             return None
         now_s = self._now_s() if now_s is None else now_s
-        while self._waiting.get(self._queue[0][2]) != self._queue[0][1]:
-            heapq.heappop(self._queue)
-        is_beginning = self._queue[0][0] - now_s > BEGINNING_SLACK_S / 2
+        is_beginning = self._waiting.first()[0] - now_s > BEGINNING_SLACK_S / 2
         if is_beginning and self._before is not None and self._before.holds_back(self):
             return None
         self._late_s = max(self._late_s, self._lateness_s(now_s))
-        _, _, job, _ = heapq.heappop(self._queue)
-        del self._waiting[job]
+        job = self._waiting.take()
+        del self._submitted_s[job]
         return job
 
     def holds_back(self, other: "DecodeScheduler") -> bool:
@@ -155,13 +190,12 @@ class DecodeScheduler:
         """For how long the most urgent job waits for its slot since its deadline."""
         if not self._waiting:
             return 0.0
-        deadline_s, _, _, submitted_s = self._queue[0]
-        return max(0.0, now_s - max(deadline_s, submitted_s))
+        deadline_s, job = self._waiting.first()
+        return max(0.0, now_s - max(deadline_s, self._submitted_s[job]))
 
     def _enqueue(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
-        self._entries += 1
-        self._waiting[job] = self._entries
-        heapq.heappush(self._queue, (deadline_s, self._entries, job, self._now_s()))
+        self._waiting.add(job, deadline_s)
+        self._submitted_s[job] = self._now_s()
 
     def _begin(self, slot: int, suspect: int, now_s: float) -> None:
         self._begun_s[slot] = self._counted_from_s[slot] = now_s
