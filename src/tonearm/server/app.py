@@ -27,7 +27,7 @@ from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable
-from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
+from tonearm.server.sockets import SocketRoutes
 from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 
 PING_INTERVAL_S: Final = 20.0
@@ -94,8 +94,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         PlayerRoutes(node),
         QueueRoutes(node),
         OverlayRoutes(node),
-        AudioSocketRoutes(node, streams, settings.audio),
-        EventSocketRoutes(node, streams),
+        SocketRoutes(node, streams, settings.audio),
         AudioStreamRoutes(node, streams, settings.audio),
         FigureRoutes(node),
         StateRoutes(node),

@@ -152,14 +152,9 @@ class HttpAudioSink:
         self._ogg = ogg
         self._titles = titles
         self._raw = RawOutput(request, kernel_buffer_bytes(output))
+        self.open, self.end, self.abort = self._raw.open, self._raw.end, self._raw.abort
+        self.pending_bytes = self._raw.pending_bytes
         self.closed = asyncio.get_running_loop().create_future()
-
-    def open(self) -> None:
-        """To be called when the head of the stream was sent."""
-        self._raw.open()
-
-    def end(self) -> None:
-        self._raw.end()
 
     def write(self, message: bytes) -> None:
         if self._wraps:
@@ -175,17 +170,11 @@ class HttpAudioSink:
         self.write(message)
         return True
 
-    def pending_bytes(self) -> int:
-        return self._raw.pending_bytes()
-
     def close(self, code: int, reason: str) -> None:
         """Ends the body. HTTP has no place for the code and the reason."""
         self._raw.end()
         if not self.closed.done():
             self.closed.set_result(None)
-
-    def abort(self) -> None:
-        self._raw.abort()
 
     def _wrapped(self, data: bytes) -> bytes:
         if self._ogg is not None:

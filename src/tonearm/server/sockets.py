@@ -25,14 +25,18 @@ _SNAPSHOTS_PENDING: Final = 500
 _POLL_S: Final = 0.02
 
 
-class AudioSocketRoutes:
+class SocketRoutes:
     def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings) -> None:
         self._node = node
         self._streams = streams
         self._settings = settings
 
     def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/ws", self._listen),)
+        return (
+            Route("GET", "/v0/players/{player_id}/ws", self._listen),
+            Route("GET", "/v0/players/{player_id}/events", self._follow),
+            Route("GET", "/v0/events", self._follow_all),
+        )
 
     async def _listen(self, call: Call) -> web.StreamResponse:
         target = call.target
@@ -43,47 +47,6 @@ class AudioSocketRoutes:
         # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
         sink = SocketFrameSink(connection, output, has_header=has_header, max_latency_ms=latency_ms)
         return await connection.run(self._node.player(call.player_id).attach(sink))
-
-
-class SocketFrameSink:
-    """A listener on a WebSocket. Messages come framed, so each is a single write."""
-
-    wants_silence = False
-    burst_ms = 0
-
-    def __init__(
-        self, connection: WebSocketConnection, output: Output, *, has_header: bool, max_latency_ms: int
-    ) -> None:
-        self.output = output
-        self.framing = Framing.WEBSOCKET_WITH_HEADER if has_header else Framing.WEBSOCKET
-        self.max_latency_ms = max_latency_ms
-        self._connection = connection
-        self._raw = connection.output
-        self.offer = self._raw.offer  # called for each frame and listener, so without a method in between
-
-    def write(self, message: bytes) -> None:
-        self._raw.write(message)
-
-    def pending_bytes(self) -> int:
-        return self._raw.pending_bytes()
-
-    def close(self, code: int, reason: str) -> None:
-        self._connection.close(code, reason)
-
-    def abort(self) -> None:
-        self._connection.abort()
-
-
-class EventSocketRoutes:
-    def __init__(self, node: Node, streams: OpenStreams) -> None:
-        self._node = node
-        self._streams = streams
-
-    def routes(self) -> Sequence[Route]:
-        return (
-            Route("GET", "/v0/players/{player_id}/events", self._follow),
-            Route("GET", "/v0/events", self._follow_all),
-        )
 
     async def _follow(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, self._streams)
@@ -123,6 +86,26 @@ class EventSocketRoutes:
                     await asyncio.sleep(_POLL_S)
 
 
+class SocketFrameSink:
+    """A listener on a WebSocket. Messages come framed, so each is a single write."""
+
+    wants_silence = False
+    burst_ms = 0
+
+    def __init__(
+        self, connection: WebSocketConnection, output: Output, *, has_header: bool, max_latency_ms: int
+    ) -> None:
+        self.output = output
+        self.framing = Framing.WEBSOCKET_WITH_HEADER if has_header else Framing.WEBSOCKET
+        self.max_latency_ms = max_latency_ms
+        # They are called for each frame and listener, so without a method in between.
+        self.write = connection.output.write
+        self.offer = connection.output.offer
+        self.pending_bytes = connection.output.pending_bytes
+        self.close = connection.close
+        self.abort = connection.abort
+
+
 def _since(target: Target) -> tuple[str | None, int | None]:
     """The life (None: any) and the number of the event after which a client wants to go on; both None without
     `since`."""
@@ -143,28 +126,21 @@ def _is_behind(sink: "SocketEventSink") -> bool:
 
 class SocketEventSink:
     def __init__(self, connection: WebSocketConnection) -> None:
-        self._connection = connection
         self._output = connection.output
         self._ends: deque[int] = deque()  # the end of each pending message, counted in all written bytes
+        self.pending_bytes = connection.output.pending_bytes
+        self.close = connection.close
+        self.abort = connection.abort
 
     def send(self, text: str) -> None:
         self._forget_sent()
         self._output.write(text_frame(text))
         self._ends.append(self._output.written_bytes)
 
-    def pending_bytes(self) -> int:
-        return self._output.pending_bytes()
-
     def pending_messages(self) -> int:
         """How many messages the kernel has not taken to their last byte."""
         self._forget_sent()
         return len(self._ends)
-
-    def close(self, code: int, reason: str) -> None:
-        self._connection.close(code, reason)
-
-    def abort(self) -> None:
-        self._connection.abort()
 
     def _forget_sent(self) -> None:
         sent_bytes = self._output.written_bytes - self._output.pending_bytes()
