@@ -36,7 +36,7 @@ class PacketSource:
         self.store = PacketStore(start_sample, self.decoding)
         self.loudness = SourceLoudness()
         if start_sample:
-            self.store.append_packets(media.seek_packets(packets, start_sample))
+            self.store.append_packets(media.seek_packets(start_sample))
         for some in taken(packets):
             self.store.append_packets(some)
         self.store.finish(is_interrupted=False)

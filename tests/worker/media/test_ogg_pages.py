@@ -72,7 +72,7 @@ def by_libav(file: bytes, sample: int | None = None) -> list[SourcePacket]:
     media = open_bytes(file)
     packets = media.take_opus_packets()
     assert packets is not None
-    found = [] if sample is None else media.seek_packets(packets, sample)
+    found = [] if sample is None else media.seek_packets(sample)
     found += rest_of(packets)
     media.close()
     return found
@@ -80,7 +80,7 @@ def by_libav(file: bytes, sample: int | None = None) -> list[SourcePacket]:
 
 def by_pages(tmp_path: Path, file: bytes, sample: int | None = None) -> tuple[list[SourcePacket], int]:
     on_disk = FileOnDisk(tmp_path, file)
-    found = [] if sample is None else on_disk.media.seek_packets(on_disk.packets, sample)
+    found = [] if sample is None else on_disk.media.seek_packets(sample)
     found += rest_of(on_disk.packets)
     on_disk.close()
     return found, on_disk.by_libav
@@ -158,8 +158,8 @@ def test_seeks_to_and_fro(tmp_path: Path) -> None:
     packets = media.take_opus_packets()
     assert packets is not None
     for sample in (150_000, 20_000, 280_000, 0, 250_000):
-        found = on_disk.media.seek_packets(on_disk.packets, sample) + on_disk.packets.take(24_000)
-        wanted = media.seek_packets(packets, sample) + packets.take(24_000)
+        found = on_disk.media.seek_packets(sample) + on_disk.packets.take(24_000)
+        wanted = media.seek_packets(sample) + packets.take(24_000)
         count = min(len(found), len(wanted))
         assert count > 8
         assert found[:count] == wanted[:count], "of which more may come, by whole pages"

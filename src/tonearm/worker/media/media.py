@@ -3,7 +3,6 @@
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import av
@@ -125,7 +124,7 @@ class Media:
         self._interruption: PlayError | None = None
         self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
         if self._packets is not None and pages is not None:
-            self._packets.read_pages(pages, partial(self.seek_packets, self._packets))
+            self._packets.read_pages(pages, self.seek_packets)
         if self._packets is not None:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
@@ -191,12 +190,13 @@ class Media:
             self._pending_frames.clear()
         return self._packets
 
-    def seek_packets(self, packets: OpusPackets, sample: int) -> list[SourcePacket]:
-        """As `seek`, for packets: the next ones of `packets` follow those that are returned, in which the sample is, if
-        it is not behind the end. Raises PlayError."""
+    def seek_packets(self, sample: int) -> list[SourcePacket]:
+        """As `seek`, for packets: the next ones follow those that are returned, in which the sample is, if it is not
+        behind the end. Raises PlayError."""
+        assert self._packets is not None
         positions = self._seekable_positions()
         try:
-            return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
+            return self._packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
         except LookupError as error:
             raise play_errors.not_seekable(self._guard.source_name, "its container cannot find the position") from error
 

@@ -255,11 +255,12 @@ class DecodingSource:
         """
         cursor, store = self.cursor, self.cursor.store
         wanted_end = store.end + self._step_samples()
-        if self._content.has_packets and isinstance(store, PacketStore):
+        packets_left = self._content.packets
+        if packets_left is not None and isinstance(store, PacketStore):
             has_more = True
             while has_more and store is cursor.store and store.end < wanted_end:
                 # Those of a live source come one by one: none waits for the next.
-                packets = self._content.take_packets(1 if self._order.is_live else wanted_end - store.end)
+                packets = packets_left.take(1 if self._order.is_live else wanted_end - store.end)
                 self._report_titles()
                 has_more = self._append_packets(packets)
                 store.decode_ahead(cursor.used_up_to + self._demand.ahead_samples(reads_only=self._reads_only))
@@ -279,7 +280,7 @@ class DecodingSource:
     @property
     def _reads_only(self) -> bool:
         store = self.cursor.store
-        return self._content.has_packets and isinstance(store, PacketStore) and not store.is_read
+        return self._content.packets is not None and isinstance(store, PacketStore) and not store.is_read
 
     @contextmanager
     def _noted(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
-    `has_packets`: it is read with `take_packets`, otherwise with `decode_block`; both give nothing only at the end. All
+    It is read by its `packets`, or with `decode_block` where these are None; both give nothing only at the end. All
     methods may raise PlayError.
     """
 
@@ -38,18 +38,14 @@ class SourceContent:
         # Packets of overlays are never passed through: overlays are always mixed.
         self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
         self._media: Media | None = None
-        self._packets: OpusPackets | None = None
-
-    @property
-    def has_packets(self) -> bool:
-        return self._packets is not None
+        self.packets: OpusPackets | None = None
 
     def open(self) -> SourceFacts:
         """Opens the source and returns its facts."""
         facts = self._open_media().facts
-        self._wants_packets = self._packets is not None
-        if self._packets is not None and self._order.is_live:
-            self._packets.begin_at(self._order.start_sample)
+        self._wants_packets = self.packets is not None
+        if self.packets is not None and self._order.is_live:
+            self.packets.begin_at(self._order.start_sample)
         return facts
 
     def with_counted_length(self, facts: SourceFacts) -> Generator[None, None, SourceFacts]:
@@ -64,9 +60,9 @@ class SourceContent:
 
     def packet_decoding(self) -> PacketDecoding | None:
         """The decoder of the packets, to be taken once after `open`. None for a source that is read as PCM."""
-        if self._packets is None:
+        if self.packets is None:
             return None
-        return PacketDecoding(self._packets.channels, self._packets.take_codec())
+        return PacketDecoding(self.packets.channels, self.packets.take_codec())
 
     def begin_next_part(self, sample: int) -> bool:
         """Goes on with the next part, which begins at this sample of the source. It may have another encoding and other
@@ -74,8 +70,8 @@ class SourceContent:
         if not self._reader.begin_next_part():
             return False
         self._reopen()
-        if self._packets is not None:
-            self._packets.begin_at(sample)
+        if self.packets is not None:
+            self.packets.begin_at(sample)
         return True
 
     def begin_again(self) -> None:
@@ -86,18 +82,14 @@ class SourceContent:
         """Goes to a sample: the next PCM begins there. Of packets, returns those up to there and those that a decoder
         needs before them. Raises `play_errors.UnseekableSource`, too."""
         assert self._media is not None
-        if self._packets is not None:
-            return self._media.seek_packets(self._packets, sample)
+        if self.packets is not None:
+            return self._media.seek_packets(sample)
         self._media.seek(sample)
         return []
 
     def decode_block(self) -> bytes:
         assert self._media is not None
         return self._media.decode_block()
-
-    def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
-        assert self._packets is not None
-        return self._packets.take(at_least_samples)
 
     def read_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
         """Goes to a sample by reading everything before it, in steps: each `yield` ends one. Returns what was read from
@@ -107,8 +99,8 @@ class SourceContent:
         preroll: list[SourcePacket] = []
         while passed < sample:
             yield
-            if self._packets is not None:
-                packets = self._packets.take(STEP_SAMPLES)
+            if self.packets is not None:
+                packets = self.packets.take(STEP_SAMPLES)
                 passed = packets[-1].audible_to if packets else sample
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
                 continue
@@ -137,8 +129,8 @@ class SourceContent:
 
     def _reopen(self) -> None:
         self._open_media()
-        if self._packets is not None:
-            self._packets.take_codec()  # the first one's decodes
+        if self.packets is not None:
+            self.packets.take_codec()  # the first one's decodes
 
     def _open_media(self) -> Media:
         self.close()
@@ -151,5 +143,5 @@ class SourceContent:
             is_live=order.is_live,
             titles=self._titles,
         )
-        self._packets = self._media.take_opus_packets() if self._wants_packets else None
+        self.packets = self._media.take_opus_packets() if self._wants_packets else None
         return self._media
