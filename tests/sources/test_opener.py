@@ -156,6 +156,21 @@ class TestPrivateNetworks:
             source_opener.admit(parse_source_uri("http://music.example/a"))
         assert names.asked == []
 
+    @pytest.mark.parametrize(
+        ("addresses", "private_networks"),
+        [(["127.0.0.1"], False), (["203.0.114.1", "127.0.0.1"], False), (["127.0.0.1"], True)],
+        ids=["leads inside", "one of several leads inside", "leads to the node itself"],
+    )
+    async def test_names(self, names: "Names", addresses: list[str], private_networks: bool) -> None:
+        async with Canary() as canary:
+            names.answers["inside.example"] = [addresses]
+            own = [("127.0.0.1", canary.port)] if private_networks else []
+            uri = f"http://inside.example:{canary.port}/"
+            told = await failure_of(uri, private_networks=private_networks, own_addresses=own)
+            assert told.code == FailureCode.SOURCE_REFUSED
+            assert canary.connections == 0
+            assert names.asked == ["inside.example"]
+
     async def test_proxy_of_the_environment_is_not_used(
         self, server: MediaServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

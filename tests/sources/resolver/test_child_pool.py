@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.processes import exists, is_alive
 from tonearm.sources.resolver.children import ChildBroken, ChildPool, child_environment
 
@@ -160,10 +161,17 @@ async def test_one_that_died_while_idle_is_not_asked() -> None:
         assert await pid_of(children) != pid
 
 
-async def test_a_process_is_warmed_up_once_and_not_at_the_cost_of_who_asks() -> None:
-    async with pool(warm_up={"do": "(time.sleep(2.0), globals().update(warm=7), '{}')[2]"}) as children:
-        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 1.8) == {"warm": 7}
-        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 1.8) == {"warm": 7}
+async def test_a_process_is_warmed_up_once_and_not_at_the_cost_of_who_asks(tmp_path: Path) -> None:
+    go, begin = tmp_path / "go", str(tmp_path / "begun-0")
+    warm_up = {"do": f"(open({begin!r}, 'w').close(), wait_for({str(go)!r}), globals().update(warm=7))[1]"}
+    async with pool(warm_up=warm_up, start_s=600.0) as children:
+        time = LoopTime()
+        asking = asyncio.create_task(children.ask({"do": "json.dumps({'warm': warm})"}, 30.0))
+        await eventually(lambda: begun(tmp_path) == 1, "it is being warmed up")
+        time.forward(31.0)
+        go.touch()
+        assert await asking == {"warm": 7}
+        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 30.0) == {"warm": 7}
 
 
 async def test_closing_ends_the_work() -> None:
