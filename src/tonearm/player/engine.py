@@ -15,7 +15,7 @@ from tonearm.core.errors import NotSeekable
 from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
-from tonearm.core.frame import samples_of_ms
+from tonearm.core.frame import SAMPLE_RATE_HZ, samples_of_ms
 from tonearm.core.joins import Joins, Sound
 from tonearm.core.opened_source import FileVersion
 from tonearm.core.outputs import PCM_ONLY
@@ -142,19 +142,15 @@ class Engine:
         playback = self._playback
         return playback.state in (PlayerState.PLAYING, PlayerState.LOADING) and not playback.paused
 
-    def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
-        """Counts since the player was created; the three about listeners are given by the caller."""
-        return self._sending.quality(frames_lost, closed_too_slow, closed_failed)
-
     @property
-    def sent_position_samples(self) -> int:
-        """Where the frame that was sent last begins in its source."""
-        return self._session.buffer.sent_position_samples
+    def quality(self) -> PlayerQuality:
+        return self._sending.quality
 
-    @property
-    def is_sent_passed(self) -> bool:
-        """Whether the packet of the frame that was sent last is that of the source, for outputs that pass through."""
-        return self._session.buffer.is_sent_passed
+    def sent_frame(self) -> tuple[int, bool]:
+        """Of the frame that was sent last: where it begins in its source, in µs, and whether its packet is that of the
+        source, for outputs that pass through."""
+        buffer = self._session.buffer
+        return buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ, buffer.is_sent_passed
 
     def listener_came(self) -> None:
         """As `listeners_changed`; the new listener may want the frames that were sent last."""

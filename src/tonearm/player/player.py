@@ -6,7 +6,6 @@
 import logging
 import random
 import secrets
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,18 +14,17 @@ from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, TrackException
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
+from tonearm.core.frame import FRAME_MS
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, require_metadata_bytes
-from tonearm.core.outputs import Output
 from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import LoopMode, PlayedTrack
 from tonearm.core.playback import Playback
-from tonearm.core.player_status import PlayerQuality, PlayerStatus, WaitingTracks
+from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
+from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.clients.event_log import EventLog
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.engine import Engine
@@ -85,12 +83,8 @@ class Player:
         self._listener_changes = ListenerChanges(
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
         )
-        self._frames_lost = 0
         self._is_deleted = False
-        self._closed: Counter[str] = Counter()  # how many listeners were closed, by reason
-        self._broadcast = Broadcast(
-            self._count_lost_frames, self._sent_position_us, self._is_sent_passed, self._listener_closed
-        )
+        self._broadcast = Broadcast(player_id, lambda: self._engine.sent_frame())
         self._engine = Engine(self._playback, self._broadcast, services, self._emit)
         self._overlays = self._engine.overlays
         self._first_wait: Cancellable | None = services.call_later(
@@ -189,7 +183,7 @@ class Player:
             self._cancel_first_wait()
             self._listener_changes.close()
             self._engine.stop()
-            self._services.totals.add(self._quality)
+            self._services.totals.add(self._engine.quality)
             *ends, deleted = self._playback.delete(reason).events
             self._emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again
@@ -311,7 +305,7 @@ class Player:
             self._playback.state,
             self._engine.is_asleep,
             self._broadcast.counted_by_format(),
-            self._quality,
+            self._engine.quality,
         )
 
     def snapshot(self) -> PlayerSnapshot:
@@ -339,7 +333,7 @@ class Player:
             listeners=sum(listeners.values()),
             listeners_by_format=dict(listeners),
             last_seq=self._events.last_seq,
-            quality=self._quality,
+            quality=self._engine.quality,
         )
 
     # How it is done
@@ -361,10 +355,6 @@ class Player:
         count, output = len(self._broadcast), sink.output
         log.log(level, "player %s: a listener %s; %d listen (%s)", self._playback.player_id, what, count, output.format)
 
-    def _listener_closed(self, output: Output, reason: str) -> None:
-        self._closed[reason] += 1
-        log.info("player %s: a listener is closed (%s): %s", self._playback.player_id, output.format, reason)
-
     def _require_metadata(self, value: Json) -> None:
         require_metadata_bytes(self._services.json_bytes(value), self._services.settings.max_metadata_bytes)
 
@@ -377,19 +367,6 @@ class Player:
         if self._first_wait is not None:
             self._first_wait.cancel()
             self._first_wait = None
-
-    @property
-    def _quality(self) -> PlayerQuality:
-        return self._engine.quality(self._frames_lost, self._closed[NOTHING_READ], self._closed[FAILED])
-
-    def _sent_position_us(self) -> int:
-        return self._engine.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
-
-    def _is_sent_passed(self) -> bool:
-        return self._engine.is_sent_passed
-
-    def _count_lost_frames(self, frames: int) -> None:
-        self._frames_lost += frames
 
 
 class ListenerChanges:

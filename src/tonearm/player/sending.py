@@ -19,7 +19,7 @@ from tonearm.decoder.messages import Encoded
 from tonearm.decoder.session.decoder_session import DecoderSession
 from tonearm.decoder.session.grants import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.decoder.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
-from tonearm.player.clients.broadcast import Broadcast
+from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
 from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.protocol.framing import FrameFlag
 
@@ -80,18 +80,20 @@ class Sending:
         self._mp3_waits = 0  # ticks without a frame since the decoder was asked to encode the rest to MP3
         self.skipped_frames = 0
 
-    def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
-        """Counts since the player was created; the three about listeners are given by the caller."""
+    @property
+    def quality(self) -> PlayerQuality:
+        """Counts since the player was created."""
+        broadcast = self._broadcast
         waited_s = self._session.waited_for_room_s
         return PlayerQuality(
             frames_sent=self._frames_sent,
-            frames_lost=frames_lost,
+            frames_lost=broadcast.frames_lost,
             underruns=self.underruns,
             late_plans=self._plans.late_plans_total,
             late_frames=self.skipped_frames,
             decoder_process_id=self._session.decoder_process_id,
-            closed_too_slow=closed_too_slow,
-            closed_failed=closed_failed,
+            closed_too_slow=broadcast.closed[NOTHING_READ],
+            closed_failed=broadcast.closed[FAILED],
             waiting_for_room_ms=None if waited_s is None else round(waited_s * 1000),
         )
 

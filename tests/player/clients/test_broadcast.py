@@ -28,22 +28,9 @@ def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
     return framed(as_message(frame(number)), framing, Stamp(1, 0))
 
 
-class Lost:
-    def __init__(self) -> None:
-        self.frames = 0
-
-    def count(self, frames: int) -> None:
-        self.frames += frames
-
-
 @pytest.fixture
-def lost() -> Lost:
-    return Lost()
-
-
-@pytest.fixture
-def broadcast(lost: Lost) -> Broadcast:
-    return Broadcast(lost.count)
+def broadcast() -> Broadcast:
+    return Broadcast("p", lambda: (0, False))
 
 
 def attached(broadcast: Broadcast, *listeners: MemoryListener) -> Sequence[MemoryListener]:
@@ -96,24 +83,24 @@ def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> 
     assert len(broadcast) == 0
 
 
-def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
+def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast) -> None:
     slow, quick = attached(broadcast, MemoryListener(takes=0), MemoryListener())
     send(broadcast, 0, 1 + RING_FRAMES + 30)
     assert slow.messages == [frame(0)]
-    assert lost.frames == 30
+    assert broadcast.frames_lost == 30
     slow.takes = None  # it reads again
     send(broadcast, 1 + RING_FRAMES + 30, 100)
     assert slow.messages == [frame(0), *(frame(number) for number in range(31, 100))]
     assert quick.messages == [frame(number) for number in range(100)]
 
 
-def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast, lost: Lost) -> None:
+def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast) -> None:
     slow = MemoryListener(takes=0)
     broadcast.attach(slow)
     send(broadcast, 0, 1 + RING_FRAMES)
     slow.takes = None
     send(broadcast, 1 + RING_FRAMES, 2 + RING_FRAMES)
-    assert lost.frames == 0
+    assert broadcast.frames_lost == 0
     assert slow.messages == [frame(number) for number in range(2 + RING_FRAMES)]
 
 
@@ -144,14 +131,14 @@ def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_secon
     assert len(broadcast) == 1
 
 
-def test_a_trickle_keeps_a_listener(broadcast: Broadcast, lost: Lost) -> None:
+def test_a_trickle_keeps_a_listener(broadcast: Broadcast) -> None:
     """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
     trickling = MemoryListener(takes=FRAME_BYTES // 10)
     broadcast.attach(trickling)
     send(broadcast, 0, 3 * CLOSE_AFTER_FRAMES)
     assert trickling.closed == []
     assert len(trickling) > CLOSE_AFTER_FRAMES / 5
-    assert len(trickling) + lost.frames + RING_FRAMES == pytest.approx(3 * CLOSE_AFTER_FRAMES, abs=1)
+    assert len(trickling) + broadcast.frames_lost + RING_FRAMES == pytest.approx(3 * CLOSE_AFTER_FRAMES, abs=1)
 
 
 def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
@@ -277,8 +264,7 @@ def test_a_listener_that_raises_at_its_burst_is_not_kept(broadcast: Broadcast) -
     assert len(broadcast) == 0
 
 
-def test_no_more_forms_can_be_asked_for_than_a_message_has_room_for() -> None:
-    broadcast = Broadcast(lambda _: None)
+def test_no_more_forms_can_be_asked_for_than_a_message_has_room_for(broadcast: Broadcast) -> None:
     opus = [Output("opus", bitrate_bps) for bitrate_bps in range(64_000, 64_000 + MOST_ENCODERS)]
     leave = [broadcast.attach(MemoryListener(output=output)) for output in opus]
     with pytest.raises(LimitReached, match="64000, 64001, 64002"):

@@ -19,12 +19,8 @@ class Player:
     """Sends numbered frames to a broadcast."""
 
     def __init__(self) -> None:
-        self.lost = 0
         self.number = 0
-        self.broadcast = Broadcast(self._count_lost, lambda: (self.number - 1) * 20_000)
-
-    def _count_lost(self, frames: int) -> None:
-        self.lost += frames
+        self.broadcast = Broadcast("p", lambda: ((self.number - 1) * 20_000, False))
 
     def send(self, frames: int = 1, flags: int = 0) -> None:
         for _ in range(frames):
@@ -102,7 +98,7 @@ def test_whoever_lost_frames_sees_it_in_the_next_header(player: Player) -> None:
     slow.takes = None
     player.send(1)
     assert headers(slow) == [(0, 1, 0), (2, 16, 300), *((0, number, 20 * number - 20) for number in range(17, 22))]
-    assert player.lost == 14
+    assert player.broadcast.frames_lost == 14
 
 
 @pytest.mark.parametrize(("max_latency_ms", "kept"), [(20, 1), (200, 10), (1000, 50), (4000, 200)])
@@ -115,7 +111,7 @@ def test_as_much_is_kept_for_a_listener_that_stands_still_as_it_asks_for(
     still.takes = None
     player.send(1)
     assert [message[0] for message in still.messages[1:]] == [(n % 256) for n in range(302 - kept, 303)]
-    assert player.lost == 301 - 1 - kept
+    assert player.broadcast.frames_lost == 301 - 1 - kept
 
 
 def test_a_stream_begins_with_what_was_sent_before(player: Player) -> None:

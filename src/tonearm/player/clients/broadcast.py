@@ -100,18 +100,13 @@ class _Mp3Time:
 class Broadcast:
     """The listeners of one player.
 
-    `count_lost` is called with the number of frames that a listener lost. `position_us` gives where the frame that is
-    being sent begins in its track, `is_passed` whether its packet is passed through from the source.
+    `sent_frame` gives of the frame that is being sent where it begins in its track, in µs, and whether its packet is
+    passed through from the source. `frames_lost` are those that listeners lost, `closed` counts the listeners that were
+    closed, by reason: NOTHING_READ or FAILED.
     """
 
-    def __init__(
-        self,
-        count_lost: Callable[[int], None],
-        position_us: Callable[[], int] = lambda: 0,
-        is_passed: Callable[[], bool] = lambda: False,
-        tell_closed: Callable[[Output, str], None] = lambda output, reason: None,
-    ) -> None:
-        """`tell_closed` is called with the form and the reason when a listener is closed: NOTHING_READ or FAILED."""
+    def __init__(self, player_id: str, sent_frame: Callable[[], tuple[int, bool]]) -> None:
+        self._player_id = player_id
         # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
@@ -123,10 +118,9 @@ class Broadcast:
         self._special_routes: tuple[tuple[_Group, int], ...] = ()
         self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
         self._mp3: dict[Output, _Mp3Time] = {}
-        self._count_lost = count_lost
-        self._position_us = position_us
-        self._is_passed = is_passed
-        self._tell_closed = tell_closed
+        self._sent_frame = sent_frame
+        self.frames_lost = 0
+        self.closed: Counter[str] = Counter()
         self.outputs: Outputs = frozenset()
         self.wants_silence = False
 
@@ -280,8 +274,9 @@ class Broadcast:
         for group, place in self._special_routes:
             stamp = _NO_STAMP
             if group.has_headers:
-                passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
-                stamp = Stamp(number, self._position_us(), flags | passed)
+                position_us, is_passed = self._sent_frame()
+                passed = FrameFlag.PASSED if group.output.passes_through and is_passed else 0
+                stamp = Stamp(number, position_us, flags | passed)
             if group.must_prime:
                 self._prime(group, number, stamp)
             message = group.frame(messages[place], stamp)
@@ -424,21 +419,26 @@ class Broadcast:
             ring.popleft()
             if ring and sink.framing is Framing.WEBSOCKET_WITH_HEADER:
                 ring[0] = with_discontinuity(ring[0])
-            self._count_lost(1)
+            self.frames_lost += 1
         if listener.stalled_frames >= CLOSE_AFTER_FRAMES:
             listener.is_closing = True
             listener.stalled_frames = 0
             ring.clear()
             sink.close(close_codes.TOO_SLOW, NOTHING_READ)
-            self._tell_closed(sink.output, NOTHING_READ)
+            self._note_closed(listener, NOTHING_READ)
         listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 
     def _cut(self, listener: _Listener) -> None:
         """Removes a listener whose connection raised an error, without an effect on the others."""
         self._remove(listener)
-        self._tell_closed(listener.sink.output, FAILED)
+        self._note_closed(listener, FAILED)
         with contextlib.suppress(Exception):
             listener.sink.abort()
+
+    def _note_closed(self, listener: _Listener, reason: str) -> None:
+        self.closed[reason] += 1
+        form = listener.sink.output.format
+        log.info("player %s: a listener is closed (%s): %s", self._player_id, form, reason)
 
     def _wait_for_close(self, listener: _Listener) -> None:
         """Called for each frame while the connection is closing: cuts it when it does not close in time."""
