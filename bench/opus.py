@@ -11,8 +11,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import Output
+from tonearm.core.frame import FRAME_BYTES, Output
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 Samples: TypeAlias = NDArray[np.float64]

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.opus import decoded
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import Output
+from tonearm.core.frame import FRAME_BYTES, Output
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run_tonearm
+from tonearm import VERSION
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
 from tonearm.serve import addresses_behind
-from tonearm.version import VERSION
 
 
 def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:

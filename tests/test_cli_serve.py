@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.command import RunningTonearm
 from tests.support.eventually import PATIENCE_S
-from tonearm import exit_codes
+from tonearm.process import ExitCode
 from tonearm.serve import addresses_behind
 
 Serve = Callable[..., "RunningNode"]
@@ -155,7 +155,7 @@ def test_a_listener_hears_that_the_node_stops(serve: Serve, tmp_path: Path) -> N
     assert node.stop(signal.SIGTERM) == 0
     rest, _ = listener.communicate()
     assert b"The node is shutting down." in rest
-    assert listener.wait() == exit_codes.UNREACHED  # it did not come back
+    assert listener.wait() == ExitCode.UNREACHED  # it did not come back
 
 
 def test_the_collector_of_cycles_leaves_alone_what_was_there_at_the_start() -> None:

@@ -19,7 +19,6 @@ SOURCE: Final = Path(tonearm.__file__).parent
 MESSAGES: Final = ("decoder.messages", "decoder.message_coding")
 # Mathematics of sound, and nothing of a decoder process: the listener measures with it, too.
 METERS: Final = tuple(f"worker.filters.{name}" for name in ("blocks", "loudness"))
-SUPERVISION: Final = ("sandbox.report", "sandbox.supervision")
 
 
 def _worker(*names: str) -> tuple[str, ...]:
@@ -29,12 +28,11 @@ def _worker(*names: str) -> tuple[str, ...]:
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
 MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "core": ("core",),
-    "interop": ("interop", "core"),
-    "protocol": ("protocol", "interop", "core"),
+    "protocol": ("protocol", "core"),
     "description": ("description", "protocol", "core"),
     "sandbox": ("sandbox",),
     "decoder": (*MESSAGES, "core", "sandbox.report"),
-    "decoder.pool": ("decoder.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.figures", "core.outputs"),
+    "decoder.pool": ("decoder.pool", *MESSAGES, "sandbox.report", "core.admission", "core.figures", "core.frame"),
     "decoder.opening": ("decoder.opening", "decoder.pool", "decoder.messages", "core"),
     "decoder.session": (
         *("decoder.session", "decoder.opening", "protocol.framing"),
@@ -63,76 +61,70 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "worker.filters": (*_worker("filters"), "core"),
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
-    "player": ("player", "decoder", "protocol.close_codes", "protocol.framing", "core"),
-    "player.clients": ("player.clients", "player.timers", "protocol.close_codes", "protocol.framing", "core"),
-    "node.artwork": ("node.lookup", "decoder.opening.track_loader", "core"),
-    "node.lookup": ("decoder.opening.track_loader", "sources", "interop", "core"),
-    "node.wanted_tracks": (
-        *("node.lookup", "protocol.json_text"),
-        *("sources", "interop", "core"),
-    ),
-    "node.process_figures": ("core",),
-    "node.quarantined_opener": ("sources", "core"),
-    "node.state_file": ("protocol.json_text", "protocol.saved_state", "core"),
+    "player": ("player", "decoder", "protocol.framing", "core"),
+    "player.clients": ("player.clients", "player.timers", "protocol.framing", "core"),
+    "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
+    "node.load": ("core",),
+    "node.quarantine": ("sources", "core"),
+    "node.state_file": ("protocol.wire_model", "protocol.saved_state", "core"),
     "node.saving": ("node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
     "node": (
         "node",
         "player",
         "decoder",
         "sources",
-        "protocol.close_codes",
+        "protocol.framing",
         "protocol.rendering",
-        "protocol.json_text",
+        "protocol.wire_model",
         "core",
-        "version",
-        *SUPERVISION,
+        "sandbox.report",
     ),
-    "dashboard": ("dashboard", "core.hosts", "exit_codes"),
-    "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
+    "dashboard": ("dashboard", "core.source_uri", "process"),
+    "dashboard.page_files": ("protocol.filters", "protocol.wire_model", "core"),
     "server": (
         *("server", "dashboard.page_files"),
         *(
             "node.node",
-            "node.lookup",
-            "node.wanted_tracks",
+            "node.tracks",
             "player.player",
             "player.player_services",
             "protocol.framing",
         ),
-        *("protocol", "description", "interop", "core", "version"),
+        *("protocol", "description", "core"),
     ),
     "client": ("client", "protocol", "core"),
     "voice": ("voice", "client"),
     "discord": ("voice",),
     "disnake": ("voice",),
     "nextcord": ("voice",),
-    "config": ("config", "core.hosts", "core.source_uri", "core.policy", "core.errors", "core.printable", "version"),
-    "version": (),
-    "exit_codes": (),
-    "service_manager": (),
+    "config": (
+        "config",
+        "core.source_uri",
+        "core.policy",
+        "core.errors",
+        "core.printable",
+    ),
+    "process": ("core.printable",),
     "serve": (
         "config",
-        "log_lines",
+        "process",
         "server",
         "node.node",
         "node.state_file",
         "sources",
         "core",
-        "service_manager",
-        "version",
-        "exit_codes",
-        *SUPERVISION,
+        "sandbox.report",
     ),
-    "log_lines": ("core.printable",),
-    "commands": ("commands", "client", "config", "core", "exit_codes", "sandbox.report"),
-    "commands.listen": (*("commands.listen", "commands.running", *METERS, "client", "core", "exit_codes"),),
-    "cli": ("config", "serve", "commands", "dashboard.command", "version", "exit_codes"),
+    "commands": ("commands", "client", "config", "core", "process", "sandbox.report"),
+    "commands.listen": ("commands.listen_display", "commands.running", "client", "core", "process"),
+    "commands.listen_display": ("commands.running", *METERS, "client", "core"),
+    "cli": ("config", "serve", "commands", "dashboard.command", "process"),
     "__main__": ("cli",),
 }
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
+    "av": _worker("media", "sources.packet_store", "packets", "process"),
     "aiohttp": ("sources", "server", "client", "dashboard"),
     "click": ("cli",),
     "discord": ("discord",),
@@ -140,10 +132,10 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "nextcord": ("nextcord",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
-    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "commands.listen"),
+    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),
     "pydantic": ("protocol", "description", "client", "commands", "server.bodies", "config"),
-    "pydantic_core": ("protocol.json_text", "protocol.wire_model", "server.bodies"),
+    "pydantic_core": ("protocol.wire_model", "server.bodies"),
     "re2": ("config.patterns",),
     "rich": ("commands",),
     "uvloop": ("serve",),
@@ -199,7 +191,8 @@ def imports(name: str) -> tuple[str, ...]:
 
 
 def our_imports(name: str) -> set[str]:
-    return {full.partition(".")[2] for full in imports(name) if full.partition(".")[0] == "tonearm"}
+    """Not the package itself: it has the release, which everybody may know."""
+    return {full.partition(".")[2] for full in imports(name) if full.partition(".")[0] == "tonearm"} - {""}
 
 
 def foreign_imports(name: str) -> set[str]:

@@ -20,7 +20,7 @@ from tests.support.missing_programs import needs
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
 from tonearm.config.schema import SECTIONS
-from tonearm.service_manager import notify, watchdog_interval_s
+from tonearm.process import notify, watchdog_interval_s
 
 
 def built(folder: Path, project: str = ".") -> Path:

@@ -13,11 +13,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tonearm import VERSION
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
 from tonearm.description.page import docs_sections
-from tonearm.server.routes_description import status_of_code
-from tonearm.version import VERSION
+from tonearm.server.routes_node import status_of_code
 
 REFERENCE: Final = "reference/interface.md"
 _STYLE: Final = (

@@ -10,12 +10,14 @@ from typing import Final
 import numpy as np
 
 from bench.plan import Run
-from tonearm.core.effects import (
+from tonearm.core.filters import (
+    BAND_COUNT,
     ChannelMix,
     Compressor,
     Distortion,
     Echo,
     Effects,
+    Filters,
     HighPass,
     Karaoke,
     Limiter,
@@ -26,7 +28,6 @@ from tonearm.core.effects import (
     Tremolo,
     Vibrato,
 )
-from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, Overlay, Plan
 from tonearm.worker.filters.normalization import SourceLoudness

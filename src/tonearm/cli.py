@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from tonearm import exit_codes
-from tonearm.version import VERSION
+from tonearm import VERSION
+from tonearm.process import ExitCode
 
 if TYPE_CHECKING:
     from tonearm.config.load import LoadedConfig
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return 130  # what a shell shows for a command that SIGINT ended
-    return code if isinstance(code, int) else exit_codes.OK
+    return code if isinstance(code, int) else ExitCode.OK
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -140,7 +140,7 @@ def _serve_command(config: Path | None, host: str | None, port: str | None, show
 @click.argument("file", type=_FILE, default="tonearm.toml")
 def _init_config_command(file: Path) -> int:
     """Write a file with every key of the configuration, explained."""
-    from tonearm.config.template import config_template
+    from tonearm.config.load import config_template
 
     try:
         # Only for the owner: it is where the password goes.
@@ -152,23 +152,22 @@ def _init_config_command(file: Path) -> int:
     with open(descriptor, "w", encoding="utf-8") as stream:
         stream.write(config_template())
     sys.stdout.write(f"{file} written: every key with its default.\n")
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 @tonearm.command("check-config")
 @_config_option
 def _check_config_command(config: Path | None) -> int:
     """Check the configuration and show what it comes to."""
-    from tonearm.config.load import DEFAULT_FILE
+    from tonearm.config.load import DEFAULT_FILE, effective_values
     from tonearm.config.problem import ConfigError
-    from tonearm.config.template import effective_values
 
     try:
         loaded = _load(config, {})
     except ConfigError as error:
         for problem in error.problems:
             _refuse(problem)
-        return exit_codes.WRONG_USE
+        return ExitCode.WRONG_USE
     from tonearm.serve import start_problem, start_warnings
 
     refusal = start_problem(loaded.config)
@@ -179,7 +178,7 @@ def _check_config_command(config: Path | None) -> int:
     given = f"{loaded.path} and the environment are" if loaded.path else "There is no file; the environment is"
     sys.stdout.write(f"# {given} in order. With the defaults that comes to:\n")
     sys.stdout.write(effective_values(loaded.config))
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 @tonearm.command("play")
@@ -277,7 +276,7 @@ def _listen_command(**options: Any) -> int:
     EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
     late; events. At the end, loudness and true peak of all of it.
     """
-    from tonearm.commands.listen.command import listen
+    from tonearm.commands.listen import listen
 
     return listen(**options)
 
@@ -343,4 +342,4 @@ def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":
 
 def _refuse(problem: str) -> int:
     sys.stderr.write(f"tonearm: {problem}\n")
-    return exit_codes.WRONG_USE
+    return ExitCode.WRONG_USE

@@ -19,30 +19,26 @@ from typing import Final
 
 import uvloop
 
-from tonearm import exit_codes
+from tonearm import VERSION
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern, id_matcher
 from tonearm.config.schema import Config, PublicConfig, ServerConfig
-from tonearm.core.hosts import in_url
-from tonearm.core.outputs import Output
+from tonearm.core.frame import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
-from tonearm.log_lines import JsonLines, TextLines
+from tonearm.core.source_uri import in_url
 from tonearm.node.node import Node, NodeSettings
 from tonearm.node.state_file import StateFileError
-from tonearm.sandbox.report import SandboxMode
-from tonearm.sandbox.supervision import SandboxRequiredError
+from tonearm.process import ExitCode, JsonLines, TextLines, supervised
+from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
 from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app
 from tonearm.server.app import serve as listen_on
-from tonearm.server.audio_parameters import AudioSettings
+from tonearm.server.audio_settings import AudioSettings, Station
 from tonearm.server.http_server import ConnectionLimits
-from tonearm.server.station import Station
-from tonearm.service_manager import supervised
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
-from tonearm.version import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -144,10 +140,10 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
             return runner.run(_run(loaded.config, shows_commands))
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
-        return exit_codes.MISSING if isinstance(error, SandboxRequiredError) else exit_codes.WRONG_USE
+        return ExitCode.MISSING if isinstance(error, SandboxRequiredError) else ExitCode.WRONG_USE
     except StateFileError as error:
         sys.stderr.write(f"tonearm: the state {error}\n")
-        return exit_codes.MISSING
+        return ExitCode.MISSING
 
 
 def start_warnings(config: Config) -> list[str]:
@@ -265,7 +261,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await node.start()
     except (OSError, TimeoutError) as error:
         log.error("the first decoder process did not start: %s", str(error) or "it took too long")
-        return exit_codes.FAILED
+        return ExitCode.FAILED
     servers: list[Server] = []
     try:
         for one, host, port in _addresses(config, node, app, descriptors):
@@ -276,7 +272,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await node.stop()
         options = " (--host, --port)" if error.section == "server" else ""
         sys.stderr.write(f"tonearm: {error}{options}\n")
-        return exit_codes.MISSING
+        return ExitCode.MISSING
     server = servers[0]
     for public in servers[1:]:
         log.info(
@@ -293,7 +289,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     log.info("stopping")
     await _shut_down(servers, node)
     log.info("stopped")
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:

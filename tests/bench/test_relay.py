@@ -11,7 +11,7 @@ from bench.subjects import relay
 
 from tests.support.audio_files import tone, wav
 from tests.support.missing_programs import needs
-from tonearm.interop.ogg_opus import OggOpusStream
+from tonearm.server.stream_bodies import OggOpusStream
 
 
 async def packets_of(data: bytes) -> list[bytes]:

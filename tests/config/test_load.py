@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tonearm.config.load import LoadedConfig, load_config
+from tonearm.config.load import LoadedConfig, config_template, load_config
 from tonearm.config.problem import ConfigError, Given
 from tonearm.config.schema import Config
-from tonearm.config.template import config_template
 
 Load = Callable[..., LoadedConfig]
 

@@ -2,11 +2,14 @@ import math
 
 import pytest
 
-from tonearm.core.effects import (
+from tonearm.core.errors import BadRequest
+from tonearm.core.filters import (
     Compressor,
     Echo,
     Effect,
     Effects,
+    FilterChange,
+    Filters,
     HighPass,
     Karaoke,
     Limiter,
@@ -15,8 +18,6 @@ from tonearm.core.effects import (
     Timescale,
     Tremolo,
 )
-from tonearm.core.errors import BadRequest
-from tonearm.core.filters import FilterChange, Filters
 
 LOUD_BASS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
 

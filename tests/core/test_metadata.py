@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.core.json_value import MAX_NESTING, Json
-from tonearm.core.metadata import apply_metadata, is_same_json
+from tonearm.core.metadata import MAX_NESTING, Json, apply_metadata, is_same_json
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

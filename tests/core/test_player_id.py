@@ -1,6 +1,6 @@
 import pytest
 
-from tonearm.core.player_id import is_player_id
+from tonearm.core.metadata import is_player_id
 
 
 @pytest.mark.parametrize(

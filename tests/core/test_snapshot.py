@@ -8,15 +8,14 @@ from hypothesis.stateful import rule
 
 from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
 from tests.support.playback_log import SONG, playing_player, sound
-from tonearm.core.effects import Effects, Timescale
 from tonearm.core.events import PlayerState
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import Effects, FilterChange, Timescale
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.protocol.json_text import json_text
 from tonearm.protocol.saved_state import SavedPlayer, state_out
+from tonearm.protocol.wire_model import json_text
 
 
 def read_back(snapshot: PlayerSnapshot) -> PlayerSnapshot:

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from tests.support.readme import REPOSITORY
-from tonearm.core.effects import EFFECT_KINDS, wire_name
+from tonearm.core.filters import EFFECT_KINDS, wire_name
 from tonearm.dashboard.page_files import INDEX, ShownNode, page_files
 
 NODE = ShownNode("this node", "..", "/clips/welcome.opus", "..")

@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from tonearm.core.hosts import is_loopback
-from tonearm.dashboard.visitors import Visitors, is_own_page
+from tonearm.core.source_uri import is_loopback
+from tonearm.dashboard.page_server import Visitors, is_own_page
 
 
 def test_the_key_is_taken_once() -> None:

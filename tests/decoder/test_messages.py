@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.core.effects import Echo, Effects, Limiter
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.file_formats import MAX_PICTURE_BYTES
-from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, NO_OUTPUTS, PCM, Output, mp3_output
+from tonearm.core.filters import BAND_COUNT, Echo, Effects, Filters, Limiter
+from tonearm.core.frame import FRAME_BYTES, MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, NO_OUTPUTS, PCM, Output, mp3_output
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, pack, parts_of
 from tonearm.decoder.messages import (

@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.edge import edge_of_nothing
+from tonearm import VERSION
 from tonearm.core.errors import ErrorCode
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import OPERATIONS, openapi_document
@@ -15,8 +16,7 @@ from tonearm.description.page import docs_page
 from tonearm.protocol import events, filters, replies, requests
 from tonearm.protocol.wire_model import WireModel
 from tonearm.server.app import EdgeSettings
-from tonearm.server.routes_description import status_of_code
-from tonearm.version import VERSION
+from tonearm.server.routes_node import status_of_code
 
 ROOT: Final = Path(__file__).parents[2]
 INTERFACE: Final = (ROOT / "docs" / "interface.md").read_text(encoding="utf-8")

@@ -21,9 +21,9 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from tests.support.audio_files import music, wav
 from tests.support.described import strict
 from tests.support.running_node import shared_node
+from tonearm import VERSION
 from tonearm.description.openapi import openapi_document
-from tonearm.server.routes_description import status_of_code
-from tonearm.version import VERSION
+from tonearm.server.routes_node import status_of_code
 
 EXAMPLES: Final = int(os.environ.get("FUZZ_REQUESTS") or 4)  # to each path
 CHECKS: Final = (

@@ -16,7 +16,7 @@ from tests.support.http_client import WEBSOCKET_HEADERS, Connection, connected
 from tests.support.pictures import flac_with, png
 from tests.support.public_address import PublicNode, public_config, started_public, watching
 from tests.support.running_node import shared_node
-from tonearm.protocol import close_codes
+from tonearm.protocol.framing import CloseCode
 
 OWNER = (("Authorization", "sesame"),)
 ORIGIN = (("Origin", "https://elsewhere.example"), ("Sec-Fetch-Site", "cross-site"))
@@ -192,7 +192,7 @@ async def test_events_tell_title_state_and_position_and_nothing_else(public: Pub
         frame = await window.connection.read_frame()
         while frame.opcode == 1:
             frame = await window.connection.read_frame()
-        assert frame.close_code() == close_codes.DELETED
+        assert frame.close_code() == CloseCode.DELETED
         await other.state(title="cover")
     told = "".join(window.texts)
     assert "hush" not in told
@@ -364,5 +364,5 @@ async def test_a_stop_ends_streams_and_events_in_order(tmp_path: Path) -> None:
         frames = [await window.connection.read_frame()]
         while frames[-1].opcode == 1:
             frames.append(await window.connection.read_frame())
-        assert frames[-1].close_code() == close_codes.GOING_AWAY
+        assert frames[-1].close_code() == CloseCode.GOING_AWAY
         assert (await listener.read_to_end()).endswith(b"0\r\n\r\n")

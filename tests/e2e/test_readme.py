@@ -22,10 +22,10 @@ from tests.support.fake_voice import fake_voice
 from tests.support.missing_programs import needs
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
+from tonearm import VERSION
+from tonearm.config.load import toml_value
 from tonearm.config.schema import SECTIONS
-from tonearm.config.template import toml_value
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.version import VERSION
 
 
 def config_table() -> str:

@@ -22,8 +22,7 @@ from tests.support.missing_programs import needs
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.running_node import RunningNode
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import SILENT_PACKET
+from tonearm.core.frame import FRAME_SAMPLES, SILENT_PACKET
 
 
 def song(node: RunningNode, name: str, seconds: float, seed: int = 0) -> bytes:

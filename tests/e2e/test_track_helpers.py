@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
-from tests.interop.test_track_codec import VERSION_3
+from tests.core.test_track_codec import VERSION_3
 from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
 from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually

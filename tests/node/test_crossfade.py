@@ -6,8 +6,7 @@ import pytest
 from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
-from tonearm.core.effects import Timescale
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.node.node import Node
 

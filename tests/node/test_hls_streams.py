@@ -12,7 +12,7 @@ from tests.support.media_server import MediaServer
 from tests.support.node_in_process import listening
 from tests.support.opus_listening import decoded
 from tests.support.sinks import PacketListener
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.frame import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.node.node import Node
 
 

@@ -18,8 +18,7 @@ from tests.support.pcm import channels
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import BAND_COUNT, FilterChange
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
 from tonearm.worker.packets.opus_encoder import OpusEncoder

@@ -7,12 +7,11 @@ from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening
 from tests.support.shelf import Shelf, samples
-from tonearm.core.effects import Limiter
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.node.node import Node
-from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.node.tracks import WantedTrack
 
 PLAIN = OverlaySettings(duck_db=0.0, fade_ms=0)
 # Without it a sum of two loud sounds is not their sum.

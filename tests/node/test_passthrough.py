@@ -12,8 +12,7 @@ from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.node.node import Node
 from tonearm.worker.packets.passthrough import WAIT_FRAMES
 

@@ -18,8 +18,7 @@ from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.radio_server import radio
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import Output
+from tonearm.core.frame import FRAME_BYTES, Output
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 

@@ -12,10 +12,8 @@ from tests.support.rendering_bench import RenderingBench
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
-from tonearm.core.effects import Echo, Timescale
-from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import Output
+from tonearm.core.filters import Echo, FilterChange, Timescale
+from tonearm.core.frame import FRAME_SAMPLES, Output
 from tonearm.protocol.framing import HEADER, HEADER_BYTES, FrameFlag, Framing, payload_of
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 

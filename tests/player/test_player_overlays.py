@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from tests.support.rendering_bench import RenderingBench
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import make_track
-from tonearm.core.effects import Limiter
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE

@@ -9,9 +9,8 @@ from pydantic import TypeAdapter
 
 from tests.support.wire_check import check_event, check_model, check_player
 from tonearm.core.filters import Filters
-from tonearm.interop.track_codec import decode_track
-from tonearm.protocol.events import EVENT
-from tonearm.protocol.public_state import PublicState
+from tonearm.core.track_codec import decode_track
+from tonearm.protocol.events import EVENT, PublicState
 from tonearm.protocol.rendering import filters_out
 from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer
 

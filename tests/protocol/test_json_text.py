@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tonearm.core.json_value import Json
-from tonearm.protocol.json_text import json_bytes, json_text
+from tonearm.core.metadata import Json
+from tonearm.protocol.wire_model import json_bytes, json_text
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,14 @@ from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player, check_reply
 from tonearm.core import events
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings
-from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effects, LowPass, Tremolo
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
+from tonearm.core.filters import BAND_FREQUENCIES_HZ, EFFECT_KINDS, NO_EFFECTS, Effects, Filters, LowPass, Tremolo
 from tonearm.core.overlays import OverlaySettings, OverlayState, OverlayStatus
 from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.player_status import StateMessage
+from tonearm.core.track_codec import decode_track
 from tonearm.core.track_info import SourceFacts, TrackInfo
-from tonearm.interop.track_codec import decode_track
 from tonearm.protocol import rendering, replies
 from tonearm.protocol.events import EVENT, AnyEvent
 from tonearm.protocol.requests import FiltersPatch

@@ -4,9 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
-from tonearm.core.effects import Echo, Limiter, LowPass
 from tonearm.core.errors import BadRequest
-from tonearm.core.filters import BAND_COUNT, FilterChange
+from tonearm.core.filters import BAND_COUNT, Echo, FilterChange, Limiter, LowPass
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.requests import (

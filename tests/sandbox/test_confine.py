@@ -19,8 +19,7 @@ from tests.support.hostile import got_through
 from tests.support.lesser_kernel import without
 from tests.support.media_server import MediaServer
 from tests.support.resolving import FAKE_SITES, fake_sites
-from tonearm.sandbox.report import SandboxMode, SandboxReport
-from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision
+from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError, SandboxSupervision
 
 PROGRAM = """
 import json, os, signal, sys, threading, time

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonearm.sandbox.supervision import minimal_environment
+from tonearm.sandbox.report import minimal_environment
 from tonearm.sources.resolver.confinement import readable_paths
 
 

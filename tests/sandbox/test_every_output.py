@@ -13,12 +13,14 @@ from msgspec import structs
 
 from tests.support.audio_files import id3, mp3, music
 from tests.support.decoder_driver import DecoderDriver, confined_decoder, open_order
-from tonearm.core.effects import (
+from tonearm.core.filters import (
+    BAND_COUNT,
     ChannelMix,
     Compressor,
     Distortion,
     Echo,
     Effects,
+    Filters,
     HighPass,
     Karaoke,
     Limiter,
@@ -29,8 +31,7 @@ from tonearm.core.effects import (
     Tremolo,
     Vibrato,
 )
-from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.outputs import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
+from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     CloseSession,

@@ -9,12 +9,12 @@ import pytest
 from tests.support.edge import StillNode
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import TEXT, websocket
-from tonearm.protocol import close_codes
+from tonearm.protocol.framing import CloseCode
 from tonearm.server import streams
 from tonearm.server.app import build_public_app, serve
-from tonearm.server.audio_parameters import AudioSettings
+from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
-from tonearm.server.public_events import MAX_BEHIND, SLICE_FOLLOWERS
+from tonearm.server.public import MAX_BEHIND, SLICE_FOLLOWERS
 
 MANY = SLICE_FOLLOWERS + 5
 
@@ -43,9 +43,9 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
                 window.send(text)  # together they are one message
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["state"] == player.status().state.value
-            window.close(close_codes.DELETED, "the player was deleted")
+            window.close(CloseCode.DELETED, "the player was deleted")
             for follower in followers:
-                assert (await follower.read_frame()).close_code() == close_codes.DELETED
+                assert (await follower.read_frame()).close_code() == CloseCode.DELETED
             # Those of the deleted player have not all left when others follow the next one of its name.
             early = await stack.enter_async_context(websocket(port, "/p/events"))
             assert (await early.read_frame()).opcode == TEXT
@@ -81,6 +81,6 @@ async def test_who_reads_nothing_is_closed_and_the_others_go_on(
         frames = 0
         while frame.opcode == TEXT:
             frame, frames = await slow.read_frame(), frames + 1
-        assert frame.close_code() == close_codes.TOO_SLOW
+        assert frame.close_code() == CloseCode.TOO_SLOW
         assert MAX_BEHIND <= frames < 5000
         await tell(1)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from tests.support.edge import StillNode
 from tests.support.http_client import connected, request
 from tests.support.tracks import make_track
-from tonearm.core.json_value import JsonObject
-from tonearm.core.metadata import MAX_METADATA_BYTES
+from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS, slices
 
 FAT = "x" * (MAX_METADATA_BYTES - 2)

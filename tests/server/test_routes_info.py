@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.edge import StillNode, running_edge
 from tests.support.http_client import Headers, request
-from tonearm.version import VERSION
+from tonearm import VERSION
 
 TEXT, JSON = "text/plain; charset=utf-8", "application/json"
 

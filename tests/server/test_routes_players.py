@@ -8,7 +8,7 @@ from tests.support.edge import StillNode
 from tests.support.http_client import connected, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
-from tonearm.core.json_value import MAX_NESTING, Json
+from tonearm.core.metadata import MAX_NESTING, Json
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]

@@ -9,14 +9,14 @@ from urllib.parse import quote
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
-from tests.interop.test_track_codec import VERSION_2, VERSION_3
+from tests.core.test_track_codec import VERSION_2, VERSION_3
 from tests.support.edge import StillNode
 from tests.support.eventually import eventually
 from tests.support.http_client import connected, request, send_json
 from tests.support.tracks import FILE_MISSING
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
-from tonearm.interop.track_codec import encode_track
 from tonearm.protocol.rendering import track_out
 
 RICK = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tonearm.core.json_value import Json
-from tonearm.core.outputs import PCM, Output, mp3_output
-from tonearm.server.station import Station, icy_headers
+from tonearm.core.frame import PCM, Output, mp3_output
+from tonearm.core.metadata import Json
+from tonearm.server.audio_settings import Station, icy_headers
 
 MP3 = mp3_output(128_000)
 NODE = Station("Attic Radio", "jazz", "https://attic.example/")

@@ -4,7 +4,7 @@ import io
 
 import av
 
-from tonearm.core.outputs import SILENT_PACKET
+from tonearm.core.frame import SILENT_PACKET
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.server.stream_bodies import OggBody
 

@@ -19,7 +19,7 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.playlist import Listed, entry_uri, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 
 SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'

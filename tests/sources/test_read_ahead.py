@@ -9,13 +9,13 @@ from tests.support.fetching import opener
 from tests.support.media_server import MediaServer, media
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.fetch_settings import (
+from tonearm.sources.http.file import HttpFileReader
+from tonearm.sources.http.settings import (
     LEAST_READ_AHEAD_BYTES,
     MOST_READ_AHEAD_BYTES,
     FetchSettings,
     read_ahead_bytes_at,
 )
-from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.read_ahead import EARNED_BACK_BYTES, ReadWindow, RetryBudget
 
 

@@ -18,7 +18,7 @@ from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource, SourceReader, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.shared_streams import SharingOpener
 
 SOUND: Final = random.Random(3).randbytes(500_000)

@@ -18,7 +18,7 @@ import pytest
 from tests.support.sibling_forks import SiblingTemplate
 from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import ChildProcess, start_interpreter
-from tonearm.sandbox.supervision import minimal_environment
+from tonearm.sandbox.report import minimal_environment
 
 _INTERPRETER: Final = sys.executable
 _STDERR: Final = 2

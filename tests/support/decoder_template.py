@@ -16,7 +16,7 @@ from typing import Any
 
 import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
 from tonearm.sandbox.confine import in_a_thread
-from tonearm.worker.warm_up import Exercise
+from tonearm.worker.process import Exercise
 
 sys.path.append(str(Path(__file__).parent))  # a program has no packages around it
 template: Any = importlib.import_module("sibling_template")

@@ -12,7 +12,7 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import Pattern, SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
 

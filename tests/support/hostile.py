@@ -59,7 +59,7 @@ if "tonearm.worker" in sys.orig_argv:
         return render_really(self, *blocks)
 
     RenderSession.render = render
-elif "tonearm.sources.resolver" in sys.orig_argv:
+elif "tonearm.sources.resolver.child" in sys.orig_argv:
     import fake_sites
     from yt_dlp.globals import extractors
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tests.support.tracks import make_status, make_track
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import JsonObject
 from tonearm.protocol.events import EVENT, AnyEvent
 from tonearm.protocol.rendering import filters_out, player_out, track_out
 

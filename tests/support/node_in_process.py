@@ -21,7 +21,7 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 
 BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 START_BUFFER_S = (

@@ -37,8 +37,8 @@ from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import PlayerServices, PlayerSettings
-from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text
+from tonearm.protocol.wire_model import json_bytes
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 

@@ -14,7 +14,7 @@ from tests.support.eventually import PATIENCE_S
 from tests.support.http_client import PING, TEXT, Answer, Connection, Headers, request, websocket
 from tests.support.running_node import RunningNode, running_node
 from tests.support.wire_check import check_model
-from tonearm.protocol.public_state import PublicState
+from tonearm.protocol.events import PublicState
 
 _STATE = TypeAdapter(PublicState)
 

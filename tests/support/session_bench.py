@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.core.outputs import PCM, Output
+from tonearm.core.frame import PCM, Output
 from tonearm.protocol.framing import HEADER_BYTES, FrameFlag, Framing
 
 

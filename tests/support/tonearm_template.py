@@ -23,11 +23,11 @@ from contextlib import closing
 from typing import Any
 
 import tonearm.commands.doctor
-import tonearm.commands.listen.command
+import tonearm.commands.listen
 import tonearm.commands.play
 import tonearm.commands.show
 import tonearm.commands.transfer
-import tonearm.config.template
+import tonearm.config.load
 import tonearm.dashboard.command
 import tonearm.serve
 import tonearm.worker.process  # noqa: F401 - so that those that come of it have it
@@ -37,7 +37,7 @@ from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.confine import in_a_thread
 from tonearm.sandbox.kernel import die_with_the_node
-from tonearm.worker.warm_up import Exercise
+from tonearm.worker.process import Exercise
 
 _REQUEST_BYTES = 1 << 20
 _DECODER_MODULE = "tonearm.worker"

@@ -7,7 +7,7 @@ from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import parse_source_uri

@@ -11,7 +11,7 @@ from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decod
 from tests.support.session_bench import MemorySource, SessionBench
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
-from tonearm.core.outputs import PCM, Output
+from tonearm.core.frame import PCM, Output
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
 from tonearm.worker import worker as worker_module

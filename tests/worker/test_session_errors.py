@@ -19,7 +19,7 @@ from tests.support.decoder_driver import open_order
 from tests.support.worker_in_thread import WorkerInThread, open_descriptors_of
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.outputs import PCM, Output, Outputs, mp3_output
+from tonearm.core.frame import PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
     EXIT_MEMORY_LIMIT,
     Audio,

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.support.opus_listening import decoded as decoded_opus
 
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
+from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.protocol.framing import FrameFlag
 from tonearm.worker.filters.blocks import FULL_SCALE
 from tools.soundcheck.programme import Mark

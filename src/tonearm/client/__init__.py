@@ -36,8 +36,7 @@ from tonearm.client.events import (
 from tonearm.client.filters import PRESETS
 from tonearm.client.node import Node
 from tonearm.client.player import Player
-from tonearm.client.queue import Queue
-from tonearm.client.tracks import Metadata, Playable, Track
+from tonearm.client.tracks import Metadata, Playable, Queue, Track
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.events import (

@@ -11,8 +11,7 @@ import aiohttp
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError, Unauthorized
 from tonearm.client.events import FIRST_PAUSE_S, LONGEST_PAUSE_S
-from tonearm.protocol import close_codes
-from tonearm.protocol.framing import HEADER, FrameFlag
+from tonearm.protocol.framing import HEADER, CloseCode, FrameFlag
 
 AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
@@ -128,7 +127,7 @@ class AudioStream:
                         if frame is not None:
                             yield frame
                     asked_s = time.monotonic()
-                if self._socket.close_code == close_codes.DELETED:
+                if self._socket.close_code == CloseCode.DELETED:
                     return
             except PlayerNotFound:
                 now_s = time.monotonic()

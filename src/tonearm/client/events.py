@@ -1,9 +1,11 @@
-"""A player's events, without an end of their own: a lost connection is taken up again where it broke."""
+"""A player's events, without an end of their own: a connection that is lost is made again where it broke. And the
+player's state as its events tell it, so that a program can look without asking the node.
+"""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -14,17 +16,18 @@ from pydantic import ValidationError
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError, Unauthorized
 from tonearm.core.events import PlayerState as State
-from tonearm.core.play_queue import EndReason
-from tonearm.protocol import close_codes
+from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.protocol import events
 from tonearm.protocol.events import EVENT, AnyEvent, PlayerState, PlayerUpdate, TrackEnd, TrackStart
-from tonearm.protocol.replies import TrackOut
+from tonearm.protocol.framing import CloseCode
+from tonearm.protocol.replies import PlayerStateFields, TrackOut
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 
-_CLOSE_REASONS: Final = {
-    close_codes.GOING_AWAY: "The node is shutting down.",
-    close_codes.TOO_SLOW: "The node closed the connection, because the program was too slow for it.",
+_CLOSE_REASONS: Final[Mapping[int, str]] = {
+    CloseCode.GOING_AWAY: "The node is shutting down.",
+    CloseCode.TOO_SLOW: "The node closed the connection, because the program was too slow for it.",
 }
 
 
@@ -135,7 +138,7 @@ class EventStream:
                     for one in self._with_own(event):
                         yield one
                 close_code = None if self._socket is None else self._socket.close_code
-                if close_code == close_codes.DELETED:
+                if close_code == CloseCode.DELETED:
                     yield PlayerGone(self._id)
                     return
                 reason = _CLOSE_REASONS.get(close_code or 0, reason)
@@ -194,3 +197,72 @@ def _fields(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+class Mirror:
+    """What is known of a player. `now_s` is any clock that only goes forward."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self.state = State.IDLE
+        self.track: TrackOut | None = None
+        self.track_id = ""
+        self.paused = False
+        self.volume = 1.0
+        self.loop = LoopMode.NONE
+        self.metadata: Any = {}
+        self.queue_length = 0
+        self.listeners = 0
+        self._position_ms = 0.0
+        self._rate = 1.0
+        self._at_s = now_s()
+
+    @property
+    def position_ms(self) -> int:
+        """In the file: as last told, and on from there while it plays."""
+        position_ms = self._position_ms
+        if self.state is State.PLAYING and not self.paused:
+            position_ms += (self._now_s() - self._at_s) * 1000 * self._rate
+        length_ms = self.track.info.length if self.track else 0
+        return int(min(position_ms, length_ms) if length_ms else position_ms)
+
+    def take(self, event: Event) -> None:
+        """What an event changes."""
+        match event:
+            case events.PlayerState():
+                self.take_state(event)
+            case events.TrackStart():
+                self.track, self.track_id = event.track, event.track_id
+                self._is_at(event.position)
+            case events.PlayerUpdate():
+                self._is_at(event.position)
+                self.state, self.paused, self._rate = event.state, event.paused, event.position_rate
+            case events.PlayerPause() | events.PlayerResume():
+                self._is_at(event.position)
+                self.paused = isinstance(event, events.PlayerPause)
+            case events.Seek() | events.SeekFailed():
+                self._is_at(event.position)
+            case events.QueueUpdate():
+                self.queue_length = event.length
+            case events.LoopModeChange():
+                self.loop = event.mode
+            case events.FiltersChange():
+                self.volume = event.filters.volume
+            case events.MetadataChange():
+                self.metadata = event.metadata
+            case events.ListenersChange():
+                self.listeners = event.listeners
+            case _:
+                pass
+
+    def take_state(self, state: PlayerStateFields) -> None:
+        """All of it."""
+        self.state, self.paused = state.state, state.paused
+        self.track, self.track_id = (state.track, state.track_id) if state.track_id else (None, "")
+        self.volume, self.loop, self.metadata = state.volume, state.loop, state.metadata
+        self.queue_length, self.listeners = state.queue_length, state.listeners
+        self._is_at(state.position)
+        self._rate = state.position_rate
+
+    def _is_at(self, position_ms: int) -> None:
+        self._position_ms, self._at_s = position_ms, self._now_s()

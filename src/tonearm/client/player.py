@@ -11,11 +11,9 @@ from urllib.parse import quote
 from tonearm.client.audio import AudioFormat, AudioStream
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError
-from tonearm.client.events import Event, EventStream, Place, PlayerGone, QueueEnd
+from tonearm.client.events import Event, EventStream, Mirror, Place, PlayerGone, QueueEnd
 from tonearm.client.filters import filter_changes, preset_body
-from tonearm.client.mirror import Mirror
-from tonearm.client.queue import Queue, track_id_of
-from tonearm.client.tracks import HISTORY, PLAYER, Metadata, Playable, Track, playable_body, read
+from tonearm.client.tracks import HISTORY, PLAYER, Metadata, Playable, Queue, Track, playable_body, read, track_id_of
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol import events

@@ -1,11 +1,14 @@
-"""What a program gives the node to play, and the answers about tracks as typed values."""
+"""What a program gives the node to play, the answers about tracks as typed values, and a player's queue. The queue is
+the node's: each method is a request, and nothing is kept here twice.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, Union
 
 from pydantic import TypeAdapter, ValidationError
 
+from tonearm.client.connection import Connection
 from tonearm.client.errors import TonearmError
 from tonearm.protocol.replies import (
     FoundTracks,
@@ -51,3 +54,53 @@ def read(model: TypeAdapter[_T], answer: Any) -> _T:
         return model.validate_python(answer)
     except ValidationError as error:
         raise TonearmError(f"The node answered what this client cannot read; update one of them. {error}") from error
+
+
+class Queue:
+    """What waits in a player. A track in it is meant by the id that `put` and `list` give."""
+
+    def __init__(self, connection: Connection, path: str, length: Callable[[], int]) -> None:
+        self._connection = connection
+        self._path = f"{path}/queue"
+        self._length = length
+
+    def __len__(self) -> int:
+        """How many tracks wait, as the last event said."""
+        return self._length()
+
+    async def put(self, *tracks: Playable, index: int | None = None, metadata: Metadata = None) -> list[str]:
+        """Adds all or none, at the end or where `index` says (0 is next); `metadata` is that of each. The ids."""
+        body: dict[str, Any] = {"tracks": [playable_body(track, metadata) for track in tracks]}
+        if index is not None:
+            body["index"] = index
+        answer = await self._connection.request("POST", self._path, body)
+        ids = answer.get("trackIds") or [answer["trackId"]]
+        return [str(one) for one in ids]
+
+    async def list(
+        self, *, offset: int = 0, limit: int | None = None, wait_ms: int | None = None
+    ) -> list[QueuedTrackDetails]:
+        """What waits, with titles and lengths as far as they are known; `wait_ms` waits for them, up to 5000."""
+        query = f"?details=true&offset={offset}"
+        query += ("" if limit is None else f"&limit={limit}") + ("" if wait_ms is None else f"&wait={wait_ms}")
+        return read(QUEUE, await self._connection.request("GET", self._path + query))
+
+    async def remove(self, track: str | QueuedTrackDetails) -> None:
+        """Raises `NotFound` for a track that does not wait."""
+        await self._connection.request("DELETE", f"{self._path}/{track_id_of(track)}")
+
+    async def move(self, track: str | QueuedTrackDetails, index: int) -> None:
+        """To another place, 0 is next. Raises `NotFound` for a track that does not wait."""
+        await self._connection.request("PATCH", f"{self._path}/{track_id_of(track)}", {"index": index})
+
+    async def shuffle(self) -> None:
+        """Puts what waits into another order."""
+        await self._connection.request("POST", f"{self._path}/shuffle")
+
+    async def clear(self) -> None:
+        """Takes out all that waits; what plays goes on."""
+        await self._connection.request("DELETE", self._path)
+
+
+def track_id_of(track: str | QueuedTrackDetails) -> str:
+    return track if isinstance(track, str) else track.id

@@ -16,13 +16,13 @@ from typing import Final, Literal, TypeAlias
 
 from rich.text import Text
 
-from tonearm import exit_codes
 from tonearm.client import ApiError, ConnectError, Node, TonearmError
 from tonearm.commands.running import NodeOptions, print_json, seen_by_node, show
 from tonearm.config.load import load_config
 from tonearm.config.problem import ConfigError
 from tonearm.config.schema import Config
 from tonearm.core.printable import one_line
+from tonearm.process import ExitCode
 from tonearm.sandbox.report import SandboxMode
 
 _MARKS: Final = {"ok": "✓", "note": "!", "wrong": "✗"}
@@ -52,7 +52,7 @@ def doctor(config: Path | None, uri: str | None, discord: bool, as_json: bool, a
         async for finding in _findings(config, uri, discord, at):
             has_wrong |= finding.verdict == "wrong"
             _show(finding, as_json)
-        return exit_codes.FAILED if has_wrong else exit_codes.OK
+        return ExitCode.FAILED if has_wrong else ExitCode.OK
 
     return asyncio.run(work())
 

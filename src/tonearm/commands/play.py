@@ -18,7 +18,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tonearm import exit_codes
 from tonearm.client import (
     AudioStream,
     Event,
@@ -35,6 +34,7 @@ from tonearm.client import (
 )
 from tonearm.commands.running import NodeOptions, clock, complain, patience, print_json, run, say, seen_by_node
 from tonearm.core.printable import printable
+from tonearm.process import ExitCode
 
 _DRAWN_EACH_S: Final = 0.1
 _FLOOR_DB: Final = -60.0
@@ -108,7 +108,7 @@ class _Playing:
             await self._ended.wait()
         if self._error is not None:
             raise self._error
-        return exit_codes.OK if self._has_played else exit_codes.FAILED
+        return ExitCode.OK if self._has_played else ExitCode.FAILED
 
     def _take(self, event: Any) -> None:
         if self._as_json:

@@ -16,7 +16,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tonearm import exit_codes
 from tonearm.client import (
     ConnectError,
     Disconnected,
@@ -28,6 +27,7 @@ from tonearm.client import (
     UnknownEvent,
 )
 from tonearm.core.printable import one_line, printable
+from tonearm.process import ExitCode
 
 _NO_FOLD: Final = 10_000
 
@@ -66,7 +66,7 @@ def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: f
         return 128 + stopped_by  # what a shell shows for it
     except (ConnectError, Unauthorized) as error:
         is_wrong_use = isinstance(error, ConnectError) and error.cause == "wrong_address"
-        return complain(error.message, exit_codes.WRONG_USE if is_wrong_use else exit_codes.UNREACHED)
+        return complain(error.message, ExitCode.WRONG_USE if is_wrong_use else ExitCode.UNREACHED)
     except TonearmError as error:
         return complain(error.message)
 
@@ -94,7 +94,7 @@ async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]
         raise ConnectError("lost", f"The node did not come back within {wait_s:g} s.") from None
 
 
-def complain(sentence: str, code: int = exit_codes.FAILED) -> int:
+def complain(sentence: str, code: int = ExitCode.FAILED) -> int:
     """On stderr. Returns `code`."""
     sys.stderr.write(f"tonearm: {one_line(sentence)}\n")
     return code

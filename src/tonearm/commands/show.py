@@ -4,7 +4,6 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
-from tonearm import exit_codes
 from tonearm.client import Event, Node, TonearmError
 from tonearm.commands.running import (
     NodeOptions,
@@ -19,6 +18,7 @@ from tonearm.commands.running import (
     seen_by_node,
 )
 from tonearm.core.printable import one_line
+from tonearm.process import ExitCode
 
 
 def show_players(as_json: bool, at: NodeOptions) -> int:
@@ -37,7 +37,7 @@ def show_players(as_json: bool, at: NodeOptions) -> int:
                         "track": as_plain(player.current),
                     }
                 )
-            return exit_codes.OK
+            return ExitCode.OK
         rows = []
         for player in players:
             info = player.current.info if player.current else None
@@ -48,7 +48,7 @@ def show_players(as_json: bool, at: NodeOptions) -> int:
             )
         heads = ("Player", "State", "Title", "Position", "Waiting", "Listeners")
         print_table(heads, rows, otherwise="There are no players.")
-        return exit_codes.OK
+        return ExitCode.OK
 
     return run(at, work)
 
@@ -72,13 +72,13 @@ def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
         if as_json:
             for track in tracks:
                 print_json(track)
-            return exit_codes.OK
+            return ExitCode.OK
         rows = (
             (str(number), track.title, track.author, clock(track.length) if track.length else "", track.id)
             for number, track in enumerate(tracks, 1)
         )
         print_table(("", "Title", "Author", "Length", "Id"), rows, otherwise="Nothing waits.")
-        return exit_codes.OK
+        return ExitCode.OK
 
     return run(at, work)
 
@@ -92,13 +92,13 @@ def show_info(uri: str, as_json: bool, at: NodeOptions) -> int:
             return complain(await node.explain(identifier) or f"There is nothing to play at {uri}.")
         if as_json:
             print_json(track)
-            return exit_codes.OK
+            return ExitCode.OK
         info = track.info
         length = "endless" if info.is_stream else clock(info.length) if info.length else "not known"
         rows = [("Title", info.title), ("Author", info.author), ("Length", length), ("From", info.uri)]
         rows += [("Seekable", "yes" if info.is_seekable else "no"), ("Encoded", track.encoded)]
         print_table(("", ""), [row for row in rows if row[1]])
-        return exit_codes.OK
+        return ExitCode.OK
 
     return run(at, work)
 
@@ -114,7 +114,7 @@ def show_events(player: str, as_json: bool, wait_s: float, at: NodeOptions) -> i
                     print_json(event)
                 else:
                     say(told or _line(event))
-        return exit_codes.OK
+        return ExitCode.OK
 
     return run(at, work)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tonearm import exit_codes
 from tonearm.client import ApiError, Node
 from tonearm.commands.running import NodeOptions, complain, run, say
+from tonearm.process import ExitCode
 
 _PATIENCE_S: Final = 60.0  # thousands of players with long queues are some megabytes
 
@@ -31,7 +31,7 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
     text = json.dumps(state, indent=1)
     if file is None:
         say(text)
-        return exit_codes.OK
+        return ExitCode.OK
     try:
         # Only for the owner: links of sources may hold what nobody else should know.
         file.touch(0o600)
@@ -39,7 +39,7 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
     except OSError as error:
         return complain(f"{file} cannot be written: {error.strerror}.")
     sys.stderr.write(f"Players written to {file}: {len(state['players'])}.\n")
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
@@ -63,7 +63,7 @@ def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
                 failed += 1
                 complain(f"Player {player_id}: {error.message}")
         sys.stderr.write(f"{len(wanted) - failed} of {len(wanted)} players are on {at.url}.\n")
-        return exit_codes.FAILED if failed else exit_codes.OK
+        return ExitCode.FAILED if failed else ExitCode.OK
 
     return run(at, work, timeout_s=_PATIENCE_S)
 

@@ -1,4 +1,5 @@
-"""Reads a TOML file, the environment and the command line into one `Config`.
+"""Reads a TOML file, the environment and the command line into one `Config`, and writes the commented file that
+`tonearm init-config` gives.
 
 The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. Keys of this node's predecessor
 are ignored with a warning.
@@ -10,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -205,3 +207,43 @@ def _override(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
         values = raw.setdefault(section, {})
         if isinstance(values, dict):  # else the file has no section there, which the validation refuses
             values[name] = override.value
+
+
+_HEAD: Final = """\
+# The configuration of tonearm: every key with its default.
+# The environment goes before this file: TONEARM_<SECTION>__<KEY>, such as TONEARM_SERVER__PASSWORD.
+"""
+
+
+def config_template() -> str:
+    """All keys at their defaults, each under its description; TOML."""
+    parts = [_HEAD]
+    for name, model in SECTIONS.items():
+        parts.append(f"\n# {model.__doc__}\n[{name}]\n")
+        for key, field in model.model_fields.items():
+            parts.append(textwrap.fill(field.description or "", 110, initial_indent="# ", subsequent_indent="# "))
+            parts.append(f"\n{key} = {toml_value(field.default)}\n")
+    return "".join(parts)
+
+
+def effective_values(config: Config) -> str:
+    """All values of `config` as TOML; a password is not shown."""
+    lines = []
+    for name, model in SECTIONS.items():
+        lines.append(f"[{name}]")
+        section = getattr(config, name)
+        lines += [f"{key} = {_shown(getattr(section, key))}" for key in model.model_fields]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, SecretStr) and value.get_secret_value():
+        return '"**********"  # set, not shown'
+    return toml_value(value)
+
+
+def toml_value(value: object) -> str:
+    """A value as TOML writes it. Texts, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -18,12 +18,11 @@ from pydantic import (
     model_validator,
 )
 
+from tonearm import VERSION
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
-from tonearm.core.hosts import is_loopback
 from tonearm.core.policy import auto_allows
-from tonearm.core.source_uri import normalise_host
-from tonearm.version import VERSION
+from tonearm.core.source_uri import is_loopback, normalise_host
 
 
 def _no_outer_blanks(password: SecretStr) -> SecretStr:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.core.track import Track
 

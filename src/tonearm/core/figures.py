@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import Stage
-from tonearm.core.outputs import OutputFormat
+from tonearm.core.frame import OutputFormat
 from tonearm.core.player_status import PlayerQuality
 
 # Upper limits of the histogram of lateness. From the last one on frames are left out.

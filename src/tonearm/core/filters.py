@@ -2,11 +2,263 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
-from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effect, Effects, wire_name
 from tonearm.core.errors import BadRequest
+
+MEANING: Final = "meaning"
+RANGE: Final = "range"
+_EffectT = TypeVar("_EffectT", bound="Effect")
+
+
+def ranged(default: float | None, lowest: float, highest: float, meaning: str) -> Any:
+    """A number of an effect: its default, the least and the greatest value that `checked` allows, what it is."""
+    return field(default=default, metadata={MEANING: meaning, RANGE: (lowest, highest)})
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Base of all effects. Its numbers lie within the ranges that `ranged` gave them."""
+
+    def checked(self: _EffectT) -> _EffectT:
+        """This effect. Raises BadRequest, which names field and range, when a value is outside its range."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if RANGE not in item.metadata or value is None:
+                continue
+            lowest, highest = item.metadata[RANGE]
+            if not lowest <= value <= highest:  # NaN is in no range either
+                name = wire_name(item.name)
+                raise BadRequest(f"{name} {value:g} is out of range; it is {lowest:g} to {highest:g}.")
+        return self
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether these values leave the sound as it is. Lavalink leaves out such an effect, too."""
+        return False
+
+
+def wire_name(name: str) -> str:
+    """`filter_band` as clients write it: `filterBand`."""
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)
+
+
+@dataclass(frozen=True, slots=True)
+class Karaoke(Effect):
+    """Removes what is the same in both channels; a band of it is given back in mono."""
+
+    level: float = ranged(1.0, 0.0, 1.0, "How much of it is removed: 0 is nothing, 1 all.")
+    mono_level: float = ranged(1.0, 0.0, 1.0, "How much of the band is given back: 1 is all.")
+    filter_band: float = ranged(220.0, 1.0, 20_000.0, "In Hz.")
+    filter_width: float = ranged(100.0, 1.0, 20_000.0, "In Hz.")
+
+
+@dataclass(frozen=True, slots=True)
+class Timescale(Effect):
+    """How fast and how high a track sounds. Speed times rate is 0.25 to 4, too."""
+
+    speed: float = ranged(1.0, 0.25, 4.0, "Changes the tempo, not the pitch.")
+    pitch: float = ranged(1.0, 0.25, 4.0, "Changes the pitch, not the tempo.")
+    rate: float = ranged(1.0, 0.25, 4.0, "Changes both, as a faster turntable does.")
+
+    def checked(self) -> "Timescale":
+        Effect.checked(self)
+        if not 0.25 <= self.position_rate <= 4.0:
+            raise BadRequest(f"speed times rate is {self.position_rate:g}, which is out of range; it is 0.25 to 4.")
+        return self
+
+    @property
+    def position_rate(self) -> float:
+        """Seconds of the file that pass in a second heard."""
+        return self.speed * self.rate
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.speed == self.pitch == self.rate == 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tremolo(Effect):
+    """The loudness goes up and down."""
+
+    frequency: float = ranged(2.0, 0.1, 20.0, "In Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all; with 1 it goes down to silence.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.depth == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Vibrato(Effect):
+    """The pitch goes up and down."""
+
+    frequency: float = ranged(2.0, 0.1, 14.0, "In Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.depth == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation(Effect):
+    """The sound wanders from side to side and back."""
+
+    rotation_hz: float = ranged(0.0, -2.0, 2.0, "Below 0 the other way round.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.rotation_hz == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Distortion(Effect):
+    """offset + scale · (sinOffset + sin(sinScale · x)) · (cosOffset + cos(…)) · (tanOffset + tan(…)), within ±1."""
+
+    sin_offset: float = ranged(0.0, -100.0, 100.0, "Added to the sine.")
+    sin_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its sine is taken.")
+    cos_offset: float = ranged(0.0, -100.0, 100.0, "Added to the cosine.")
+    cos_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its cosine is taken.")
+    tan_offset: float = ranged(0.0, -100.0, 100.0, "Added to the tangent.")
+    tan_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its tangent is taken.")
+    offset: float = ranged(0.0, -100.0, 100.0, "Added to the product.")
+    scale: float = ranged(1.0, -100.0, 100.0, "By what the product is multiplied.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self == Distortion()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMix(Effect):
+    """How much of each channel goes to each channel."""
+
+    left_to_left: float = ranged(1.0, 0.0, 1.0, "Of the left channel to the left one, linear.")
+    left_to_right: float = ranged(0.0, 0.0, 1.0, "Of the left channel to the right one, linear.")
+    right_to_left: float = ranged(0.0, 0.0, 1.0, "Of the right channel to the left one, linear.")
+    right_to_right: float = ranged(1.0, 0.0, 1.0, "Of the right channel to the right one, linear.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self == ChannelMix()
+
+
+@dataclass(frozen=True, slots=True)
+class LowPass(Effect):
+    """Lets the low frequencies through: by `smoothing` as Lavalink does, or by `frequencyHz`."""
+
+    # By smoothing: y += (x - y) / smoothing for each sample, 6 dB an octave. A frequency of None stands for that.
+    smoothing: float = ranged(20.0, 1.0, 1000.0, "1 changes nothing.")
+    frequency_hz: float | None = ranged(None, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.frequency_hz is None and self.smoothing == 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HighPass(Effect):
+    """Lets the high frequencies through."""
+
+    frequency_hz: float = ranged(80.0, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
+
+
+@dataclass(frozen=True, slots=True)
+class Echo(Effect):
+    """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d]."""
+
+    delay_ms: float = ranged(300.0, 1.0, 2000.0, "d: how much later the echo comes, in ms.")
+    decay: float = ranged(0.4, 0.0, 0.9, "How loud each echo is beside the one before it, linear.")
+    mix: float = ranged(0.4, 0.0, 1.0, "How loud the echoes are beside the sound, linear.")
+
+
+@dataclass(frozen=True, slots=True)
+class Compressor(Effect):
+    """Lowers what is louder than a threshold: peak, hard knee, both channels together."""
+
+    threshold_db: float = ranged(-20.0, -60.0, 0.0, "In dB below full scale.")
+    ratio: float = ranged(4.0, 1.0, 20.0, "So many dB above the threshold become one.")
+    attack_ms: float = ranged(5.0, 0.1, 500.0, "In which time it begins to lower, in ms.")
+    release_ms: float = ranged(100.0, 5.0, 5000.0, "In which time it stops lowering, in ms.")
+    makeup_db: float = ranged(0.0, 0.0, 24.0, "By how much all is raised afterwards, in dB.")
+
+
+NormalizationMode: TypeAlias = Literal["track", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization(Effect):
+    """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
+
+    target_lufs: float = ranged(-14.0, -30.0, -5.0, "The loudness, in LUFS.")
+    mode: NormalizationMode = field(default="track", metadata={MEANING: "`off` is as if the effect were null."})
+
+
+LimiterSwitch: TypeAlias = Literal["auto"] | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter(Effect):
+    """Lets no true peak above the ceiling, and delays nothing."""
+
+    ceiling_db: float = ranged(-1.0, -6.0, 0.0, "In dB below full scale.")
+    enabled: LimiterSwitch = field(
+        default="auto",
+        metadata={MEANING: "`auto`: only while a compressor, normalization, overlay or crossfade is active."},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """All effects of a player, in the order in which the sound goes through them; None is off."""
+
+    timescale: Timescale | None = None
+    karaoke: Karaoke | None = None
+    low_pass: LowPass | None = None
+    high_pass: HighPass | None = None
+    channel_mix: ChannelMix | None = None
+    tremolo: Tremolo | None = None
+    vibrato: Vibrato | None = None
+    rotation: Rotation | None = None
+    distortion: Distortion | None = None
+    echo: Echo | None = None
+    compressor: Compressor | None = None
+    normalization: Normalization | None = None
+    limiter: Limiter | None = Limiter()
+
+    @property
+    def target_lufs(self) -> float | None:
+        """The loudness that normalization brings all tracks to. None when it is off."""
+        normalization = self.normalization
+        return None if normalization is None or normalization.mode == "off" else normalization.target_lufs
+
+    @property
+    def normalizes(self) -> bool:
+        return self.target_lufs is not None
+
+    def limits(self, *, with_overlays: bool, crossfades: bool) -> bool:
+        """Whether the limiter is on while overlays sound or tracks fade into each other."""
+        limiter = self.limiter
+        if limiter is None or limiter.enabled != "auto":
+            return limiter is not None and bool(limiter.enabled)
+        return with_overlays or crossfades or self.compressor is not None or self.normalizes
+
+    @property
+    def position_rate(self) -> float:
+        return 1.0 if self.timescale is None else self.timescale.position_rate
+
+
+NO_EFFECTS: Final = Effects()
+
+# The kind of each field of `Effects`, which is named as clients name it, but for the case.
+EFFECT_KINDS: Final[Mapping[str, type[Effect]]] = MappingProxyType(
+    {item.name: get_args(item.type)[0] for item in fields(Effects)}
+)
+
 
 BAND_FREQUENCIES_HZ: Final = (25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, 16000)
 BAND_Q: Final = 2.145

@@ -1,6 +1,10 @@
-"""The audio format that leaves the node: every number is derived from the two constants below."""
+"""The audio that leaves the node: the format of its frames, where every number is derived from the first two constants,
+and the forms that listeners get. A frame is rendered once, and encoded once for each form that has listeners.
+"""
 
-from typing import Final
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from tonearm.core.errors import LimitReached
 
 SAMPLE_RATE_HZ: Final = 48_000
 FRAME_MS: Final = 20
@@ -25,3 +29,78 @@ def samples_of_ms(duration_ms: float) -> int:
 def ms_of_samples(samples: int) -> int:
     """How many milliseconds `samples` samples of each channel take, rounded down."""
     return samples * 1000 // SAMPLE_RATE_HZ
+
+
+OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
+OpusSignal: TypeAlias = Literal["auto", "music", "voice"]
+
+LOWEST_OPUS_BPS: Final = 6_000
+HIGHEST_OPUS_BPS: Final = 510_000
+HIGHEST_COMPLEXITY: Final = 10
+MOST_ENCODERS: Final = 3  # of one format for one player; a message of a decoder has room for as many
+# Of a packet with one frame: a byte that says so, and 1275 (RFC 6716, 3.1 and 3.4, R2). libopus makes such packets.
+MOST_OPUS_PACKET_BYTES: Final = 1276
+
+# What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
+MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
+MP3_FRAME_SAMPLES: Final = 1152
+# How much the encoder keeps at most until more comes: its own delay, and a frame that is not full yet.
+MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES
+
+OPUS_LOOKAHEAD_SAMPLES: Final = 312  # the delay of libopus in its audio mode
+PRIMING_FRAMES: Final = 3  # that an encoder gets before its first packet when it begins in mid-stream
+
+# 20 ms of silence: CELT, fullband, stereo, no data (RFC 6716, 3.1).
+SILENT_PACKET: Final = b"\xfc\xff\xfe"
+
+
+class Output(NamedTuple):
+    """One form. The settings after `format` are those of its encoder: PCM has none, MP3 only `bitrate_bps`.
+
+    `complexity` is 0 to 10: each step costs more time for a little more quality. `has_fec`: packets carry data by which
+    a decoder hides the loss of the one before. `passes_through`: packets of an Opus source may come as they are,
+    whatever their bitrate.
+
+    It is a tuple of plain values because it is a key that is looked up for each frame.
+    """
+
+    format: OutputFormat
+    bitrate_bps: int = 128_000
+    complexity: int = 5
+    has_fec: bool = False
+    signal: OpusSignal = "auto"
+    is_variable: bool = True
+    passes_through: bool = False
+
+
+PCM: Final = Output("pcm", bitrate_bps=0)
+PCM_BITRATE_BPS: Final = SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES * 8
+
+Outputs: TypeAlias = frozenset[Output]
+NO_OUTPUTS: Final[Outputs] = frozenset()
+PCM_ONLY: Final[Outputs] = frozenset({PCM})
+
+# `Forms` are the forms that frames were rendered in, `Payloads` one frame in each of them, in the same order: 3840
+# bytes of PCM, or one packet, as a WebSocket message. With one form, as nearly always, it is the message itself, which
+# saves a tuple for each frame. MP3 is never among them: it is encoded from frames that were sent.
+Forms: TypeAlias = tuple[Output, ...]
+Payloads: TypeAlias = bytes | tuple[bytes, ...]
+
+
+def has_format(outputs: Outputs, name: OutputFormat) -> bool:
+    return any(output.format == name for output in outputs)
+
+
+def check_one_more(outputs: Outputs, output: Output) -> None:
+    """Raises `LimitReached` when `output` would be one more than `MOST_ENCODERS` of its format beside `outputs`."""
+    encoders = sorted(other for other in outputs if other.format == output.format)
+    if output not in outputs and len(encoders) >= MOST_ENCODERS:
+        raise LimitReached(
+            f"The player is encoded at {MOST_ENCODERS} bitrates already. Ask for one of them: "
+            f"{', '.join(str(other.bitrate_bps) for other in encoders)}."
+        )
+
+
+def mp3_output(bitrate_bps: int) -> Output:
+    """The form of MP3 at this bitrate, one of `MP3_BITRATES_BPS`."""
+    return Output("mp3", bitrate_bps)

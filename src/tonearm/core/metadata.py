@@ -1,10 +1,62 @@
-"""A player's metadata: replaced, or merged by JSON Merge Patch (RFC 7396). No function changes its arguments."""
+"""What clients give a player: its id, and metadata of any JSON. Metadata are replaced, or merged by JSON Merge Patch
+(RFC 7396).
+"""
 
 import json
-from typing import Final
+import re
+from collections.abc import Iterator
+from typing import Final, TypeAlias, Union
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.json_value import Json, JsonObject
+
+# Union, not |: the alias refers to itself by name.
+Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
+JsonObject: TypeAlias = dict[str, Json]
+
+MAX_NESTING: Final = 64  # of what the node takes in, so that calls that go down level by level have an end
+# A track's metadata came in an object; in a player's record it stands in an object of a list of an object.
+MAX_RECORD_NESTING: Final = MAX_NESTING + 2
+
+
+def levels_of(value: Json) -> Iterator[list[Json]]:
+    """What stands on each level of `value`: itself, what it holds, what that holds …"""
+    level = [value]
+    while True:
+        yield level
+        inner: list[Json] = []
+        has_containers = False
+        for item in level:
+            if isinstance(item, list):
+                has_containers = True
+                inner += item
+            elif isinstance(item, dict):
+                has_containers = True
+                inner += item.values()
+        if not has_containers:
+            return
+        level = inner
+
+
+def is_nested_deeper(value: Json, max_nesting: int) -> bool:
+    """Whether more than `max_nesting` objects and arrays stand in each other."""
+    return any(depth > max_nesting for depth, _ in enumerate(levels_of(value)))
+
+
+MAX_PLAYER_ID_CHARACTERS: Final = 128
+_PLAYER_ID: Final = re.compile(rf"[A-Za-z0-9._~:@+\-]{{1,{MAX_PLAYER_ID_CHARACTERS}}}")
+
+
+def is_player_id(text: str) -> bool:
+    return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+def require_player_id(text: str) -> None:
+    """Raises `BadRequest`."""
+    if not is_player_id(text):
+        raise BadRequest(
+            "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
+        )
+
 
 MAX_METADATA_BYTES: Final = 64 * 1024
 

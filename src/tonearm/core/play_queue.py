@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.failure import PlayError, PlayFailure
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 

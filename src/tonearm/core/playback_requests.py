@@ -17,8 +17,7 @@ from tonearm.core.events import (
     PlayerState,
 )
 from tonearm.core.filters import FilterChange
-from tonearm.core.json_value import Json
-from tonearm.core.metadata import apply_metadata, is_same_json
+from tonearm.core.metadata import Json, apply_metadata, is_same_json
 from tonearm.core.play_queue import EndReason, LoopMode, QueuedTrack, Selection
 from tonearm.core.playback_state import ACTIVE_STATES, MAX_POSITION_MS, Outcome, PlaybackState
 from tonearm.core.queue_edits import in_order, index_of, with_inserted, with_moved, without

@@ -12,7 +12,7 @@ from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import Event, PlayerState, PlayerUpdate, QueueUpdate, Seek, TrackEnd, TrackException
 from tonearm.core.failure import FailureCode, PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.play_queue import (
     Action,
     EndReason,

@@ -7,8 +7,8 @@ from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
-from tonearm.core.outputs import OutputFormat
+from tonearm.core.frame import OutputFormat
+from tonearm.core.metadata import Json
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track

@@ -11,7 +11,7 @@ from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack, select_next
 
 STATE_VERSION: Final = 1  # of the JSON that snapshots are written as; a newer version is refused

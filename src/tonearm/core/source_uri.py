@@ -11,12 +11,32 @@ import posixpath
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.hosts import in_url
 from tonearm.core.track_info import TrackInfo
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that `host` is, of IPv6 with brackets or without; None for a name."""
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach what listens on `host`."""
+    address = address_of(host)
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)
+
+
+def in_url(host: str) -> str:
+    """`host` as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
 
 MAX_URI_CHARACTERS: Final = 4096
 

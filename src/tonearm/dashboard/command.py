@@ -13,12 +13,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tonearm import exit_codes
-from tonearm.core.hosts import in_url, is_loopback
+from tonearm.core.source_uri import in_url, is_loopback
 from tonearm.dashboard.page_files import ShownNode, page_files
-from tonearm.dashboard.page_server import PageServer
+from tonearm.dashboard.page_server import PageServer, Visitors
 from tonearm.dashboard.passing_on import KnownNode, PassingOn
-from tonearm.dashboard.visitors import Visitors
+from tonearm.process import ExitCode
 
 _SHUTDOWN_PATIENCE_S = 0.5
 
@@ -53,7 +52,7 @@ def dashboard(
         return asyncio.run(_serve(Visitors(port, host, own_password), nodes, host, port, opens_browser))
     except WrongOptions as error:
         sys.stderr.write(f"tonearm: {error}\n")
-        return exit_codes.WRONG_USE
+        return ExitCode.WRONG_USE
 
 
 def _known_nodes(urls: Sequence[str], files: Sequence[Path], default_password: str) -> list[KnownNode]:
@@ -115,7 +114,7 @@ async def _serve(visitors: Visitors, nodes: Sequence[KnownNode], host: str, port
             await stop.wait()
         finally:
             await runner.cleanup()
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def _has_display() -> bool:

@@ -12,9 +12,9 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import JsonObject
 from tonearm.protocol.filters import EffectFields
-from tonearm.protocol.json_text import json_text
+from tonearm.protocol.wire_model import json_text
 
 INDEX: Final = "index.html"
 _TYPES: Final[Mapping[str, str]] = MappingProxyType(

@@ -16,12 +16,17 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from tonearm.core.effects import Effect
 from tonearm.core.errors import BadRequest
 from tonearm.core.file_formats import MAX_PICTURE_BYTES
-from tonearm.core.filters import BAND_COUNT, FilterChange, Filters
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import HIGHEST_COMPLEXITY, HIGHEST_OPUS_BPS, MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, Outputs
+from tonearm.core.filters import BAND_COUNT, Effect, FilterChange, Filters
+from tonearm.core.frame import (
+    FRAME_BYTES,
+    HIGHEST_COMPLEXITY,
+    HIGHEST_OPUS_BPS,
+    MOST_ENCODERS,
+    MOST_OPUS_PACKET_BYTES,
+    Outputs,
+)
 from tonearm.core.printable import one_line
 from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,

@@ -17,8 +17,7 @@ from msgspec import Meta, Struct
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import VOLUME_MAX, Filters
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, PCM_ONLY, Output, Outputs
+from tonearm.core.frame import FRAME_SAMPLES, MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, PCM_ONLY, Output, Outputs
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 

@@ -7,12 +7,11 @@ import json
 import re
 from typing import Any, Final, get_args
 
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.metadata import Json, JsonObject
 from tonearm.description.audio import AUDIO, EVENTS
 from tonearm.description.openapi import schemas_of
 from tonearm.description.operation import Operation
-from tonearm.protocol.events import AnyEvent, EventsLost, PlayerCreate
-from tonearm.protocol.public_state import PublicState
+from tonearm.protocol.events import AnyEvent, EventsLost, PlayerCreate, PublicState
 
 _NAMES: Final = {
     "tonearm__protocol__events__PlayerState": "PlayerStateEvent",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tonearm.core.outputs import HIGHEST_OPUS_BPS, LOWEST_OPUS_BPS, MP3_BITRATES_BPS
+from tonearm.core.frame import HIGHEST_OPUS_BPS, LOWEST_OPUS_BPS, MP3_BITRATES_BPS
 from tonearm.description.operation import Operation, Parameter, Reply, flag, switch, whole_number, words
 from tonearm.description.players import PLAYER
 

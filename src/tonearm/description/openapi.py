@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.metadata import Json, JsonObject
 from tonearm.description.audio import AUDIO, EVENTS
 from tonearm.description.node import NODE, TRACKS
 from tonearm.description.operation import Operation, Parameter, Reply

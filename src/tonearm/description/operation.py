@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tonearm.core.errors import ErrorCode
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.metadata import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

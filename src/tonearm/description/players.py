@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import JsonObject
 from tonearm.description.operation import DONE, Body, Operation, Parameter, Reply, flag, json_of, whole_number
 from tonearm.protocol import replies, requests
 from tonearm.protocol.saved_state import SavedPlayer

@@ -14,47 +14,41 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tonearm import VERSION
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
 from tonearm.core.events import DeleteReason, Event, PlayerState, QueueUpdate
 from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
-from tonearm.core.json_value import Json
-from tonearm.core.outputs import OutputFormat
+from tonearm.core.frame import OutputFormat
+from tonearm.core.metadata import Json, require_player_id
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
-from tonearm.core.player_id import require_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
-from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.decoder.opening.trials import Trials
+from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate
-from tonearm.node.artwork import Artworks
-from tonearm.node.load import LoadWatch
-from tonearm.node.lookup import Lookup
-from tonearm.node.process_figures import process_figures
-from tonearm.node.quarantined_opener import QuarantinedOpener
+from tonearm.node.load import LoadWatch, process_figures
+from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
 from tonearm.node.tags_ahead import TagsAhead
-from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
+from tonearm.node.tracks import Artworks, Lookup, TrackMaker, WantedTrack
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import FirstSettings, PlayerServices, PlayerSettings
-from tonearm.protocol import close_codes
-from tonearm.protocol.json_text import json_bytes
+from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
-from tonearm.sandbox.report import SandboxMode
-from tonearm.sandbox.supervision import decoder_supervision
+from tonearm.protocol.wire_model import json_bytes
+from tonearm.sandbox.report import SandboxMode, decoder_supervision
 from tonearm.sources.opener import SourceOpener
-from tonearm.version import VERSION
 
 PLAYERS_A_SLICE: Final = 250  # of which figures are taken before the event loop goes on
 LATE_FOR_S: Final = 10.0  # after frames were left out, the node counts as late for so long
@@ -193,8 +187,8 @@ class Node:
         players = list(self._players.values())
         self._players.clear()
         for player in players:
-            player.close_connections(close_codes.GOING_AWAY, "the node is shutting down")
-        self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
+            player.close_connections(CloseCode.GOING_AWAY, "the node is shutting down")
+        self._feed.close(CloseCode.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
         await _stopped("reading files", self._known_files.stop())
         await _stopped("reading tags ahead", self._tags_ahead.stop())

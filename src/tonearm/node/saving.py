@@ -27,7 +27,7 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.figures import StateFigures
-from tonearm.core.player_id import MAX_PLAYER_ID_CHARACTERS, require_player_id
+from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS, require_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.state_file import Change, StateFile, StateFileError

@@ -14,11 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import JsonObject
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.track import Track
-from tonearm.protocol.json_text import json_text
 from tonearm.protocol.saved_state import saved_track_out, state_head_out, tracks_of
+from tonearm.protocol.wire_model import json_text
 
 DEATHS_BEFORE_SET_ASIDE: Final = 3
 SIGN_EVERY_MS: Final = 1_000  # at most

@@ -15,10 +15,9 @@ from tonearm.core.errors import NotSeekable
 from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
-from tonearm.core.frame import SAMPLE_RATE_HZ, samples_of_ms
+from tonearm.core.frame import PCM_ONLY, SAMPLE_RATE_HZ, samples_of_ms
 from tonearm.core.joins import Joins, Sound
 from tonearm.core.opened_source import FileVersion
-from tonearm.core.outputs import PCM_ONLY
 from tonearm.core.play_queue import Action, Drop, EndReason, Open, Seek, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
@@ -40,10 +39,9 @@ from tonearm.decoder.opening.source_input import Expanded, Notice
 from tonearm.decoder.session.decoder_session import DecoderSession, Report, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import Broadcast
-from tonearm.player.head_start import HeadStart
 from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.player.player_services import PlayerServices
-from tonearm.player.sending import Due, Moment, Retitled, Sending
+from tonearm.player.sending import Due, HeadStart, Moment, Retitled, Sending
 from tonearm.player.sleep import Circumstances, Sleep
 from tonearm.player.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
 

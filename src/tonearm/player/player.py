@@ -15,8 +15,7 @@ from tonearm.core.events import DeleteReason, Event, ListenersChange, TrackExcep
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS
-from tonearm.core.json_value import Json
-from tonearm.core.metadata import apply_metadata, require_metadata_bytes
+from tonearm.core.metadata import Json, apply_metadata, require_metadata_bytes
 from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import LoopMode, PlayedTrack
 from tonearm.core.playback import Playback
@@ -30,7 +29,7 @@ from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.engine import Engine
 from tonearm.player.player_services import FirstSettings, PlayerServices
 from tonearm.player.timers import CallLater, Cancellable
-from tonearm.protocol import close_codes
+from tonearm.protocol.framing import CloseCode
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +187,7 @@ class Player:
             self._emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again
             self._is_deleted = True
-            self.close_connections(close_codes.DELETED, "the player was deleted")
+            self.close_connections(CloseCode.DELETED, "the player was deleted")
             await self._engine.close()
 
     # Listeners and event clients

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from tonearm.core.events import Event
 from tonearm.core.figures import Totals
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
-from tonearm.core.metadata import MAX_METADATA_BYTES
+from tonearm.core.metadata import MAX_METADATA_BYTES, Json
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.source_uri import SourceUri

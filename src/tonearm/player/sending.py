@@ -4,22 +4,22 @@ Frames come from the session's buffer. A frame may come with an event: a track b
 update is due. Sending yields these events as values, before or after the frame, and the player's engine handles them.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.events import PlayerState
-from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, Forms, Payloads, has_format, ms_of_samples
 from tonearm.core.joins import Joins
-from tonearm.core.outputs import Forms, Payloads, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.playback_state import PlaybackState
 from tonearm.core.player_status import PlayerQuality
 from tonearm.decoder.messages import Encoded
 from tonearm.decoder.session.decoder_session import DecoderSession
-from tonearm.decoder.session.grants import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
+from tonearm.decoder.session.orders import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.decoder.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
+from tonearm.player.clock import Clock
 from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.protocol.framing import FrameFlag
 
@@ -346,3 +346,53 @@ class Sending:
             self._session.grant()
         self._mp3_waits += 1
         return True
+
+
+_MOST_FRAMES: Final = 8  # are sent early at a tick
+_KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
+
+
+class HeadStart:
+    """A burst for streams that listen to a player from its start: frames are sent before their time.
+
+    A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at 128
+    kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are streams that
+    want a burst, the player sends several frames at each tick, until it has sent as much as the burst is long. From
+    then on it is ahead of its listeners by the length of the burst, as it is with every other stream.
+
+    It is a player's second member of the clock, beside its engine. `send_frame` sends a frame, as a tick of the engine.
+    `burst_ms` gives the shortest burst that the listeners want; 0 without listeners, and where one wants none."""
+
+    def __init__(
+        self, sending: Sending, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
+    ) -> None:
+        self._sending = sending
+        self._send_frame = send_frame
+        self._burst_ms = burst_ms
+        self._clock = clock
+
+    def follow(self) -> None:
+        """To be called when listeners came or went, and when the player begins or stops to send."""
+        if self._missing_frames > 0:
+            self._clock.join(self)
+        else:
+            self._clock.leave(self)
+
+    def stop(self) -> None:
+        self._clock.leave(self)
+
+    def tick(self) -> None:
+        sending = self._sending
+        frames = min(_MOST_FRAMES, self._missing_frames, sending.frames_to_spare - _KEPT_FRAMES)
+        if frames > 0:
+            for _ in range(frames):
+                self._send_frame()
+            sending.grant()
+        self.follow()
+
+    def ticks_skipped(self, count: int) -> None:
+        """Frames that were to be early are sent less early: nothing is lost."""
+
+    @property
+    def _missing_frames(self) -> int:
+        return self._burst_ms() // FRAME_MS - self._sending.frames_sent

@@ -6,10 +6,13 @@ from pydantic import Field, TypeAdapter
 
 from tonearm.core.events import OverlayEndReason
 from tonearm.core.events import PlayerState as State
+from tonearm.core.metadata import JsonObject
 from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.core.player_status import PlayerStatus
 from tonearm.protocol.replies import Crossfade, Filters, Life, PartFields, PlayerStateFields, PlayFailure, TrackOut
 from tonearm.protocol.wire_model import (
     AnyJson,
+    Author,
     Count,
     Listeners,
     Milliseconds,
@@ -17,8 +20,10 @@ from tonearm.protocol.wire_model import (
     PlayerId,
     PositionRate,
     TimeOfDay,
+    Title,
     TrackId,
     WireModel,
+    json_text,
 )
 
 
@@ -255,3 +260,34 @@ AnyEvent: TypeAlias = Annotated[
 
 # Reads an event: `EVENT.validate_json(text)`.
 EVENT: Final[TypeAdapter[AnyEvent]] = TypeAdapter(AnyEvent)
+
+
+class PublicState(WireModel):
+    """Each message of /{id}/events at the public address."""
+
+    id: PlayerId
+    state: State
+    paused: Paused
+    title: Title
+    author: Author
+    position: Milliseconds
+    position_rate: PositionRate
+    length: int = Field(ge=0, description="In ms; 0 when it is not known, or when there is no end.")
+    artwork: bool = Field(description="Whether there is a picture at /{id}/artwork.")
+
+
+def public_state_text(status: PlayerStatus) -> str:
+    """`PublicState` as JSON."""
+    info = status.track.info
+    body: JsonObject = {
+        "id": status.player_id,
+        "state": status.state.value,
+        "paused": status.paused,
+        "title": info.title,
+        "author": info.author,
+        "position": status.position_ms,
+        "positionRate": status.filters.effects.position_rate,
+        "length": info.length_ms,
+        "artwork": status.track.is_known and info.has_picture,
+    }
+    return json_text(body).decode()

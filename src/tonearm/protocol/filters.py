@@ -1,6 +1,6 @@
 """The effects of a player as clients write and read them: the same objects in requests, replies and events.
 
-The models are made from the classes of `core.effects`, which check the ranges. Here these only show in descriptions.
+The models are made from the classes of `core.filters`, which check the ranges. Here these only show in descriptions.
 """
 
 from dataclasses import fields
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
-from tonearm.core.effects import EFFECT_KINDS, MEANING, RANGE, Effect, Effects
 from tonearm.core.errors import BadRequest
+from tonearm.core.filters import EFFECT_KINDS, MEANING, RANGE, Effect, Effects
 from tonearm.protocol.wire_model import ExactModel, WireModel
 
 

@@ -1,4 +1,5 @@
-"""The bytes of a frame for each kind of connection, the same for all listeners of that kind.
+"""The bytes of a frame for each kind of connection, the same for all listeners of that kind; codes with which a
+WebSocket is closed.
 
 A frame is stored as a WebSocket message, since nearly all listeners get that: it gets its header when it is copied out
 of the received bytes, so that nothing is copied when it is sent.
@@ -6,12 +7,11 @@ of the received bytes, so that nothing is copied when it is sent.
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, IntFlag
+from enum import Enum, IntEnum, IntFlag
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES
+from tonearm.core.frame import FRAME_BYTES, MOST_OPUS_PACKET_BYTES
 
 _FINAL_BINARY: Final = 0x82  # RFC 6455, 5.2: FIN and opcode 2
 _SHORT_LENGTH: Final = 125
@@ -21,6 +21,14 @@ HEADER: Final = struct.Struct(">BBHIQ")
 """Version, flags, payload bytes, number of the frame, position in the track in µs."""
 _HEADER_VERSION: Final = 1
 HEADER_BYTES: Final = HEADER.size
+
+
+class CloseCode(IntEnum):
+    """With which code the node closes a WebSocket (RFC 6455, 7.4.1, and IANA's registry)."""
+
+    DELETED = 1000  # normal closure: the player is gone
+    GOING_AWAY = 1001  # the node is shutting down
+    TOO_SLOW = 1013  # try again later: the client did not read fast enough
 
 
 class Framing(Enum):

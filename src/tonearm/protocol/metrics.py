@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from tonearm.core.figures import LATENESS_S, Lateness, NodeFigures, ResolverFigures, StateFigures, Way
-from tonearm.core.json_value import JsonObject
-from tonearm.core.outputs import OutputFormat
+from tonearm.core.frame import OutputFormat
+from tonearm.core.metadata import JsonObject
 
 _Label = TypeVar("_Label", bound=str)
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)

@@ -12,18 +12,26 @@ from weakref import ReferenceType, ref
 
 from tonearm.core import events
 from tonearm.core.crossfade import CrossfadeSettings
-from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effect, Effects, LowPass, wire_name
 from tonearm.core.events import Event, PlayerDelete, TrackEvent, TrackStart
 from tonearm.core.failure import PlayFailure
-from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.filters import (
+    BAND_FREQUENCIES_HZ,
+    EFFECT_KINDS,
+    NO_EFFECTS,
+    Effect,
+    Effects,
+    Filters,
+    LowPass,
+    wire_name,
+)
+from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LeftOut, PlayedTrack
 from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.track import Track
+from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
-from tonearm.interop.track_codec import encode_track
-from tonearm.protocol.json_text import json_text
+from tonearm.protocol.wire_model import json_text
 
 # Events
 

@@ -16,17 +16,16 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import MAX_RECORD_NESTING, JsonObject, is_nested_deeper
+from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject, is_nested_deeper
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
-from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out
 from tonearm.protocol.requests import CrossfadePatch, FiltersPatch
-from tonearm.protocol.wire_model import AnyJson, Paused, PlayerId, RequestModel, TimeOfDay, TrackId
+from tonearm.protocol.wire_model import AnyJson, Paused, PlayerId, RequestModel, TimeOfDay, TrackId, json_bytes
 
 _Position = Annotated[int, Field(ge=0, le=MAX_POSITION_MS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]

@@ -1,12 +1,19 @@
-"""What all models of the wire have in common."""
+"""What all models of the wire have in common, and JSON as text.
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+pydantic's encoder takes a fifth of the time of the standard library's, so that a player's largest values do not delay
+the audio clock.
+"""
+
+import json
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticSerializationError, to_json
+
+from tonearm.core.metadata import Json
 
 
 class WireModel(BaseModel):
@@ -88,3 +95,19 @@ SourceText: TypeAlias = Annotated[
         json_schema_extra={"minLength": 1, "maxLength": 4096},
     ),
 ]
+
+
+# Made once: json.dumps would make it for each call.
+_ASCII: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+def json_text(value: Json) -> bytes:
+    """`value` as compact UTF-8. A lone surrogate, which came in with a path or a tag, is written as its escape."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        return _ASCII.encode(value).encode("ascii")
+
+
+def json_bytes(value: Json) -> int:
+    return len(json_text(value))

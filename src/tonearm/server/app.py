@@ -12,16 +12,11 @@ from aiohttp import web
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
-from tonearm.server.audio_parameters import AudioSettings
+from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
-from tonearm.server.dashboard_routes import DashboardRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
-from tonearm.server.index_page import index_route
-from tonearm.server.public import PublicEdge
-from tonearm.server.public_events import PublicEvents
-from tonearm.server.public_page import PublicPage
-from tonearm.server.routes_description import DescriptionRoutes
-from tonearm.server.routes_figures import FigureRoutes
+from tonearm.server.public import PublicEdge, PublicEvents, PublicPage
+from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes, index_route
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_state import StateRoutes

@@ -7,21 +7,20 @@ from typing import Final
 
 from aiohttp import HttpVersion11, web
 
-from tonearm.core.frame import FRAME_MS
-from tonearm.core.outputs import Output, OutputFormat
+from tonearm.core.frame import FRAME_MS, Output, OutputFormat
 from tonearm.node.node import Node
 from tonearm.player.player import Player
 from tonearm.protocol.framing import Framing
-from tonearm.server.audio_parameters import (
+from tonearm.server.audio_settings import (
     HIGHEST_BURST_MS,
     AudioSettings,
+    icy_headers,
     max_latency_ms,
     switch,
     whole_number,
 )
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import Call, Handler, Route
-from tonearm.server.station import icy_headers
 from tonearm.server.stream_bodies import (
     ICY_INTERVAL_BYTES,
     WAV_HEADER,

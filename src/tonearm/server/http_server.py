@@ -20,7 +20,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 
-from tonearm.server.errors import error_reply, internal_error_reply, new_request_id
+from tonearm.server.replies import error_reply, internal_error_reply, new_request_id
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.node.node import AddedTracks, Node
-from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.node.tracks import WantedTrack
 from tonearm.player.player import Player
 from tonearm.player.player_services import FirstSettings
 from tonearm.protocol.rendering import (
@@ -36,11 +36,10 @@ from tonearm.protocol.requests import (
     QueueEntry,
     SkipTarget,
 )
-from tonearm.server.audio_parameters import whole_number
+from tonearm.server.audio_settings import whole_number
 from tonearm.server.bodies import ModelT, as_model, read_body, read_json
-from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import EdgeRequest, while_connected
-from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply
+from tonearm.server.replies import BodyTooLarge, json_list_reply, json_reply, no_content, picture_reply
 from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 
 # A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not

@@ -9,13 +9,13 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.core.json_value import MAX_RECORD_NESTING
+from tonearm.core.metadata import MAX_RECORD_NESTING
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
 from tonearm.player.player import Player
-from tonearm.protocol.json_text import json_text
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.saved_state import SavedPlayer, state_out
+from tonearm.protocol.wire_model import json_text
 from tonearm.server.bodies import as_model, read_json
 from tonearm.server.replies import encoded_reply, json_reply
 from tonearm.server.routing import Call, Route

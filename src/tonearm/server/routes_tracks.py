@@ -10,19 +10,25 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.metadata import Json, JsonObject
+from tonearm.core.track_codec import decode_track, encode_track
 from tonearm.core.track_info import TrackInfo
-from tonearm.interop.track_codec import decode_track, encode_track
-from tonearm.node.lookup import FoundTracks
 from tonearm.node.node import Node
-from tonearm.protocol.json_text import json_text
+from tonearm.node.tracks import FoundTracks
 from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
-from tonearm.server.audio_parameters import whole_number
+from tonearm.protocol.wire_model import json_text
+from tonearm.server.audio_settings import whole_number
 from tonearm.server.bodies import read_body, read_json
-from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import while_connected
-from tonearm.server.replies import encoded_list_reply, encoded_reply, json_object_reply, json_reply, prefers_json
+from tonearm.server.replies import (
+    BodyTooLarge,
+    encoded_list_reply,
+    encoded_reply,
+    json_object_reply,
+    json_reply,
+    prefers_json,
+)
 from tonearm.server.routing import Call, Route
 
 DEFAULT_SITE: Final = "youtube"

@@ -19,11 +19,10 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, LimitReached, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
-from tonearm.core.request_rate import RequestRates
 from tonearm.node.node import Node
-from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
-from tonearm.server.errors import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
+from tonearm.server.access import OriginRules, PasswordCheck, RequestRates, came_through_proxy
 from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
+from tonearm.server.replies import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.outputs import Output
+from tonearm.core.frame import Output
 from tonearm.node.node import Node
 from tonearm.protocol.framing import Framing
-from tonearm.server.audio_parameters import AudioSettings, max_latency_ms, socket_format, switch
+from tonearm.server.audio_settings import AudioSettings, max_latency_ms, socket_format, switch
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams, kernel_buffer_bytes

@@ -11,9 +11,8 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.core.outputs import Output
-from tonearm.protocol import close_codes
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, Output
+from tonearm.protocol.framing import CloseCode
 
 # Bytes in the kernel's buffer can neither be dropped nor measured, so few are allowed. Linux can limit the bytes that
 # were not sent yet (TCP_NOTSENT_LOWAT) apart from the bytes that were not acknowledged. The buffer itself is the same
@@ -150,7 +149,7 @@ class OpenStreams:
     async def close_all(self, patience_s: float) -> None:
         """Closes every stream, waits up to `patience_s` until all have ended, and cuts the others."""
         for stream in tuple(self._streams):
-            stream.close(close_codes.GOING_AWAY, "The node is shutting down.")
+            stream.close(CloseCode.GOING_AWAY, "The node is shutting down.")
         try:
             await asyncio.wait_for(self._empty.wait(), patience_s)
         except TimeoutError:

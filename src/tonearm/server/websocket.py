@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import WSMsgType, web
 
-from tonearm.server.errors import UpgradeRequired
+from tonearm.server.replies import UpgradeRequired
 from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, RawOutput
 
 # No client has anything to send; a larger message is answered with a close, code 1009.

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
@@ -15,15 +16,15 @@ from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, has_playlist_ending, hint_for_link, parse_source_uri, title_from_uri
-from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.folder import folder_listing
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.source import open_hls
-from tonearm.sources.http.client import HttpClient
-from tonearm.sources.http.errors import admission_error
-from tonearm.sources.http.link_headers import LinkHeaders
-from tonearm.sources.http.opening import open_http
+from tonearm.sources.http.client import Answer, HttpClient
+from tonearm.sources.http.errors import PassingError, admission_error
+from tonearm.sources.http.facts import empty_error, remote_file
+from tonearm.sources.http.file import HttpFileReader
+from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
+from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
@@ -34,6 +35,7 @@ from tonearm.sources.playlist import (
     ReaderBody,
     decode,
     entry_uri,
+    folder_listing,
     is_hls,
     looks_like_playlist,
     may_be_playlist,
@@ -331,3 +333,56 @@ class SourceOpener:
 
 def _shown(uri: SourceUri) -> str:
     return text_for_logs(uri.given)[:_MAX_LOGGED_CHARACTERS]
+
+
+# The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask
+# for: they would damage it.
+_FIRST_HEADERS: Final[Mapping[str, str]] = {"Range": "bytes=0-", **TITLES_WANTED}
+
+
+async def open_http(
+    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None = None
+) -> OpenedSource:
+    """Requests the whole file by a range request, and retries failures that may pass. Raises `PlayError`."""
+    for delay_s in settings.open_retry_delays_s:
+        try:
+            return await _open_once(client, uri, settings, link_headers)
+        except PassingError:
+            await asyncio.sleep(delay_s)
+    return await _open_once(client, uri, settings, link_headers)
+
+
+async def _open_once(
+    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None
+) -> OpenedSource:
+    answer = await client.get(uri, _FIRST_HEADERS, link_headers)
+    try:
+        if answer[0].status == 416:
+            answer = await _without_range(client, uri, answer, link_headers)
+        file = remote_file(uri, answer, link_headers)
+    except BaseException:
+        answer[0].close()
+        raise
+    response = answer[0]
+    reader = RadioReader if file.is_live else HttpFileReader
+    return OpenedSource(
+        uri=file.final_uri,
+        reader=reader(client, file, settings, response),
+        name=file.name,
+        size_bytes=file.size_bytes,
+        is_seekable=file.is_seekable,
+        is_live=file.is_live,
+        content_type=file.content_type,
+        station_name=station_name(response) if file.is_live else None,
+    )
+
+
+async def _without_range(
+    client: HttpClient, uri: SourceUri, refusal: Answer, link_headers: LinkHeaders | None
+) -> Answer:
+    """The answer to a plain request. An empty file has no range from 0; other servers just refuse ranges."""
+    response, _ = refusal
+    response.close()
+    if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
+        raise empty_error(response.url.host or "")
+    return await client.get(uri, TITLES_WANTED, link_headers)

@@ -1,11 +1,14 @@
 """Playlist files (M3U, PLS, XSPF, CUE sheets): recognised, read whole, parsed into entries, and where the entries lead.
+And folders, whose audio files are a playlist in natural order.
 
 HLS playlists are recognised, too; `sources.hls` reads them.
 """
 
 import asyncio
+import os
 import posixpath
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import quote, unquote, urljoin
@@ -17,7 +20,7 @@ from tonearm.core.opened_source import SourceReader, media_type
 from tonearm.core.printable import printable
 from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
 HEAD_BYTES: Final = 1024  # enough to recognise a playlist
@@ -447,3 +450,30 @@ def nothing_to_play(reason: str) -> PlayError:
 def _leads_to_file() -> PlayError:
     message = "A playlist from the network must not lead to anything but http and https."
     return playlist_error(FailureCode.SOURCE_REFUSED, message, "Put http or https URIs into the playlist.")
+
+
+_AUDIO_ENDINGS: Final = (
+    *(".aac", ".ac3", ".aif", ".aifc", ".aiff", ".au", ".caf", ".eac3", ".flac", ".m4a", ".m4b", ".mka", ".mp2"),
+    *(".mp3", ".mp4", ".mpga", ".oga", ".ogg", ".opus", ".snd", ".w64", ".wav", ".wave", ".weba", ".webm", ".wma"),
+    ".wv",
+)
+_NUMBER: Final = re.compile(r"([0-9]+)")
+
+
+def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
+    """The audio files among `names`, by their endings, without hidden files.
+
+    Raises `PlayError` without any.
+    """
+    audio = [name for name in names if name.lower().endswith(_AUDIO_ENDINGS) and not name.startswith(".")]
+    if not audio:
+        message = "There are no audio files in the folder (in folders within it nothing is looked for)."
+        hint = "Give a folder that holds some, or a file."
+        raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint)
+    entries = (Listed(os.path.join(folder.path, name)) for name in sorted(audio, key=natural_order)[:MAX_ENTRIES])
+    return Listing(tuple(entries), len(audio), os.path.basename(folder.path))
+
+
+def natural_order(name: str) -> tuple[list[str | int], str]:
+    """A sort key: `2 b` comes before `10 a`, and upper and lower case are equal."""
+    return [int(part) if index % 2 else part for index, part in enumerate(_NUMBER.split(name.casefold()))], name

@@ -8,7 +8,7 @@ from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy, auto_allows
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import PrivateNetworks, SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_FIRST, OGG_PATTERN, PageHead, page_head
+from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_FIRST, OGG_PATTERN, PageHead, page_head
 from tonearm.core.opened_source import OpenedSource, StreamEntry, media_type
 
 # A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.

@@ -56,7 +56,7 @@ from tonearm.sandbox.report import SandboxReport
 from tonearm.worker.memory import MemoryBudget, freed_memory
 from tonearm.worker.packets.mp3 import Mp3Thread
 from tonearm.worker.packets.opus_encoder import opus_problem
-from tonearm.worker.reading.own_errors import OwnErrors
+from tonearm.worker.reading.errors import OwnErrors
 from tonearm.worker.reading.reader import LOST, DescriptorQueue
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession

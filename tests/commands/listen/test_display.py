@@ -7,8 +7,7 @@ import pty
 import pytest
 
 from tests.support.listened_node import seen, track
-from tonearm.commands.listen.display import Display, PlayerView
-from tonearm.commands.listen.meters import Levels
+from tonearm.commands.listen_display import Display, Levels, PlayerView
 
 
 def view(title: str, length_ms: int = 4_000_000, is_stream: bool = False) -> PlayerView:

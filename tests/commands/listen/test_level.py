@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.audio_files import Signal, music, s16, tone
 from tests.support.loudness_meter import measured_by_ffmpeg
-from tonearm.commands.listen.display import bar
-from tonearm.commands.listen.meters import SILENCE_DB, Levels, Meters
+from tonearm.commands.listen_display import SILENCE_DB, Levels, Meters, bar
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 
 

@@ -1,6 +1,6 @@
 """Late frames are counted; breaks that the player announced are not."""
 
-from tonearm.commands.listen.display import Pacing
+from tonearm.commands.listen_display import Pacing
 
 
 def late(*arrivals_ms: float) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.listened_node import seen, track
 from tests.support.tracks import FILE_MISSING
-from tonearm.commands.listen.display import PlayerView
+from tonearm.commands.listen_display import PlayerView
 from tonearm.protocol.rendering import failure_out
 
 

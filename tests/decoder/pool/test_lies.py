@@ -17,8 +17,7 @@ from tests.support.eventually import eventually
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import PCM, Output, mp3_output
+from tonearm.core.frame import FRAME_BYTES, PCM, Output, mp3_output
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.message_coding import pack, parts_of
 from tonearm.decoder.messages import (

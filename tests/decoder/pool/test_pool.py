@@ -28,8 +28,7 @@ from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.starting import DecoderTemplate
-from tonearm.sandbox.report import SandboxMode
-from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
+from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
 # The template belongs to an event loop.

@@ -33,8 +33,7 @@ from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, ForkedProcess, start_interpreter
-from tonearm.sandbox.report import SandboxMode, SandboxReport
-from tonearm.sandbox.supervision import decoder_supervision
+from tonearm.sandbox.report import SandboxMode, SandboxReport, decoder_supervision
 
 AS_INTERPRETERS = "each decoder process is started as a new interpreter"
 

@@ -5,8 +5,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import Payloads
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, Payloads
 from tonearm.decoder.messages import Audio, Mark, MarkKind
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 

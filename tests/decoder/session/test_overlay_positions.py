@@ -2,8 +2,7 @@
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Audio, OverlayPosition
-from tonearm.decoder.session.frame_buffer import FrameBuffer
-from tonearm.decoder.session.overlay_positions import OverlayPositions
+from tonearm.decoder.session.frame_buffer import FrameBuffer, OverlayPositions
 
 A, B = 7, 8
 

@@ -7,8 +7,7 @@ from typing import get_args
 import pytest
 
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,

@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
+from tonearm.core.frame import FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoder.messages import (
     Audio,
     Burst,

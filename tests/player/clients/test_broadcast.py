@@ -7,8 +7,7 @@ import pytest
 
 from tests.support.sinks import MemoryListener, break_off
 from tonearm.core.errors import LimitReached
-from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
-from tonearm.core.outputs import MOST_ENCODERS, PCM, Output, mp3_output
+from tonearm.core.frame import FRAME_BYTES, MOST_ENCODERS, PCM, SILENT_FRAME, Output, mp3_output
 from tonearm.player.clients.broadcast import (
     CLOSE_AFTER_FRAMES,
     CUT_AFTER_FRAMES,

@@ -5,8 +5,7 @@ import struct
 import pytest
 
 from tests.support.sinks import MemoryListener
-from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
-from tonearm.core.outputs import PCM, SILENT_PACKET, Output, Payloads, mp3_output
+from tonearm.core.frame import FRAME_BYTES, PCM, SILENT_FRAME, SILENT_PACKET, Output, Payloads, mp3_output
 from tonearm.player.clients.broadcast import Broadcast, silent_mp3_frame
 from tonearm.protocol.framing import FrameFlag, Framing, as_message
 

@@ -27,7 +27,7 @@ from tests.support.media_server import Answer, MediaServer, in_turn, media, redi
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.worker.media.media import open_media
 
 SOUND = tone(440, 3.0)

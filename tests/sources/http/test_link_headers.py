@@ -3,7 +3,7 @@
 import pytest
 
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.http.link_headers import LinkHeaders, safe_headers
+from tonearm.sources.http.settings import LinkHeaders, safe_headers
 
 
 @pytest.mark.parametrize(

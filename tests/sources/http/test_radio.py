@@ -14,8 +14,8 @@ from tests.support.media_server import Answer, MediaServer, Reply, Request, in_t
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode
 from tonearm.core.opened_source import OpenedSource, TitleAtByte
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http.radio import RadioReader
+from tonearm.sources.http.settings import FetchSettings
 
 # No run of these bytes looks like another one.
 SOUND: Final = random.Random(3).randbytes(50_000)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from tests.support.strange import sounds
 from tests.support.strange.dice import Dice
 from tests.support.strange.sounds import Sound
-from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 
 _HOUR: Final = 3600 * 48_000
 _CONTINUED, _FIRST, _LAST = 1, 2, 4

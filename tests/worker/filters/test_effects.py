@@ -9,13 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, sounds_the_same, tone
-from tonearm.core.effects import (
+from tonearm.core.filters import (
     ChannelMix,
     Compressor,
     Distortion,
     Echo,
     Effect,
     Effects,
+    Filters,
     HighPass,
     Karaoke,
     LowPass,
@@ -23,7 +24,6 @@ from tonearm.core.effects import (
     Tremolo,
     Vibrato,
 )
-from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ
 from tonearm.worker.filters.chain import ChainState, process
 

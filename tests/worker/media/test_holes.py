@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis
 from tests.support.media_files import Samples, decode_bytes, decode_rest, open_bytes
-from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 
 _GRANULE: Final = slice(6, 14)  # of a page (RFC 3533, section 6)
 

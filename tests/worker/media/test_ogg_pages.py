@@ -17,8 +17,8 @@ from tests.support.audio_files import music, opus
 from tests.support.media_files import open_bytes
 from tests.support.strange.files import strange_file
 from tonearm.core.failure import PlayError
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.worker.reading.reader import DescriptorReader

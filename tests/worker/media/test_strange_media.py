@@ -22,8 +22,7 @@ from tests.support.strange.dice import Dice
 from tests.support.strange.files import StrangeFile, strange_file
 from tonearm.core.failure import FailureCode
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Output, Outputs, mp3_output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, Output, Outputs, mp3_output
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,

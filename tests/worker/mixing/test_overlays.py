@@ -6,10 +6,8 @@ from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise
 from tests.support.session_bench import RISE, SessionBench, StoredSource
-from tonearm.core.effects import Echo, Effects, Limiter
-from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Output
+from tonearm.core.filters import Echo, Effects, Filters, Limiter
+from tonearm.core.frame import FRAME_SAMPLES, PCM, Output
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Audio, Crossfade, Overlay
 
 FIRST = FIRST_OVERLAY_SOURCE

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tonearm.core.effects import Timescale
+from tonearm.core.filters import Timescale
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import Planes
 from tonearm.worker.mixing.timescale import ReadSource, Stretcher, StretchState

@@ -8,10 +8,18 @@ import pytest
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench, render_all
-from tonearm.core.effects import Effects, Limiter, Normalization
-from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
-from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, PCM_ONLY, Output, mp3_output
+from tonearm.core.filters import BAND_COUNT, Effects, Filters, Limiter, Normalization
+from tonearm.core.frame import (
+    FRAME_BYTES,
+    FRAME_SAMPLES,
+    NO_OUTPUTS,
+    OPUS_LOOKAHEAD_SAMPLES,
+    PCM,
+    PCM_ONLY,
+    SILENT_FRAME,
+    Output,
+    mp3_output,
+)
 from tonearm.decoder.messages import Burst, Grant
 from tonearm.worker.packets.mp3 import TAIL_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder

@@ -8,8 +8,15 @@ import pytest
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels, noise, tone
 from tests.support.worker_in_thread import WorkerInThread
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import HIGHEST_OPUS_BPS, MOST_OPUS_PACKET_BYTES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.core.frame import (
+    FRAME_BYTES,
+    FRAME_SAMPLES,
+    HIGHEST_OPUS_BPS,
+    MOST_OPUS_PACKET_BYTES,
+    OPUS_LOOKAHEAD_SAMPLES,
+    SILENT_PACKET,
+    Output,
+)
 from tonearm.decoder.message_coding import MessageSplitter, pack
 from tonearm.decoder.messages import Audio, FromDecoder, Ready
 from tonearm.protocol.framing import packets_as_messages, payload_of

@@ -13,11 +13,9 @@ from tests.support.audio_files import music, opus
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import PacketSource, packets_in, pcm_in
 from tests.support.session_bench import MemorySource, SessionBench
-from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Timescale
-from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.filters import BAND_COUNT, Compressor, Effects, Filters, Limiter, Normalization, Timescale
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, PCM, Output
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, Overlay
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.limiter import QUIET

@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import bend, channels, true_peak_db
 from tests.support.session_bench import MemorySource, SessionBench, render_all
-from tonearm.core.effects import Compressor, Echo, Effect, Effects, Limiter, Normalization, Timescale
-from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES
-from tonearm.core.outputs import NO_OUTPUTS
+from tonearm.core.filters import (
+    BAND_COUNT,
+    Compressor,
+    Echo,
+    Effect,
+    Effects,
+    Filters,
+    Limiter,
+    Normalization,
+    Timescale,
+)
+from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES, NO_OUTPUTS
 from tonearm.core.track_info import MeasuredLoudness
 from tonearm.decoder.messages import GRANT_FRAMES, Crossfade, Grant, MarkKind, Measured
 from tonearm.worker.filters.blocks import FULL_SCALE

@@ -6,8 +6,7 @@ import pytest
 from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, Output
 from tonearm.decoder.messages import Mark, MarkKind
 
 BASS_AND_TREBLE = Filters(0.7, (9.0, 6.0, *(0.0,) * 11, -6.0, 4.0))

@@ -5,8 +5,7 @@ import pytest
 
 from tests.support.pcm import bend, channels
 from tests.support.session_bench import MemorySource, SessionBench, StoredSource, frame_count
-from tonearm.core.effects import Effects, Timescale
-from tonearm.core.filters import Filters
+from tonearm.core.filters import Effects, Filters, Timescale
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.messages import Crossfade, Mark, MarkKind
 

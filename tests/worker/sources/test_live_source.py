@@ -28,9 +28,8 @@ from tonearm.decoder.messages import (
     Titled,
 )
 from tonearm.worker.memory import MemoryBudget
-from tonearm.worker.reading.own_errors import OwnErrors
-from tonearm.worker.sources.cursor import Report
-from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES
+from tonearm.worker.reading.errors import OwnErrors
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Report
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads

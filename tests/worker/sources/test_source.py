@@ -13,9 +13,8 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, ReadRequest, TitleAt, Titled
 from tonearm.worker.memory import MemoryBudget
-from tonearm.worker.reading.own_errors import OwnErrors
-from tonearm.worker.sources.cursor import Report
-from tonearm.worker.sources.demand import AHEAD_SAMPLES, Demand
+from tonearm.worker.reading.errors import OwnErrors
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, Demand, Report
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import STEP_SAMPLES

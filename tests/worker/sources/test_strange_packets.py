@@ -10,10 +10,9 @@ from tests.support.audio_files import music, opus
 from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
 from tests.support.packet_source import packets_in
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, PCM, Output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, MOST_OPUS_PACKET_BYTES, PCM, Output
 from tonearm.decoder.messages import Audio, Grant, MarkKind, Plan, SeekSource
-from tonearm.interop.ogg_opus import OggOpusStream
+from tonearm.server.stream_bodies import OggOpusStream
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
 

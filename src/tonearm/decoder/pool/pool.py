@@ -15,8 +15,7 @@ from tonearm.decoder.messages import FromNode
 from tonearm.decoder.pool.overload import Overload
 from tonearm.decoder.pool.process import DecoderProcess, SessionOwner, Suspects, Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DirectStarter
-from tonearm.sandbox.report import SandboxReport
-from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
+from tonearm.sandbox.report import SandboxReport, SandboxRequiredError, SandboxSupervision, decoder_supervision
 
 log = logging.getLogger(__name__)
 

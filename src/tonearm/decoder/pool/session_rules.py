@@ -6,7 +6,7 @@ node's own orders only, so a process that an attacker controls gains nothing by 
 
 from typing import Final
 
-from tonearm.core.outputs import PCM_ONLY, Outputs
+from tonearm.core.frame import PCM_ONLY, Outputs
 from tonearm.decoder.message_coding import BrokenMessage, Message
 from tonearm.decoder.messages import (
     SHORT_GRANT_FRAMES,

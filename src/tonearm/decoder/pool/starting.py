@@ -19,8 +19,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
-from tonearm.sandbox.report import SandboxMode
-from tonearm.sandbox.supervision import minimal_environment
+from tonearm.sandbox.report import SandboxMode, minimal_environment
 
 _MODULE: Final = "tonearm.worker"
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.admission import Claim, Urgency
-from tonearm.core.frame import samples_of_ms
+from tonearm.core.frame import Output, Outputs, has_format, samples_of_ms
 from tonearm.core.opened_source import FileVersion, Wait
-from tonearm.core.outputs import Output, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track

@@ -16,7 +16,7 @@ from typing import Final
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.outputs import Output, Outputs
+from tonearm.core.frame import Output, Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.decoder.messages import (
     BURST_FRAMES,
@@ -30,7 +30,15 @@ from tonearm.decoder.messages import (
     OpenSession,
 )
 from tonearm.decoder.session.frame_buffer import FrameBuffer
-from tonearm.decoder.session.grants import DUE_FRAMES, ENOUGH_FRAMES, Grants
+from tonearm.decoder.session.orders import (
+    DUE_FRAMES,
+    ENOUGH_FRAMES,
+    Grants,
+    begin_session,
+    crossfade_now,
+    frames_to_encode_again,
+    plan_order,
+)
 from tonearm.decoder.session.plan_moves import (
     MOVES,
     Changing,
@@ -52,7 +60,6 @@ from tonearm.decoder.session.plan_moves import (
     Steady,
     Switching,
 )
-from tonearm.decoder.session.plan_order import begin_session, crossfade_now, frames_to_encode_again, plan_order
 
 PLAN_LEAD_S: Final = 0.006  # a plan so shortly before a tick begins a frame later: it could not arrive in time
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so many frames later, and more each time

@@ -9,11 +9,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
-from tonearm.core.outputs import (
+from tonearm.core.frame import (
+    FRAME_MS,
+    FRAME_SAMPLES,
+    FRAMES_PER_SECOND,
     MP3_BITRATES_BPS,
     MP3_DELAY_SAMPLES,
     MP3_FRAME_SAMPLES,
+    SAMPLE_RATE_HZ,
+    SILENT_FRAME,
     SILENT_PACKET,
     Forms,
     Output,
@@ -23,8 +27,16 @@ from tonearm.core.outputs import (
     check_one_more,
 )
 from tonearm.player.clients.sinks import FrameSink
-from tonearm.protocol import close_codes
-from tonearm.protocol.framing import FRAMERS, FrameFlag, Framing, Stamp, as_message, framed, with_discontinuity
+from tonearm.protocol.framing import (
+    FRAMERS,
+    CloseCode,
+    FrameFlag,
+    Framing,
+    Stamp,
+    as_message,
+    framed,
+    with_discontinuity,
+)
 
 log = logging.getLogger(__name__)
 
@@ -424,7 +436,7 @@ class Broadcast:
             listener.is_closing = True
             listener.stalled_frames = 0
             ring.clear()
-            sink.close(close_codes.TOO_SLOW, NOTHING_READ)
+            sink.close(CloseCode.TOO_SLOW, NOTHING_READ)
             self._note_closed(listener, NOTHING_READ)
         listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 

@@ -21,7 +21,7 @@ from tonearm.core.track import Track
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink, cut_after_error
 from tonearm.player.timers import CallLater
-from tonearm.protocol import close_codes
+from tonearm.protocol.framing import CloseCode
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
@@ -180,7 +180,7 @@ class EventLog:
                 return
             self._remove(sink)
             behind = f"{pending_events} events, {pending_bytes} bytes behind"
-            sink.close(close_codes.TOO_SLOW, behind)
+            sink.close(CloseCode.TOO_SLOW, behind)
             log.info("player %s: an event client is closed: %s", self._player_id, behind)
 
 

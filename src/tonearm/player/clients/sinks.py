@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from tonearm.core.outputs import Output
+from tonearm.core.frame import Output
 from tonearm.protocol.framing import Framing
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,11 @@ import aiohttp
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.hls.playlist import ByteRange
 from tonearm.sources.http.client import HttpClient, next_chunk
 from tonearm.sources.http.errors import admission_error, status_error
 from tonearm.sources.http.facts import content_range, refuse_encoded
-from tonearm.sources.http.link_headers import LinkHeaders
+from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import Body, ReaderBody, linked_uri, playlist_error, read_playlist
 

@@ -17,10 +17,9 @@ from aiohttp.client_proto import ResponseHandler
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
-from tonearm.sources.http.link_headers import LinkHeaders
+from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 
 _ICY: Final = b"ICY "
 _HTTP: Final = b"HTTP/1.0 "

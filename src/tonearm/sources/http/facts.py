@@ -11,7 +11,7 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.client import Answer
 from tonearm.sources.http.errors import status_error
-from tonearm.sources.http.link_headers import LinkHeaders
+from tonearm.sources.http.settings import LinkHeaders
 
 _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
 

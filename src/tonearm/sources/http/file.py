@@ -8,10 +8,10 @@ import aiohttp
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.fetch_settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.http.client import HttpClient, next_chunk
 from tonearm.sources.http.errors import may_pass, read_error, status_error
 from tonearm.sources.http.facts import RemoteFile, content_range, empty_error, refuse_encoded
+from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 KEEP_BEHIND_BYTES: Final = 64 * 1024

@@ -16,10 +16,10 @@ from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http.client import HttpClient, next_chunk
 from tonearm.sources.http.errors import status_error
 from tonearm.sources.http.facts import RemoteFile, refuse_encoded
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 # Asks for titles. Servers without titles ignore it.

@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.json_value import Json
+from tonearm.core.metadata import Json
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
 from tonearm.core.printable import one_line
 from tonearm.core.source_uri import SourceUri, item_of_page, parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.http.errors import admission_error
-from tonearm.sources.http.link_headers import LinkHeaders, safe_headers
+from tonearm.sources.http.settings import LinkHeaders, safe_headers
 
 Judge: TypeAlias = Callable[[SourceUri], SourceUri]
 """The URI as admitted, its written address included. Raises `SourceBlocked`, `SourceRefused`."""

@@ -1,5 +1,7 @@
 """The inside of a resolving process: a line of JSON comes in on stdin, a line of JSON goes out on stdout.
 
+`python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE SITE… DOOR_FD` is started by the node only.
+
 {"op": "start"}                                → {}: it is ready for more
 {"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
                                                   "searches": {key: site}}
@@ -21,8 +23,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from tonearm.sandbox.kernel import die_with_the_node
-from tonearm.sandbox.report import SandboxMode
-from tonearm.sandbox.supervision import SandboxRequiredError, resolver_supervision
+from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, resolver_supervision
 from tonearm.sources.resolver.confinement import Confinement, close_descriptors, confine_resolver, limit_resources
 from tonearm.sources.resolver.door import DoorKnocker
 
@@ -99,3 +100,7 @@ def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
 def _answer(answers: Any, answer: dict[str, Any]) -> None:
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:])

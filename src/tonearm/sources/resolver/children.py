@@ -12,9 +12,8 @@ from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, Self
 
-from tonearm.core.json_value import Json, JsonObject
-from tonearm.sandbox.report import SandboxReport
-from tonearm.sandbox.supervision import minimal_environment
+from tonearm.core.metadata import Json, JsonObject
+from tonearm.sandbox.report import SandboxReport, minimal_environment
 from tonearm.sources.resolver.door import Dial, Door
 
 LARGEST_ANSWER_BYTES: Final = 512 * 1024

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
 from tonearm.core.figures import ResolverFigures
-from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import JsonObject
 from tonearm.core.opened_source import (
     OPENING,
     PLACE_AT_RESOLVER,
@@ -28,10 +28,9 @@ from tonearm.core.opened_source import (
 from tonearm.core.play_queue import Playlist
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
-from tonearm.sandbox.report import SandboxMode, SandboxReport
-from tonearm.sandbox.supervision import resolver_supervision
+from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
 from tonearm.sources.guard import AddressGuard
-from tonearm.sources.http.link_headers import LinkHeaders
+from tonearm.sources.http.settings import LinkHeaders
 from tonearm.sources.resolver.answers import (
     Judge,
     ResolvedPage,
@@ -45,7 +44,7 @@ from tonearm.sources.resolver.children import ChildBroken, ChildPool
 from tonearm.sources.resolver.proxy import BAD_GATEWAY, UNREACHABLE, ForwardProxy
 
 Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
-COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver")
+COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver.child")
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
 # A search plays its first result that this node may play, out of so many.

@@ -13,17 +13,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.effects import Effect
-from tonearm.core.filters import Filters
+from tonearm.core.filters import Effect, Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, half_cosine, interleaved
-from tonearm.worker.filters.compressor import CompressorKernel
-from tonearm.worker.filters.echo import EchoKernel
 from tonearm.worker.filters.limiter import QUIET, LimiterState
-from tonearm.worker.filters.linear import KaraokeKernel, equalizer, high_pass, low_pass
+from tonearm.worker.filters.linear import EchoKernel, KaraokeKernel, equalizer, high_pass, low_pass
 from tonearm.worker.filters.modes import ModalFilter
 from tonearm.worker.filters.normalization import UNLEVELLED, Level
-from tonearm.worker.filters.shaping import ChannelMixKernel, DistortionKernel
+from tonearm.worker.filters.shaping import ChannelMixKernel, CompressorKernel, DistortionKernel
 from tonearm.worker.filters.swinging import RotationKernel, TremoloKernel, VibratoKernel
 
 

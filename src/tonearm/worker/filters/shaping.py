@@ -1,10 +1,14 @@
-"""Filters that look at one pair of samples at a time: channel mix and distortion."""
+"""Filters of samples or of their level, without a memory of the sound: channel mix, distortion and compressor."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from tonearm.core.effects import ChannelMix, Distortion
+from tonearm.core.filters import ChannelMix, Compressor, Distortion
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes, State, frames_in
 
 
@@ -60,3 +64,61 @@ class DistortionKernel(_Stateless):
         np.clip(curve, -1.0, 1.0, out=curve)
         curve *= FULL_SCALE
         return curve
+
+
+STEP_SAMPLES: Final = 16
+_STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
+_STEP_MS: Final = 1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ
+# How far along a step each of its samples is; the last one is at its end.
+_STEP_SHARES: Final = np.arange(1, STEP_SAMPLES + 1) / STEP_SAMPLES
+_SILENCE_DB: Final = -120.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """`held_db`: by how much the sound is too loud, at once up and slowly down. `reduction_db`: what is done to it."""
+
+    held_db: float
+    reduction_db: float
+
+
+class CompressorKernel:
+    """Lowers what is louder than a threshold: a smooth, decoupled peak detector in decibels.
+
+    The level is measured every STEP_SAMPLES, as the highest peak of both channels, and the gain goes in straight lines
+    between, so that the loop in Python has sixty steps a frame.
+
+    Source: Giannoulis, Massberg, Reiss, "Digital dynamic range compressor design", J. Audio Eng. Soc. 60 (2012),
+    section 2.3: the release holds the peaks, then the attack smooths what it holds.
+    """
+
+    def __init__(self, setting: Compressor) -> None:
+        self._threshold_db = setting.threshold_db
+        self._slope = 1.0 - 1.0 / setting.ratio
+        self._makeup_db = setting.makeup_db
+        self._attack = math.exp(-_STEP_MS / setting.attack_ms)
+        self._release = math.exp(-_STEP_MS / setting.release_ms)
+
+    def silence(self) -> State:
+        return _Memory(0.0, 0.0)
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        assert isinstance(state, _Memory)
+        peaks = np.abs(planes).max(axis=0).reshape(-1, STEP_SAMPLES).max(axis=1) / FULL_SCALE
+        levels_db = 20.0 * np.log10(np.maximum(peaks, 10.0 ** (_SILENCE_DB / 20.0)))
+        excess_db: list[float] = (np.maximum(levels_db - self._threshold_db, 0.0) * self._slope).tolist()
+
+        held_db, reduction_db = state.held_db, state.reduction_db
+        attack, release = self._attack, self._release
+        reductions_db = [reduction_db]
+        states: list[State] = []
+        for step, wanted_db in enumerate(excess_db, 1):
+            held_db = max(wanted_db, release * held_db + (1.0 - release) * wanted_db)
+            reduction_db = attack * reduction_db + (1.0 - attack) * held_db
+            reductions_db.append(reduction_db)
+            if step % _STEPS_PER_FRAME == 0:
+                states.append(_Memory(held_db, reduction_db))
+
+        gains = np.power(10.0, (self._makeup_db - np.array(reductions_db)) / 20.0)
+        gain = gains[:-1, np.newaxis] + np.diff(gains)[:, np.newaxis] * _STEP_SHARES
+        return planes * gain.astype(np.float32).reshape(-1), states

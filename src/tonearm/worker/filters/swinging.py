@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.effects import Rotation, Tremolo, Vibrato
+from tonearm.core.filters import Rotation, Tremolo, Vibrato
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import Planes, State, frames_in
 

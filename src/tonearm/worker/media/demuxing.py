@@ -22,7 +22,7 @@ from av.packet import Packet
 
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.worker.media import formats
-from tonearm.worker.reading import play_errors
+from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
 
 # About six seconds of MP3: more than a scratch.
@@ -122,21 +122,19 @@ class PacketDecoder:
                 return next(self._packets, None)
             except (av.FFmpegError, MemoryError) as another:
                 error = another
-        raise play_errors.corrupt(self._guard.source_name, "its data cannot be followed any further")
+        raise errors.corrupt(self._guard.source_name, "its data cannot be followed any further")
 
     def _count_bad(self) -> None:
         self.bad += 1
         self._bad_in_a_row += 1
         if self._bad_in_a_row > MAX_BAD_PACKETS_IN_A_ROW:
-            raise play_errors.corrupt(
-                self._guard.source_name, f"{self._bad_in_a_row} pieces in a row could not be decoded"
-            )
+            raise errors.corrupt(self._guard.source_name, f"{self._bad_in_a_row} pieces in a row could not be decoded")
 
 
 def raise_if_out_of_memory(source_name: str, error: Exception) -> None:
     """Raises PlayError when libav's `error` is that it got no memory."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        raise play_errors.limit_exceeded(source_name, "it asks for more memory than any sound needs") from error
+        raise errors.limit_exceeded(source_name, "it asks for more memory than any sound needs") from error
 
 
 def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
@@ -151,13 +149,13 @@ def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
 def check_limits(name: str, sample_rate_hz: int, channels: int) -> None:
     """Raise PlayError for a sample rate or a number of channels that no ordinary file has."""
     if not formats.MIN_SAMPLE_RATE_HZ <= sample_rate_hz <= formats.MAX_SAMPLE_RATE_HZ:
-        raise play_errors.limit_exceeded(
+        raise errors.limit_exceeded(
             name,
             f"a sample rate of {sample_rate_hz} Hz is outside "
             f"{formats.MIN_SAMPLE_RATE_HZ} to {formats.MAX_SAMPLE_RATE_HZ} Hz",
         )
     if not 1 <= channels <= formats.MAX_CHANNELS:
-        raise play_errors.limit_exceeded(name, f"{channels} channels are more than {formats.MAX_CHANNELS}")
+        raise errors.limit_exceeded(name, f"{channels} channels are more than {formats.MAX_CHANNELS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tonearm.core.track_info import SoundForm, SourceFacts
 from tonearm.worker.media.formats import probe_name
 from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
 from tonearm.worker.media.opening import OpenedAudio, open_container
-from tonearm.worker.reading import play_errors
+from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
 from tonearm.worker.reading.reader import MediaReader
 
@@ -244,7 +244,7 @@ def read_picture(reader: MediaReader, *, name: str, content_type: str | None, si
         if packet is None or not packet.size:
             return b""
         if packet.size > MAX_PICTURE_BYTES:
-            raise play_errors.limit_exceeded(name, _TOO_LARGE_PICTURE)
+            raise errors.limit_exceeded(name, _TOO_LARGE_PICTURE)
         return bytes(packet)
     finally:
         container.close()

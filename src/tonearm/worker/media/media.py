@@ -11,9 +11,8 @@ from av.audio.stream import AudioStream
 from av.packet import Packet
 
 from tonearm.core.failure import PlayError
-from tonearm.core.file_formats import id3_tag_bytes
+from tonearm.core.file_formats import OGG_PATTERN, id3_tag_bytes
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
-from tonearm.core.ogg_page import OGG_PATTERN
 from tonearm.core.track_info import SourceFacts
 from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.worker.media.facts import StreamTitles, source_facts
@@ -27,7 +26,7 @@ from tonearm.worker.media.resampling import (
     SourceFormat,
     settle_samples,
 )
-from tonearm.worker.reading import play_errors
+from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import (
     OPENING_DEADLINE_S,
     GuardedReader,
@@ -70,9 +69,9 @@ def open_media(
     deadline_s = time.monotonic() + OPENING_DEADLINE_S
     first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
     if not first:
-        raise play_errors.empty()
+        raise errors.empty()
     if not reader.seekable() and has_mp4_index_at_end(first):
-        raise play_errors.index_at_end(name)
+        raise errors.index_at_end(name)
     whole: MediaReader = RewoundReader(first, reader)
     if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
@@ -198,7 +197,7 @@ class Media:
         try:
             return self._packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
         except LookupError as error:
-            raise play_errors.not_seekable(self._guard.source_name, "its container cannot find the position") from error
+            raise errors.not_seekable(self._guard.source_name, "its container cannot find the position") from error
 
     def seek(self, sample: int) -> None:
         """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
@@ -311,9 +310,9 @@ class Media:
 
     def _seekable_positions(self) -> SourcePositions:
         if not self._guard.seekable():
-            raise play_errors.not_seekable(self._guard.source_name, "its server does not answer range requests")
+            raise errors.not_seekable(self._guard.source_name, "its server does not answer range requests")
         if self._positions is None:
-            raise play_errors.not_seekable(self._guard.source_name, "its container has no timestamps")
+            raise errors.not_seekable(self._guard.source_name, "its container has no timestamps")
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
@@ -337,7 +336,7 @@ class Media:
             behind = position
             if not frames and (has_passed or timestamp == positions.first_timestamp):
                 return []
-        raise play_errors.not_seekable(self._guard.source_name, "its container cannot find the position")
+        raise errors.not_seekable(self._guard.source_name, "its container cannot find the position")
 
     def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
         prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S

@@ -15,7 +15,7 @@ from tonearm.core.failure import PlayError
 from tonearm.worker.media import formats
 from tonearm.worker.media.demuxing import PacketDecoder, check_limits, raise_if_out_of_memory
 from tonearm.worker.media.opus_format import OpusHead, opus_codec
-from tonearm.worker.reading import play_errors
+from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
 
 # How much libav may read before its first packet. Its default of 5 MB is meant for video.
@@ -91,7 +91,7 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
     except (av.FFmpegError, MemoryError, ValueError) as error:
         guard.raise_cause()
         raise_if_out_of_memory(guard.source_name, error)
-        raise play_errors.not_audio(guard.source_name, guard.content_type) from error
+        raise errors.not_audio(guard.source_name, guard.content_type) from error
     try:
         guard.raise_failure()
     except BaseException:
@@ -102,7 +102,7 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
 
 def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
     if not container.streams.audio:
-        raise play_errors.no_audio_stream(name)
+        raise errors.no_audio_stream(name)
     stream = container.streams.audio[0]
     for other in container.streams:
         if other.index != stream.index:
@@ -110,9 +110,9 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
     # None when libav has no decoder for it, whatever its type annotation says.
     codec_context = cast("AudioCodecContext | None", stream.codec_context)
     if codec_context is None:
-        raise play_errors.unsupported_codec(name, "something unknown")
+        raise errors.unsupported_codec(name, "something unknown")
     if codec_context.name not in formats.CODECS:
-        raise play_errors.unsupported_codec(name, codec_context.name)
+        raise errors.unsupported_codec(name, codec_context.name)
     if codec_context.sample_rate and codec_context.layout.nb_channels:
         check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
     # Decoding needs a fraction of a core: more threads would only cost switches.
@@ -136,7 +136,7 @@ def _first_frames(
             check_limits(guard.source_name, frame.sample_rate, frame.layout.nb_channels)
         frames.extend(new_frames)
         if decoder.bad > 2 * decoder.good + 8:
-            raise play_errors.not_audio(guard.source_name, guard.content_type)
+            raise errors.not_audio(guard.source_name, guard.content_type)
     if not frames:
-        raise play_errors.corrupt(guard.source_name, "none of its audio could be decoded")
+        raise errors.corrupt(guard.source_name, "none of its audio could be decoded")
     return frames, packets

@@ -10,8 +10,7 @@ from typing import Final
 import av
 from av.audio.codeccontext import AudioCodecContext
 
-from tonearm.core.frame import CHANNELS, SAMPLE_RATE_HZ
-from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES
+from tonearm.core.frame import CHANNELS, MOST_OPUS_PACKET_BYTES, SAMPLE_RATE_HZ
 
 # Configurations of CELT with 20 ms a frame: narrowband, wideband, super-wideband, fullband.
 _CELT_20_MS: Final = frozenset({19, 23, 27, 31})

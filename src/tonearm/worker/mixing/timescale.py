@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.effects import Timescale
+from tonearm.core.filters import Timescale
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
 from tonearm.worker.filters.blocks import Planes, half_cosine
 from tonearm.worker.filters.chain import as_pcm

@@ -13,8 +13,16 @@ from typing import Final, NamedTuple
 import av
 import numpy as np
 
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ, SILENT_FRAME
-from tonearm.core.outputs import MP3_DELAY_SAMPLES, MP3_FRAME_SAMPLES, Output
+from tonearm.core.frame import (
+    CHANNELS,
+    FRAME_SAMPLES,
+    MP3_DELAY_SAMPLES,
+    MP3_FRAME_SAMPLES,
+    SAMPLE_BLOCK_BYTES,
+    SAMPLE_RATE_HZ,
+    SILENT_FRAME,
+    Output,
+)
 from tonearm.decoder.messages import Encoded
 from tonearm.worker.packets.opus_encoder import encoded_alone
 

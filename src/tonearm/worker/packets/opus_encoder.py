@@ -16,8 +16,15 @@ from typing import Any, Final, TypeAlias
 
 import av
 
-from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, Output, Outputs
+from tonearm.core.frame import (
+    CHANNELS,
+    FRAME_BYTES,
+    FRAME_SAMPLES,
+    MOST_OPUS_PACKET_BYTES,
+    SAMPLE_RATE_HZ,
+    Output,
+    Outputs,
+)
 
 _OK: Final = 0
 _APPLICATION_AUDIO: Final = 2049

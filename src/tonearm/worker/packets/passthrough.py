@@ -22,8 +22,16 @@ from typing import Final
 
 import numpy as np
 
-from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Outputs
+from tonearm.core.frame import (
+    CHANNELS,
+    FRAME_BYTES,
+    FRAME_SAMPLES,
+    OPUS_LOOKAHEAD_SAMPLES,
+    PRIMING_FRAMES,
+    SAMPLE_BLOCK_BYTES,
+    SILENT_FRAME,
+    Outputs,
+)
 from tonearm.worker.filters.blocks import half_cosine
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonearm.core.failure import PlayError
-from tonearm.worker.reading import play_errors
+from tonearm.worker.reading import errors
 from tonearm.worker.reading.reader import Dropped, MediaReader
 
 # From the first read to the first decoded audio, so that a source whose bytes only trickle fails.
@@ -150,10 +150,10 @@ class GuardedReader:
 
     def _check_limits(self) -> None:
         if self._deadline_s is not None and self._clock() > self._deadline_s:
-            raise play_errors.opening_took_too_long(self.source_name, OPENING_DEADLINE_S)
+            raise errors.opening_took_too_long(self.source_name, OPENING_DEADLINE_S)
         if self._budget_left <= 0:
             mebibytes = self._budget_bytes // (1024 * 1024)
-            raise play_errors.limit_exceeded(self.source_name, f"no audio in {mebibytes} MiB of data")
+            raise errors.limit_exceeded(self.source_name, f"no audio in {mebibytes} MiB of data")
 
 
 class RewoundReader:
@@ -195,7 +195,7 @@ def read_first_bytes(
         parts.append(part)
         missing -= len(part)
         if missing > 0 and clock() > deadline_s:
-            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
+            raise errors.opening_took_too_long(name, OPENING_DEADLINE_S)
     return b"".join(parts)
 
 

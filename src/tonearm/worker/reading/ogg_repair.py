@@ -6,7 +6,7 @@ flipped bit is at most a click, so a page whose boundaries are intact gets a new
 
 from typing import Final
 
-from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATTERN, PageHead, ogg_checksum, page_head
+from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATTERN, PageHead, ogg_checksum, page_head
 from tonearm.worker.reading.reader import MediaReader
 
 _READ_BYTES: Final = 16 * 1024

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
+from tonearm.core.frame import FRAME_BYTES, NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed

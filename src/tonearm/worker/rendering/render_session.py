@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
-from tonearm.core.outputs import PCM, Outputs
+from tonearm.core.frame import FRAME_SAMPLES, PCM, SILENT_FRAME, Outputs
 from tonearm.decoder.messages import (
     BURST_FRAMES,
     FIRST_OVERLAY_SOURCE,

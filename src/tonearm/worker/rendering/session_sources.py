@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final, Protocol
 
-from tonearm.core.effects import Timescale
-from tonearm.core.filters import Filters
+from tonearm.core.filters import Filters, Timescale
 from tonearm.decoder.messages import Measured
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.mixing.overlays import Supply

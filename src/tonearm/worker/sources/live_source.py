@@ -15,8 +15,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import OpenSource, SeekSource
 from tonearm.worker.media.facts import TitleChange
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.sources.cursor import Cursor, End, LeftSource
-from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Demand
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Cursor, Demand, End, LeftSource
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source import DecodingSource, SourceServices

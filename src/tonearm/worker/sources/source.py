@@ -21,11 +21,9 @@ from tonearm.decoder.messages import (
 from tonearm.worker.media.facts import StreamTitles, read_picture
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.memory import MemoryBudget, freed_memory
-from tonearm.worker.reading.own_errors import OwnErrors
-from tonearm.worker.reading.play_errors import UnseekableSource
+from tonearm.worker.reading.errors import OwnErrors, UnseekableSource
 from tonearm.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
-from tonearm.worker.sources.cursor import Cursor, End, LeftSource, Report
-from tonearm.worker.sources.demand import FIRST_STEP_SAMPLES, Demand, step_samples
+from tonearm.worker.sources.cursor import FIRST_STEP_SAMPLES, Cursor, Demand, End, LeftSource, Report, step_samples
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob
 from tonearm.worker.sources.source_content import SourceContent

@@ -80,7 +80,7 @@ class SourceContent:
 
     def seek(self, sample: int) -> list[SourcePacket]:
         """Goes to a sample: the next PCM begins there. Of packets, returns those up to there and those that a decoder
-        needs before them. Raises `play_errors.UnseekableSource`, too."""
+        needs before them. Raises `errors.UnseekableSource`, too."""
         assert self._media is not None
         if self.packets is not None:
             return self._media.seek_packets(sample)

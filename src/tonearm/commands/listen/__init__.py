@@ -1,1 +1,0 @@
-"""`tonearm listen`: a listener for a terminal."""

@@ -1,0 +1,325 @@
+"""Tracks without a player: from a URI or an encoded identifier to the tracks that a player gets, what a playlist or a
+page lists, what a search finds, and the pictures inside tracks' files.
+"""
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tonearm.core.errors import (
+    BadRequest,
+    LoadFailed,
+    NoArtwork,
+    RequestError,
+    ResolveFailed,
+    ResolverDisabled,
+    SourceBlocked,
+    SourceRefused,
+)
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
+from tonearm.core.metadata import Json, require_metadata_bytes
+from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
+from tonearm.core.playback_state import MAX_POSITION_MS
+from tonearm.core.printable import text_for_logs
+from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
+from tonearm.core.track import Track
+from tonearm.core.track_codec import decode_track, is_encoded_track
+from tonearm.core.track_info import TrackInfo
+from tonearm.decoder.opening.track_loader import TrackLoader
+from tonearm.protocol.wire_model import json_bytes
+from tonearm.sources.opener import SourceOpener
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTracks:
+    """The entries of a playlist, or what a search found. `name` is empty without one, `selected` -1 for none."""
+
+    tracks: tuple[Track, ...]
+    left_out: LeftOut
+    name: str = ""
+    selected: int = -1
+
+
+class Lookup:
+    """Finds tracks by `loader` and `opener`. `came_through_proxy`: whether a proxy passed the request on."""
+
+    def __init__(self, opener: SourceOpener, loader: TrackLoader) -> None:
+        self._opener = opener
+        self._loader = loader
+
+    async def load(self, identifier: str, *, came_through_proxy: bool) -> TrackInfo | PlayFailure:
+        """What is known of a source when it was opened, or why it cannot be played. Raises `SourceBlocked` and
+        `SourceRefused`."""
+        if is_encoded_track(identifier):
+            return _no_source("That is an encoded track.", "Decode it with GET /v0/decodetrack.")
+        try:
+            uri = self._opener.admit(client_uri(identifier, came_through_proxy))
+        except BadRequest as error:
+            return _no_source(error.message, "Give an http or https URI, the path of a file, or a search.")
+        try:
+            facts = await self._loader.load(uri)
+        except PlayError as error:
+            if error.failure.code in _REFUSALS:
+                raise request_error(error.failure, LoadFailed) from error
+            message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
+            log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
+            return error.failure
+        return initial_track_info(uri).with_facts(facts)
+
+    async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> FoundTracks:
+        """All entries of a playlist, a page or a search; none of them is opened.
+
+        Raises `BadRequest`, `LoadFailed`, `ResolveFailed`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        uri = self._opener.admit(client_uri(identifier, came_through_proxy))
+        try:
+            playlist = await self._opener.open_list(uri)
+        except PlayError as error:
+            is_of_resolver = error.failure.code is FailureCode.RESOLVE_FAILED
+            raise request_error(error.failure, ResolveFailed if is_of_resolver else LoadFailed) from error
+        return await _found(playlist)
+
+    async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> FoundTracks:
+        """The first `limit` tracks that `site` finds; none of them is opened.
+
+        Raises `ResolverDisabled`, `BadRequest`, `ResolveFailed`, `SourceBlocked`, `SourceRefused`, `LimitReached`.
+        """
+        key = self._opener.search_key(site)
+        uri = self._opener.admit(client_uri(f"{key}:{words}", came_through_proxy))
+        try:
+            return await _found(await self._opener.search(uri, limit))
+        except NothingFound as nothing:
+            return FoundTracks((), nothing.left_out)
+        except PlayError as error:
+            raise request_error(error.failure, ResolveFailed) from error
+
+    async def resolve(self, url: str, *, came_through_proxy: bool) -> str:
+        """The direct URL or path of what `url` plays.
+
+        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        if not self._opener.resolves_pages:
+            raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
+        try:
+            return await self._opener.direct_uri(client_uri(url, came_through_proxy))
+        except PlayError as error:
+            raise request_error(error.failure, ResolveFailed) from error
+
+
+def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
+    """The URI that a client wrote. `came_through_proxy` is kept in it, for the policy. Raises `BadRequest`."""
+    return replace(parse_source_uri(text, takes_search=True), came_through_proxy=came_through_proxy)
+
+
+# Failures that are refusals, as of a redirect, an address or a symbolic link.
+_REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
+    FailureCode.SOURCE_BLOCKED: SourceBlocked,
+    FailureCode.SOURCE_REFUSED: SourceRefused,
+}
+
+
+def request_error(failure: PlayFailure, kind: type[RequestError]) -> RequestError:
+    """The failure as an error of the request: a refusal, or else one of this kind."""
+    return _REFUSALS.get(failure.code, kind)(f"{failure.message} {failure.hint}")
+
+
+async def _found(playlist: Playlist) -> FoundTracks:
+    # In a thread: making hundreds of tracks takes some ms.
+    tracks = await asyncio.to_thread(playlist.tracks, uuid.uuid4, {})
+    selected = -1 if playlist.selected is None else playlist.selected
+    return FoundTracks(tracks, playlist.left_out, playlist.name, selected)
+
+
+def _no_source(message: str, hint: str) -> PlayFailure:
+    return PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, hint)
+
+
+# The sources whose identifier is the URI. Other sources have identifiers of their own, and `uri` is the track's page.
+_IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTrack:
+    """A track as a client asks for it: by its `uri` or, without one, by an `encoded` identifier.
+
+    The file is played from `start_ms` to `end_ms`; None: as the URI says, or else from its start or to its end.
+    `came_through_proxy`: a proxy passed the request on.
+    """
+
+    uri: str | None
+    metadata: Json = field(default_factory=dict)
+    encoded: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    came_through_proxy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTrack:
+    """A wanted track without a mistake in the request; the policy was not asked yet. `info` is from an encoded
+    identifier."""
+
+    uri: SourceUri
+    metadata: Json
+    metadata_bytes: int
+    start_ms: int
+    end_ms: int | None
+    info: TrackInfo | None
+
+
+class TrackMaker:
+    """Makes tracks that were not opened yet, in two steps, `check` and `make`: mistakes in a request are reported
+    before conflicts, and conflicts before the policy is asked."""
+
+    def __init__(self, opener: SourceOpener, max_metadata_bytes: int) -> None:
+        self._opener = opener
+        self._max_metadata_bytes = max_metadata_bytes
+
+    def check(self, wanted: WantedTrack) -> CheckedTrack:
+        """Raises `BadRequest` and `InvalidIdentifier` for mistakes in the request."""
+        metadata_bytes = self.check_metadata(wanted.metadata)
+        info: TrackInfo | None = None
+        text = wanted.uri
+        if text is None:
+            if wanted.encoded is None:
+                raise BadRequest("The field `uri` is missing; `encoded` can take its place.")
+            info = decode_track(wanted.encoded)
+            text = info.identifier if info.source_name in _IDENTIFIED_BY_URI else info.uri or info.identifier
+        uri = client_uri(text, wanted.came_through_proxy)
+        start_ms = uri.start_ms if wanted.start_ms is None else wanted.start_ms
+        end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
+        if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
+            raise BadRequest(
+                "`startMs` and `endMs` are positions in the file, in ms: they must not be negative or huge."
+            )
+        if end_ms is not None and end_ms <= start_ms:
+            raise BadRequest("`endMs` must be greater than `startMs`.")
+        return CheckedTrack(uri, wanted.metadata, metadata_bytes, start_ms, end_ms, info)
+
+    def check_metadata(self, metadata: Json) -> int:
+        """How many bytes `metadata` has as JSON. Raises `BadRequest` for too many."""
+        size_bytes = json_bytes(metadata)
+        require_metadata_bytes(size_bytes, self._max_metadata_bytes)
+        return size_bytes
+
+    def make(self, checked: CheckedTrack) -> Track:
+        """A single track, also for a playlist. Raises `SourceBlocked` and `SourceRefused`.
+
+        The track shows what an encoded identifier says until it is opened.
+        """
+        uri = self._opener.admit(checked.uri)
+        track = Track.create(str(uuid.uuid4()), uri, checked.metadata, checked.metadata_bytes)
+        shown, info = track.info, checked.info
+        if info is not None:
+            shown = replace(
+                shown,
+                title=info.title or shown.title,
+                author=info.author,
+                length_ms=0 if info.is_stream else info.length_ms,
+                artwork_url=info.artwork_url,
+                isrc=info.isrc,
+            )
+        return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms)
+
+    def make_all(self, wanted: Sequence[WantedTrack]) -> list[Track]:
+        """The tracks. Raises what `check` and `make` raise, with the index of the track in the message."""
+        tracks: list[Track] = []
+        for index, one in enumerate(wanted):
+            try:
+                tracks.append(self.make(self.check(one)))
+            except RequestError as error:
+                raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
+        return tracks
+
+    async def expand(self, checked: CheckedTrack) -> tuple[Sequence[Track], LeftOut]:
+        """A single track, or the entries of a playlist or a folder. A playlist that cannot be read becomes a single
+        track, which reports why when it is played. Raises what `make` raises."""
+        track = self.make(checked)
+        lists_tracks = track.uri.names_track_list or track.uri.may_name_folder
+        playlist = await self._opener.playlist(track.uri) if lists_tracks else None
+        if playlist is None:
+            return (track,), LeftOut()
+        # In a thread: making hundreds of tracks takes some ms.
+        entries = await asyncio.to_thread(playlist.tracks, uuid.uuid4, track.metadata, track.metadata_bytes)
+        return entries, playlist.left_out
+
+
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+_KEPT: Final = 64
+
+
+class Artworks:
+    """Reads and keeps pictures, until `stop`. `loader` opens the file again, so the player is not disturbed."""
+
+    def __init__(self, loader: TrackLoader) -> None:
+        self._loader = loader
+        self._kept: OrderedDict[str, Picture | None] = OrderedDict()  # by the track's id, the oldest first
+        self._kept_bytes = 0
+        self._reading: dict[str, asyncio.Task[Picture | None]] = {}  # by the track's id: shared by all requests for it
+
+    async def of(self, track: Track) -> Picture:
+        """The picture of a track. Raises `NoArtwork`, also when the source cannot be read, `SourceBlocked` and
+        `SourceRefused`."""
+        info = track.info
+        if track.is_none:
+            raise NoArtwork("The player has no track yet.")
+        if info.is_stream:
+            raise NoArtwork("The current track is live, and has no file with a picture.")
+        if track.is_known and not info.has_picture:
+            raise NoArtwork("There is no picture in the file of the current track.")
+        try:
+            picture = await self._picture(track)
+        except PlayError as error:
+            raise request_error(error.failure, NoArtwork) from error
+        if picture is None:
+            raise NoArtwork("There is no picture in the file of the current track that is JPEG, PNG, WebP or GIF.")
+        return picture
+
+    async def stop(self) -> None:
+        """Ends what is under way."""
+        tasks = tuple(self._reading.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _picture(self, track: Track) -> Picture | None:
+        if track.id in self._kept:
+            self._kept.move_to_end(track.id)
+            return self._kept[track.id]
+        task = self._reading.get(track.id)
+        if task is None:
+            task = self._reading[track.id] = asyncio.get_running_loop().create_task(self._read(track))
+            task.add_done_callback(lambda task: self._is_read(track.id, task))
+        # A client that goes away must not cancel the reading for other clients.
+        return await asyncio.shield(task)
+
+    def _is_read(self, track_id: str, task: "asyncio.Task[Picture | None]") -> None:
+        del self._reading[track_id]
+        if not task.cancelled():
+            task.exception()  # every client that asked may be gone
+
+    async def _read(self, track: Track) -> Picture | None:
+        data = await self._loader.load_picture(track.uri)
+        media_type = picture_type(data) if len(data) <= MAX_PICTURE_BYTES else None
+        picture = None
+        if media_type is not None:
+            version = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest()[:32])
+            picture = Picture(data, media_type, version)
+        self._keep(track.id, picture)
+        return picture
+
+    def _keep(self, track_id: str, picture: Picture | None) -> None:
+        self._kept[track_id] = picture
+        self._kept_bytes += 0 if picture is None else len(picture.data)
+        while len(self._kept) > _KEPT or self._kept_bytes > _KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= 0 if oldest is None else len(oldest.data)

@@ -1,0 +1,105 @@
+"""The command's process, as what runs it sees it: with which status it exits, the lines of its log, and what systemd is
+told.
+
+The protocol of systemd is that of sd_notify(3): a datagram to the socket named in NOTIFY_SOCKET. Without that variable
+nothing is said to anybody.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Final
+
+from tonearm.core.printable import text_for_logs
+
+
+class ExitCode(IntEnum):
+    """With which status the command's process exits."""
+
+    OK = 0
+    FAILED = 1  # while it ran, or before it was done
+    WRONG_USE = 2  # wrong arguments (click's own status), or a wrong configuration
+    MISSING = 3  # what the node needs is not there: a free address, the file of its state, a required sandbox
+    UNREACHED = 4  # no node was reached, or it refused the password
+
+
+MAX_MESSAGE_CHARACTERS: Final = 4_000
+MAX_TRACEBACK_CHARACTERS: Final = 16_000
+_TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
+
+
+class TextLines(logging.Formatter):
+    """A line of text for each record. A traceback follows in further lines."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT, "%Y-%m-%d %H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        record.message = _bounded(text_for_logs(record.message), MAX_MESSAGE_CHARACTERS)
+        return super().formatMessage(record)
+
+
+class JsonLines(logging.Formatter):
+    """A line for each record: an object with `time`, `level`, `logger`, `message` and, if there is one, `traceback`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _bounded(text_for_logs(record.getMessage()), MAX_MESSAGE_CHARACTERS),
+        }
+        if record.exc_info:
+            fields["traceback"] = _bounded(self.formatException(record.exc_info), MAX_TRACEBACK_CHARACTERS)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def _bounded(text: str, characters: int) -> str:
+    """The text, without its middle where it is too long."""
+    if len(text) <= characters:
+        return text
+    half = characters // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Sends `words`, such as `READY=1`. That nobody takes them is no failure of the node's."""
+    address = environment.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender, contextlib.suppress(OSError):
+        sender.sendto(words.encode(), address.replace("@", "\0", 1))
+
+
+def watchdog_interval_s(environment: Mapping[str, str] = os.environ) -> float | None:
+    """How often systemd is to hear of the node: twice as often as WatchdogSec= asks; None when it does not ask."""
+    microseconds = environment.get("WATCHDOG_USEC", "")
+    is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(microseconds) / 2e6 if microseconds.isdigit() and int(microseconds) and is_for_us else None
+
+
+@asynccontextmanager
+async def supervised() -> AsyncIterator[None]:
+    """The node is ready at the beginning of this, and stops at its end."""
+    notify("READY=1")
+    interval_s = watchdog_interval_s()
+    turning = None if interval_s is None else asyncio.create_task(_say_that_the_loop_turns(interval_s))
+    try:
+        yield
+    finally:
+        notify("STOPPING=1")
+        if turning is not None:
+            turning.cancel()
+
+
+async def _say_that_the_loop_turns(interval_s: float) -> None:
+    while True:
+        notify("WATCHDOG=1")
+        await asyncio.sleep(interval_s)

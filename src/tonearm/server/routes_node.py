@@ -1,0 +1,206 @@
+"""What the node says of itself: what it is, how well it does, its interface and its dashboard.
+
+Only a node that anybody on its machine may steer serves the dashboard. What a proxy passed on comes from elsewhere, and
+finds nothing there.
+"""
+
+import asyncio
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from tonearm import BUILD_TIME_MS, VERSION
+from tonearm.core.errors import RequestError
+from tonearm.core.metadata import JsonObject
+from tonearm.dashboard.page_files import INDEX, PageFile
+from tonearm.description.asyncapi import asyncapi_document
+from tonearm.description.openapi import openapi_document
+from tonearm.description.page import CONTENT_SECURITY_POLICY, docs_page
+from tonearm.node.node import Node
+from tonearm.protocol.metrics import METRICS_TYPE, metrics_text, stats_out
+from tonearm.server.replies import NotFound, NotReady, json_reply, prefers_json
+from tonearm.server.routing import Call, Route
+
+
+class FigureRoutes:
+    """As every path they need the password, unless `server.open_paths` names them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("GET", "/info", self._info),
+            Route("GET", "/version", self._version),
+            Route("GET", "/v0/stats", self._stats),
+            Route("GET", "/metrics", self._metrics),
+            Route("GET", "/healthz", self._healthz),
+            Route("GET", "/readyz", self._readyz),
+        )
+
+    async def _info(self, call: Call) -> web.Response:
+        return json_reply({"version": VERSION, "buildTime": BUILD_TIME_MS})
+
+    async def _version(self, call: Call) -> web.Response:
+        if prefers_json(call.request.headers.getall("Accept", [])):
+            return json_reply({"version": VERSION})
+        return web.Response(text=VERSION)
+
+    async def _stats(self, call: Call) -> web.Response:
+        return json_reply(stats_out(await self._node.figures()))
+
+    async def _metrics(self, call: Call) -> web.Response:
+        text = metrics_text(await self._node.figures())
+        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
+
+    async def _healthz(self, call: Call) -> web.Response:
+        return json_reply({"status": "ok"})
+
+    async def _readyz(self, call: Call) -> web.Response:
+        reason = self._node.unreadiness()
+        if reason:
+            raise NotReady(reason)
+        degradation = self._node.degradation
+        if degradation:
+            return json_reply({"status": "degraded", "reason": degradation})
+        return json_reply({"status": "ready"})
+
+
+# They are in the repository that the node was made of, and on the site that `make docs` makes.
+DOCUMENTS: Final = (
+    "README.md",
+    "docs/tour.md",
+    "docs/interface.md",
+    "docs/configuration.md",
+    "docs/dashboard.md",
+    "docs/proxies.md",
+    "docs/security.md",
+)
+
+_FIRST_STEPS: Final = """curl -d '{"id": "tour", "uri": "https://radio.example/live.mp3"}' NODE/v0/players
+mpv NODE/v0/players/tour/stream.mp3
+curl NODE/v0/players"""
+
+
+def index_route(routes: Iterable[Route]) -> Route:
+    """The route of `/`, which names `routes`."""
+    paths = sorted({(route.path, route.method) for route in routes})
+
+    async def index(call: Call) -> web.Response:
+        if "text/html" in ",".join(call.request.headers.getall("Accept", [])).lower():
+            return web.Response(
+                text=_page(call.request.headers.get("Host", ""), paths),
+                content_type="text/html",
+                headers={"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"},
+            )
+        return json_reply(
+            {
+                "version": VERSION,
+                "documents": list(DOCUMENTS),
+                "paths": [f"{method} {path}" for path, method in paths],
+            }
+        )
+
+    return Route("GET", "/", index)
+
+
+def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
+    rows = "\n".join(f"<tr><td>{method}<td><code>{html.escape(path)}</code>" for path, method in paths)
+    steps = html.escape(_FIRST_STEPS.replace("NODE", f"http://{host}"))
+    documents = ", ".join(f"<code>{document}</code>" for document in DOCUMENTS)
+    has_dashboard = any(path == "/dashboard" for path, _ in paths)
+    dashboard = '<p>See and steer it: <a href="/dashboard">/dashboard</a>.' if has_dashboard else ""
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>tonearm {VERSION}</title>
+<h1>tonearm {VERSION}</h1>
+{dashboard}
+<p>This is an audio node: programs create players here, and listen to them. To try it:
+<pre>{steps}</pre>
+<p>What each path takes and answers: <a href="/docs">/docs</a>, and the documents in its repository: {documents}.
+<table>
+{rows}
+</table>
+"""
+
+
+class DescriptionRoutes:
+    """Both documents are made when the first of them is asked for, in a thread: that takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self._making: asyncio.Future[tuple[JsonObject, JsonObject]] | None = None
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("GET", "/openapi.json", self._openapi),
+            Route("GET", "/asyncapi.json", self._asyncapi),
+            Route("GET", "/docs", self._docs),
+        )
+
+    async def _openapi(self, call: Call) -> web.Response:
+        return json_reply((await self._documents())[0])
+
+    async def _asyncapi(self, call: Call) -> web.Response:
+        return json_reply((await self._documents())[1])
+
+    async def _docs(self, call: Call) -> web.Response:
+        page = await asyncio.to_thread(docs_page, *await self._documents())
+        return web.Response(
+            text=page,
+            content_type="text/html",
+            headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY, "X-Content-Type-Options": "nosniff"},
+        )
+
+    async def _documents(self) -> tuple[JsonObject, JsonObject]:
+        if self._making is None:
+            self._making = asyncio.ensure_future(asyncio.to_thread(_make))
+        return await asyncio.shield(self._making)
+
+
+def _make() -> tuple[JsonObject, JsonObject]:
+    return openapi_document(VERSION, status_of_code()), asyncapi_document(VERSION)
+
+
+def status_of_code() -> dict[str, int]:
+    """With which status each error code is answered, when the node does not stop."""
+    return {"internal": 500, **{error.code: error.status for error in RequestError.__subclasses__()}}
+
+
+_FOLDER: Final = "/dashboard/"
+
+
+class DashboardRoutes:
+    """The endpoints of the page. `files`: the page's files, by path below its folder."""
+
+    def __init__(self, files: Mapping[str, PageFile]) -> None:
+        self._files = files
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("GET", "/dashboard", self._enter),
+            Route("GET", "/dashboard/", self._show),
+            Route("GET", "/dashboard/{file}", self._show),
+            Route("GET", "/dashboard/{folder}/{file}", self._show),
+        )
+
+    async def _enter(self, call: Call) -> web.Response:
+        _require_own_machine(call)
+        return web.Response(status=HTTPStatus.PERMANENT_REDIRECT, headers={"Location": _FOLDER})
+
+    async def _show(self, call: Call) -> web.Response:
+        _require_own_machine(call)
+        file = self._files.get(call.target.path.removeprefix(_FOLDER) or INDEX)
+        if file is None:
+            raise NotFound("There is no such file of the dashboard.")
+        if file.etag in call.request.headers.get("If-None-Match", ""):
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=file.headers())
+        return web.Response(body=file.body, headers=file.headers())
+
+
+def _require_own_machine(call: Call) -> None:
+    if call.came_through_proxy:
+        raise NotFound("The dashboard is for the machine of the node. For others there is the command `dashboard`.")

@@ -1,0 +1,121 @@
+"""The errors of opening and decoding, with their messages for users: each function returns a `PlayError` to raise. And
+the process's own errors, which are written to stderr.
+"""
+
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Final
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE
+
+
+class UnseekableSource(PlayError):
+    """Another position in the source cannot be reached. What it holds can still be played in order."""
+
+
+def empty() -> PlayError:
+    return _decode_error(
+        FailureCode.EMPTY, "The source is empty: it has no bytes.", "Check that the file or upload is complete."
+    )
+
+
+def not_audio(name: str, content_type: str | None) -> PlayError:
+    if content_type == UNRESOLVED_PAGE:
+        return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is a web page, no audio.", RESOLVER_HINT)
+    if content_type is not None and content_type.partition(";")[0].strip().lower() in ("text/html", "text/plain"):
+        hint = "The server sent a text page instead of audio; use the direct address of the file."
+    else:
+        hint = "Give the direct address of an audio file, such as MP3, FLAC, Ogg, Opus, WAV or M4A."
+    return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is not in a known audio format.", hint)
+
+
+def no_audio_stream(name: str) -> PlayError:
+    return _decode_error(
+        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} has no audio in it.", "Choose a file that has a sound track."
+    )
+
+
+def unsupported_codec(name: str, codec: str) -> PlayError:
+    return _decode_error(
+        FailureCode.UNSUPPORTED_CODEC,
+        f"The audio of {_quoted(name)} is coded as {codec}, which is not supported.",
+        "Convert it to MP3, AAC, FLAC, Opus, Vorbis or WAV.",
+    )
+
+
+def corrupt(name: str, what: str) -> PlayError:
+    return _decode_error(FailureCode.CORRUPT, f"{_quoted(name)} is damaged: {what}.", "Fetch or encode the file again.")
+
+
+def limit_exceeded(name: str, what: str) -> PlayError:
+    return _decode_error(
+        FailureCode.LIMIT_EXCEEDED,
+        f"{_quoted(name)} was refused: {what}.",
+        "Convert the file to an ordinary form, such as MP3 or FLAC.",
+    )
+
+
+def index_at_end(name: str) -> PlayError:
+    return _decode_error(
+        FailureCode.LIMIT_EXCEEDED,
+        f"{_quoted(name)} has its index at the end, and its server does not answer range requests, "
+        "so it would have to be held in memory whole.",
+        "Put the index first (ffmpeg: -movflags +faststart), or serve the file with range requests.",
+    )
+
+
+def opening_took_too_long(name: str, seconds: float) -> PlayError:
+    return _decode_error(
+        FailureCode.TIMEOUT,
+        f"{_quoted(name)} could not be opened within {seconds:g} seconds.",
+        "Check that the source delivers at the speed of the sound or faster, then try again.",
+    )
+
+
+def not_seekable(name: str, why: str) -> UnseekableSource:
+    return UnseekableSource(
+        PlayFailure(
+            FailureCode.LIMIT_EXCEEDED,
+            Stage.DECODE,
+            f"Another position in {_quoted(name)} cannot be reached: {why}.",
+            "Play it from its start.",
+        )
+    )
+
+
+def _decode_error(code: FailureCode, message: str, hint: str) -> PlayError:
+    return PlayError(PlayFailure(code, Stage.DECODE, message, hint))
+
+
+def _quoted(name: str) -> str:
+    return f"“{name}”" if name else "The source"
+
+
+_MOST_TOLD: Final = 20  # in the life of a process: who can cause errors must not be able to fill the log
+_MOST_CALLS: Final = 12  # of a traceback, the innermost ones
+_MOST_CHARACTERS: Final = 500  # of a line
+
+
+class OwnErrors:
+    """Writes internal errors. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: set[tuple[str, str, int]] = set()  # kind, and where it was raised
+
+    def tell(self, doing: str, error: Exception) -> None:
+        """Writes the traceback of `error`, which came up while the process was `doing` something. Never raises."""
+        with suppress(Exception):
+            calls = traceback.extract_tb(error.__traceback__)
+            place = (calls[-1].filename, calls[-1].lineno or 0) if calls else ("", 0)
+            with self._lock:
+                if len(self._told) >= _MOST_TOLD or (type(error).__name__, *place) in self._told:
+                    return
+                self._told.add((type(error).__name__, *place))
+            lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_MOST_CALLS, chain=False)
+            told = "\n".join(line.rstrip("\n")[:_MOST_CHARACTERS] for line in lines)
+            sys.stderr.write(f"an error of its own while {doing}:\n{told}\n")
+            sys.stderr.flush()

@@ -1,0 +1,79 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonearm.core.track_codec import MAX_JAVA_TEXT_BYTES, cut_java_text, decode_java_text, encode_java_text
+
+TEXTS = st.text(st.characters(codec="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"),
+    [
+        ("", b""),
+        ("plain", b"plain"),
+        ("\0", b"\xc0\x80"),
+        ("é", b"\xc3\xa9"),
+        ("€", b"\xe2\x82\xac"),
+        ("😀", b"\xed\xa0\xbd\xed\xb8\x80"),
+    ],
+)
+def test_known_texts(text: str, encoded: bytes) -> None:
+    assert encode_java_text(text) == encoded
+    assert decode_java_text(encoded) == text
+
+
+@given(TEXTS)
+def test_what_was_encoded_decodes(text: str) -> None:
+    assert decode_java_text(encode_java_text(text)) == text
+
+
+@pytest.mark.parametrize("text", ["\ud83d", "a\udc80b", "\ude00\ud83d"])
+def test_lone_surrogates_are_refused_when_encoding(text: str) -> None:
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        encode_java_text(text)
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [b"\xf0\x9f\x98\x80", b"\xed\xa0\xbd", b"\xed\xb8\x80", b"\xff", b"\x80", b"\xe2\x82", b"\xc3", b"\xc1\x81"],
+)
+def test_what_is_no_modified_utf8_is_refused(encoded: bytes) -> None:
+    with pytest.raises(ValueError, match=r"bytes|decode"):
+        decode_java_text(encoded)
+
+
+@pytest.mark.parametrize("wrong", [b"\x80", b"\xed\xb8\x80", b"\xed\xa0\xbd", b"\xff"])
+@pytest.mark.parametrize("characters", [6 * 1024, 10_000])
+def test_what_is_wrong_is_found_in_long_texts_too(wrong: bytes, characters: int) -> None:
+    smile = b"\xed\xa0\xbd\xed\xb8\x80"
+    for text in (
+        wrong * characters,
+        smile * 2000 + wrong * characters,
+        b"a" * characters + wrong,
+        wrong + smile * 9000,
+    ):
+        with pytest.raises(ValueError, match=r"bytes|decode"):
+            decode_java_text(text)
+
+
+@pytest.mark.parametrize("character", ["a", "é", "€", "😀", "\0", "a😀", "€😀😀"])
+@pytest.mark.parametrize("lead", ["", "x", "xx", "xxx", "xxxx", "xxxxx"])
+def test_long_texts_decode(character: str, lead: str) -> None:
+    text = lead + character * 5000 + "😀"
+    assert decode_java_text(encode_java_text(text)) == text
+
+
+@pytest.mark.parametrize("character", ["a", "é", "€", "😀", "\0"])
+@pytest.mark.parametrize("lead", ["", "x", "xx", "xxx", "xxxx", "xxxxx"])
+def test_long_texts_are_cut_between_characters(character: str, lead: str) -> None:
+    text = lead + character * 40_000
+    cut = cut_java_text(encode_java_text(text))
+    width = len(encode_java_text(character))
+    assert text.startswith(decode_java_text(cut))
+    assert MAX_JAVA_TEXT_BYTES - width < len(cut) <= MAX_JAVA_TEXT_BYTES or len(cut) == len(encode_java_text(text))
+
+
+def test_texts_that_fit_are_not_cut() -> None:
+    encoded = encode_java_text("a" * MAX_JAVA_TEXT_BYTES)
+    assert cut_java_text(encoded) == encoded

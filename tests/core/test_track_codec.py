@@ -1,0 +1,260 @@
+import base64
+import contextlib
+import struct
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from lavalink.utils import decode_track as decode_as_client
+
+from tonearm.core.errors import InvalidIdentifier
+from tonearm.core.track_codec import MAX_ENCODED_CHARACTERS, decode_track, encode_track
+from tonearm.core.track_info import TrackInfo
+
+VERSION_2 = (
+    "QAAAjQIAJVJpY2sgQXN0bGV5IC0gTmV2ZXIgR29ubmEgR2l2ZSBZb3UgVXAADlJpY2tBc3RsZXlWRVZPAAAAAAADPCAAC2RRdzR3OVdnWGNRAAEA"
+    "K2h0dHBzOi8vd3d3LnlvdXR1YmUuY29tL3dhdGNoP3Y9ZFF3NHc5V2dYY1EAB3lvdXR1YmUAAAAAAAAAAA=="
+)
+VERSION_3 = (
+    "QAAA4wMARkJsYWNrc3RyZWV0IC0gTm8gRGlnZ2l0eSAoT2ZmaWNpYWwgTXVzaWMgVmlkZW8pIGZ0LiBEci4gRHJlLCBRdWVlbiBQZW4AC0JsYWNr"
+    "c3RyZWV0AAAAAAAEIpgACzNLTDltUnVzMTlvAAEAK2h0dHBzOi8vd3d3LnlvdXR1YmUuY29tL3dhdGNoP3Y9M0tMOW1SdXMxOW8BADRodHRwczov"
+    "L2kueXRpbWcuY29tL3ZpLzNLTDltUnVzMTlvL21heHJlc2RlZmF1bHQuanBnAAAHeW91dHViZQAAAAAAAAAA"
+)
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@st.composite
+def track_infos(draw: st.DrawFn) -> TrackInfo:
+    """Tracks as they come out of decoding: a stream has no length and is not seekable."""
+    is_stream = draw(st.booleans())
+    source_name = draw(st.sampled_from(["http", "file", "direct", "youtube"]))
+    return TrackInfo(
+        identifier=draw(TEXTS),
+        uri=draw(TEXTS),
+        title=draw(TEXTS),
+        author=draw(TEXTS),
+        length_ms=0 if is_stream else draw(st.integers(0, (1 << 63) - 1)),
+        is_seekable=not is_stream,
+        is_stream=is_stream,
+        artwork_url=draw(st.none() | TEXTS),
+        isrc=draw(st.none() | TEXTS),
+        source_name=source_name,
+        probe_name=draw(TEXTS) if source_name in ("http", "file") else "",
+    )
+
+
+SONG = TrackInfo(
+    identifier="/music/song.mp3",
+    uri="/music/song.mp3",
+    title="Song \0 😀",
+    author="Bänd",
+    length_ms=5000,
+    is_seekable=True,
+    source_name="file",
+    probe_name="mp3",
+)
+
+
+def message(body: bytes, header: int | None = None) -> str:
+    return base64.b64encode(struct.pack(">I", 0x40000000 | len(body) if header is None else header) + body).decode()
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">H", len(value)) + value.encode()
+
+
+def body_of(
+    version: bytes = b"\x03",
+    *,
+    length: bytes = bytes(8),
+    is_stream: bytes = b"\0",
+    nullables: bytes = b"\0\0\0",
+    source: bytes = b"\0\4http",
+    extras: bytes = b"\0\3mp3",
+    position: bytes = bytes(8),
+) -> bytes:
+    return version + text("t") + text("a") + length + text("id") + is_stream + nullables + source + extras + position
+
+
+def test_the_known_version_2_string() -> None:
+    info = decode_track(VERSION_2)
+    assert info.title == "Rick Astley - Never Gonna Give You Up"
+    assert info.author == "RickAstleyVEVO"
+    assert info.length_ms == 212_000
+    assert info.identifier == "dQw4w9WgXcQ"
+    assert info.uri == "https://www.youtube.com/watch?v=dQw4w9WgXcQ"
+    assert info.source_name == "youtube"
+    assert (info.artwork_url, info.isrc) == (None, None)
+    assert info.is_seekable
+
+
+def test_the_known_version_3_string_comes_back_byte_for_byte() -> None:
+    info = decode_track(VERSION_3)
+    assert info.title == "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen"
+    assert info.artwork_url == "https://i.ytimg.com/vi/3KL9mRus19o/maxresdefault.jpg"
+    assert encode_track(info) == VERSION_3
+
+
+@given(track_infos())
+@example(SONG)
+def test_what_was_encoded_decodes(info: TrackInfo) -> None:
+    assert decode_track(encode_track(info)) == info
+
+
+@given(track_infos())
+def test_clients_of_the_field_read_our_identifiers(info: TrackInfo) -> None:
+    # The client reads these two as plain UTF-8, which differs for NUL and beyond U+FFFF.
+    plain = all(0 < ord(c) < 0x10000 for c in info.identifier + info.uri + (info.artwork_url or "") + info.probe_name)
+    if not plain or info.length_ms == (1 << 63) - 1 or "\0" in (info.isrc or "") or not (info.isrc or "").isascii():
+        return
+    track = decode_as_client(encode_track(info))
+    assert (track.title, track.author, track.identifier, track.uri) == (
+        info.title,
+        info.author,
+        info.identifier,
+        info.uri,
+    )
+    assert track.duration == ((1 << 63) - 1 if info.is_stream else info.length_ms)
+    assert (track.stream, track.artwork_url, track.isrc) == (info.is_stream, info.artwork_url, info.isrc)
+    assert track.source_name == ("local" if info.source_name == "file" else info.source_name)
+
+
+def test_a_file_is_written_as_local() -> None:
+    assert b"\0\5local\0\3mp3" in base64.b64decode(encode_track(SONG))
+    assert decode_track(encode_track(SONG)).source_name == "file"
+
+
+def test_a_stream_has_the_longest_length_in_the_format_and_none_for_us() -> None:
+    radio = TrackInfo("http://radio.example/", "http://radio.example/", "Radio", is_stream=True)
+    assert b"\x7f" + b"\xff" * 7 in base64.b64decode(encode_track(radio))
+    assert decode_track(encode_track(radio)).length_ms == 0
+    assert not decode_track(encode_track(radio)).is_seekable
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        message(body_of(b"\x01", nullables=b"")),
+        message(body_of(b"", nullables=b""), header=len(body_of(b"", nullables=b""))),
+    ],
+    ids=["with version byte", "without version byte"],
+)
+def test_version_1_has_no_uri(encoded: str) -> None:
+    info = decode_track(encoded)
+    assert (info.title, info.identifier, info.uri) == ("t", "id", "id")
+    assert info.probe_name == "mp3"
+
+
+def test_extras_of_other_sources_are_skipped() -> None:
+    encoded = message(body_of(source=text("spotify"), extras=b"\1\0\5album\0\0\0\0\0"))
+    assert decode_track(encoded).source_name == "spotify"
+
+
+def test_a_position_of_another_node_is_no_error() -> None:
+    assert decode_track(message(body_of(position=struct.pack(">q", 12_345)))).title == "t"
+
+
+def test_forgiven_writings() -> None:
+    padded = encode_track(TrackInfo("i", "u", "t>>>???~~~ÿÿÿ", "~" * 5))
+    assert "=" in padded or "+" in padded
+    info = decode_track(padded)
+    assert decode_track(padded.rstrip("=")) == info
+    assert decode_track(padded.replace("+", "-").replace("/", "_")) == info
+    assert decode_track(padded.replace("+", " ")) == info
+
+
+@pytest.mark.parametrize(
+    ("plain", "title"),
+    [
+        ("https://radio.example/My%20Song.mp3?key=1", "My Song"),
+        ("/music/album/01 Tune.flac", "01 Tune"),
+        ("file:///music/a.ogg", "a"),
+        ("http://radio.example", "http://radio.example"),
+    ],
+)
+def test_the_older_form_is_a_plain_uri(plain: str, title: str) -> None:
+    info = decode_track(base64.b64encode(plain.encode()).decode())
+    assert (info.identifier, info.uri, info.title, info.source_name) == (plain, plain, title, "direct")
+    assert decode_track(encode_track(info)).source_name == "direct"
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        "",
+        "=",
+        "====",
+        "not base64!",
+        "äöü",
+        "QUJ\nD",
+        "QUJDR",
+        "QUJD=",
+        "QU=JD",
+        base64.b64encode(b"hello world").decode(),
+        base64.b64encode(b"music/relative.mp3").decode(),
+        base64.b64encode(b"ytsearch:something").decode(),
+        base64.b64encode(b"http://").decode(),
+        base64.b64encode(b"\xff\xfe\x00").decode(),
+        base64.b64encode(b"/a\0b").decode(),
+        "A" * (MAX_ENCODED_CHARACTERS + 1),
+        "A" * MAX_ENCODED_CHARACTERS,
+        message(b""),
+        message(body_of(b"\x00")),
+        message(body_of(b"\x04")),
+        message(body_of(), header=0xC0000000 | len(body_of())),
+        message(body_of(), header=0x40000000 | (len(body_of()) - 1)),
+        message(body_of(), header=0x40000000 | (len(body_of()) + 1)),
+        message(body_of(length=b"\xff" * 8)),
+        message(body_of(position=b"\xff" * 8)),
+        message(body_of(is_stream=b"\2")),
+        message(body_of(nullables=b"\0\7\0")),
+        message(body_of(source=b"\xff\xffhttp")),
+        message(body_of(source=b"\0\4ht\xff\xff")),
+        message(body_of(extras=b"\0\4mp3")),
+        message(body_of() + b"garbage"),
+        VERSION_3 + "AAAA",
+    ],
+)
+def test_anything_else_is_refused(encoded: str) -> None:
+    with pytest.raises(InvalidIdentifier):
+        decode_track(encoded)
+
+
+def test_every_cut_is_refused() -> None:
+    whole = base64.b64decode(VERSION_3)
+    for size in range(len(whole)):
+        cut = whole[:size]
+        with pytest.raises(InvalidIdentifier):
+            decode_track(base64.b64encode(cut).decode())
+        if size > 4:
+            with pytest.raises(InvalidIdentifier):
+                decode_track(message(cut[4:]))
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_no_bytes_raise_anything_else(body: bytes, has_header: bool) -> None:
+    encoded = message(body) if has_header else base64.b64encode(body).decode()
+    with contextlib.suppress(InvalidIdentifier):
+        decode_track(encoded)
+
+
+@given(st.text())
+def test_no_text_raises_anything_else(encoded: str) -> None:
+    with contextlib.suppress(InvalidIdentifier):
+        decode_track(encoded)
+
+
+def test_texts_too_long_for_the_format() -> None:
+    long = TrackInfo("i", "u", "ö" * 70_000, "a" * 70_000, artwork_url="x" * 70_000, isrc="y" * 70_000)
+    info = decode_track(encode_track(long))
+    assert info.title == "ö" * 32_767
+    assert info.author == "a" * 65_535
+    assert (info.artwork_url, info.isrc) == (None, None)
+    with pytest.raises(ValueError, match="identifier of a track has 70000 bytes"):
+        encode_track(TrackInfo("i" * 70_000, "u", "t"))
+
+
+def test_lone_surrogates_are_refused_when_encoding() -> None:
+    with pytest.raises(ValueError, match="surrogate"):
+        encode_track(TrackInfo("i", "u", "bad \ud800"))

@@ -1,0 +1,87 @@
+import pytest
+
+from tonearm.node.quarantine import MAX_SUSPECTS, MOST_ACQUITTALS, QUARANTINE_S, Quarantine
+
+
+def died_twice(quarantine: Quarantine, source: str, now_s: float = 0.0) -> None:
+    for moment_s in (now_s, now_s + 0.5):
+        quarantine.suspect(source, moment_s)
+        quarantine.note_open(source)
+
+
+def test_after_two_deaths_a_source_is_tried_before_anybody_is_told_that_it_is_bad() -> None:
+    quarantine = Quarantine()
+    assert not quarantine.needs_trial("a", 0.0)
+    quarantine.suspect("a", 0.0)
+    assert not quarantine.needs_trial("a", 1.0)
+    quarantine.note_open("a")
+    quarantine.suspect("a", 10.0)
+    assert quarantine.needs_trial("a", 10.0)
+    assert not quarantine.is_quarantined("a", 10.0)
+    assert not quarantine.needs_trial("b", 10.0)
+
+
+def test_a_source_that_ends_a_process_alone_is_quarantined_for_an_hour() -> None:
+    quarantine = Quarantine()
+    died_twice(quarantine, "a")
+    quarantine.tried("a", 10.0, ended_its_process=True)
+    assert quarantine.is_quarantined("a", 10.0)
+    assert quarantine.is_quarantined("a", 10.0 + QUARANTINE_S - 1)
+    assert not quarantine.needs_trial("a", 11.0)
+    assert not quarantine.is_quarantined("b", 10.0)
+    assert not quarantine.is_quarantined("a", 10.0 + QUARANTINE_S)
+
+
+def test_a_source_that_does_no_harm_alone_is_as_good_as_any_other() -> None:
+    quarantine = Quarantine()
+    died_twice(quarantine, "a")
+    quarantine.tried("a", 1.0, ended_its_process=False)
+    assert not quarantine.is_suspect("a", 1.0)
+    quarantine.suspect("a", 2.0)
+    assert not quarantine.needs_trial("a", 2.0)
+
+
+@pytest.mark.parametrize("acquittals", range(MOST_ACQUITTALS + 1))
+def test_a_source_that_ends_processes_again_and_again_is_not_tried_for_ever(acquittals: int) -> None:
+    quarantine = Quarantine()
+    for trial in range(acquittals):
+        died_twice(quarantine, "a", 10.0 * trial)
+        quarantine.tried("a", 10.0 * trial + 1.0, ended_its_process=False)
+    died_twice(quarantine, "a", 100.0)
+    assert quarantine.is_quarantined("a", 101.0) == (acquittals == MOST_ACQUITTALS)
+    assert quarantine.needs_trial("a", 101.0) == (acquittals < MOST_ACQUITTALS)
+
+
+def test_a_death_while_several_players_have_the_source_counts_once() -> None:
+    quarantine = Quarantine()
+    for moment_s in (0.0, 0.01, 0.02):
+        quarantine.suspect("a", moment_s)
+    assert not quarantine.needs_trial("a", 0.02)
+    quarantine.note_open("a")
+    quarantine.suspect("a", 0.021)  # However soon: a spare process is ready at once.
+    assert quarantine.needs_trial("a", 1.0)
+
+
+def test_after_its_time_a_source_starts_anew() -> None:
+    quarantine = Quarantine()
+    died_twice(quarantine, "a")
+    quarantine.suspect("a", QUARANTINE_S + 1)
+    assert not quarantine.needs_trial("a", QUARANTINE_S + 1)
+
+
+def test_a_death_long_ago_is_forgotten() -> None:
+    quarantine = Quarantine()
+    for moment_s in (0.0, QUARANTINE_S + 1):
+        quarantine.note_open("a")
+        quarantine.suspect("a", moment_s)
+    assert not quarantine.needs_trial("a", QUARANTINE_S + 1)
+
+
+def test_only_so_many_sources_are_remembered() -> None:
+    quarantine = Quarantine()
+    for source in ("first", "kept"):
+        died_twice(quarantine, source)
+    for number in range(MAX_SUSPECTS - 1):
+        quarantine.suspect(f"other {number}", 1.0)
+    assert not quarantine.needs_trial("first", 1.0)
+    assert quarantine.needs_trial("kept", 1.0)

@@ -1,0 +1,107 @@
+"""Ogg pages as other programs read them."""
+
+import io
+import struct
+
+import av
+import numpy as np
+import pytest
+
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.server.stream_bodies import OggOpusStream
+
+PACKET = b"\xfc\xff\xfe"
+
+
+def read_back(data: bytes) -> tuple[list[bytes], dict[str, str], float]:
+    """The packets, the tags and the length in seconds as libavformat reads them."""
+    with av.open(io.BytesIO(data), "r", format="ogg") as container:
+        stream = container.streams.audio[0]
+        packets = [bytes(packet) for packet in container.demux(stream) if packet.size]
+        return (
+            packets,
+            {name.lower(): value for name, value in stream.metadata.items()},
+            (container.duration or 0) / 1_000_000,
+        )
+
+
+def test_packets_and_tags_come_back() -> None:
+    stream = OggOpusStream(7, 312)
+    packets = [PACKET, bytes([0xFC]) + bytes(254), bytes([0xFC]) + bytes(255), bytes([0xFC]) + bytes(1000)]
+    data = stream.head("tonearm", [("TITLE", "Grüße"), ("ARTIST", "a=b")])
+    data += stream.page(packets[:2]) + stream.page(packets[2:], is_last=True)
+    read, tags, _ = read_back(data)
+    assert read == packets
+    assert (tags["title"], tags["artist"]) == ("Grüße", "a=b")
+
+
+def test_the_length_is_that_of_the_packets() -> None:
+    stream = OggOpusStream(1, 312)
+    data = stream.head("tonearm") + b"".join(stream.page([PACKET] * 5) for _ in range(10)) + stream.end()
+    assert read_back(data)[2] == pytest.approx(1.0, abs=0.01)
+
+
+def test_every_page_has_its_number_its_place_and_a_right_checksum() -> None:
+    stream = OggOpusStream(99, 0)
+    pages = [stream.page([PACKET]) for _ in range(3)]
+    for number, page in enumerate(pages):
+        magic, version, _, granule, serial, sequence, checksum, segments = struct.unpack_from("<4sBBqIIIB", page)
+        assert (magic, version, serial, sequence, segments) == (b"OggS", 0, 99, number, 1)
+        assert granule == (number + 1) * FRAME_SAMPLES
+        assert checksum == plain_checksum(page[:22] + bytes(4) + page[26:])
+
+
+def plain_checksum(page: bytes) -> int:
+    """RFC 3533 by the letter, a bit at a time."""
+    register = 0
+    for byte in page:
+        register ^= byte << 24
+        for _ in range(8):
+            register = (register << 1 ^ (0x04C11DB7 if register & 0x80000000 else 0)) & 0xFFFFFFFF
+    return register
+
+
+def test_checksums_hold_for_any_bytes() -> None:
+    random = np.random.default_rng(5)
+    stream = OggOpusStream(3, 0)
+    for length in (1, 255, 256, 3000):
+        page = stream.page([random.bytes(length)])
+        assert int.from_bytes(page[22:26], "little") == plain_checksum(page[:22] + bytes(4) + page[26:])
+
+
+def test_chained_streams_are_both_read() -> None:
+    data = b""
+    for serial in (1, 2):
+        stream = OggOpusStream(serial, 312)
+        data += stream.head("tonearm", [("TITLE", f"part {serial}")]) + stream.page([PACKET] * 10, is_last=True)
+    assert len(read_back(data)[0]) == 20
+
+
+def test_packets_that_do_not_fit_on_a_page_go_over_several() -> None:
+    random = np.random.default_rng(6)
+    # A page has room for 255 segments of 255 bytes, and a packet ends with one that is shorter.
+    lengths = (100, 255 * 254, 255 * 255 - 1, 255 * 255, 255 * 200, 255 * 200, 150_000, 3)
+    packets = [b"\xfc" + random.bytes(length - 1) for length in lengths]
+    stream = OggOpusStream(1, 312)
+    data = stream.head("tonearm") + stream.page(packets[:4]) + stream.page(packets[4:7]) + stream.page(packets[7:])
+    read, _, _ = read_back(data + stream.end())
+    assert read == packets
+
+
+def test_the_time_on_a_page_is_that_of_the_packets_that_end_on_it() -> None:
+    stream = OggOpusStream(1, 0)
+    times = []
+    data = stream.page([PACKET, bytes(255 * 600), PACKET], is_last=True)
+    while data:
+        _, _, flags, granule, _, _, _, segments = struct.unpack_from("<4sBBqIIIB", data)
+        times.append((granule, flags))
+        data = data[27 + segments + sum(data[27 : 27 + segments]) :]
+    assert times == [(FRAME_SAMPLES, 0), (-1, 1), (3 * FRAME_SAMPLES, 1 | 4)]
+
+
+def test_tags_of_any_length_can_be_read() -> None:
+    stream = OggOpusStream(1, 312)
+    data = stream.head("tonearm", [("TITLE", "x" * 100_000)]) + stream.page([PACKET] * 5, is_last=True)
+    packets, tags, _ = read_back(data)
+    assert len(packets) == 5
+    assert tags["title"] == "x" * 100_000
