@@ -24,6 +24,8 @@ from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
     EXIT_MEMORY_LIMIT,
     EXIT_NO_SANDBOX,
+    GRANT_FRAMES,
+    Audio,
     CloseSession,
     Data,
     DataFailed,
@@ -118,6 +120,31 @@ def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is
     sent = SentAudio(driver)
     assert sent.play(WHOLE) == b""
     assert [mark.kind for mark in sent.marks] == [MarkKind.END]
+
+
+def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+
+    def interrupts(request: ReadRequest) -> Data | DataFailed:
+        if request.offset >= 450_000:
+            return DataFailed(1, 1, request.offset, LOST)
+        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
+
+    driver.begin()
+    driver.open_bytes(data, is_seekable=False, feed=interrupts)
+    sent, failed = SentAudio(driver), list[Failed]()
+    while len(sent.marks) < 2:
+        driver.send(Grant(1, 2, sent.frames, sent.frames + GRANT_FRAMES))
+        for message in driver.step():
+            if isinstance(message, Audio):
+                sent.take(message)
+            elif isinstance(message, Failed):
+                assert len(sent.marks) < 2, "the reason comes before the mark"
+                failed.append(message)
+    assert failed == [Failed(1, 1, LOST, gave_audio=True)]
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.INTERRUPTED]
+    assert len(sent.pcm) > 400_000
+    assert SONG_PCM.startswith(sent.pcm.rstrip(b"\0"))
 
 
 # What is freed
