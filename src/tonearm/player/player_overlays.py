@@ -125,12 +125,10 @@ class PlayerOverlays:
             self._end(source, events)
         standing = self._positions.standing_at(next_frame)
         for source, watch in self._watches.items():
-            if source in standing or not self._is_ordered(source):
-                continue
-            watch.follow(None, self._patience, is_paused=False)
-        for source in standing:
-            if source in self._watches:
-                self._watches[source].follow(source, patience_in_mid_track(), is_paused=False)
+            if source in standing:
+                watch.follow(source, patience_in_mid_track(), is_paused=False)
+            elif self._is_ordered(source):
+                watch.follow(None, self._patience, is_paused=False)
         self._session.grant_due()
 
     def _is_ordered(self, source: SourceId) -> bool:

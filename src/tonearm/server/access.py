@@ -50,14 +50,6 @@ def _header_encodings(password: str) -> tuple[bytes, ...]:
     return tuple(encodings)
 
 
-_PROXY_HEADERS: Final = ("Forwarded", "X-Forwarded-For", "Via")
-
-
-def came_through_proxy(headers: CIMultiDictProxy[str]) -> bool:
-    """Whether a proxy passed the request on: then it may come from anywhere, whatever address the node listens on."""
-    return any(name in headers for name in _PROXY_HEADERS)
-
-
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]/@]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _SCHEME: Final = re.compile(r"(?P<scheme>https?)://", re.IGNORECASE)
 _FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})

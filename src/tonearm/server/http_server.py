@@ -84,6 +84,12 @@ class EdgeRequest(web.BaseRequest):
         return new_request_id()
 
     @property
+    def client(self) -> str:
+        """The address of the client, for the log, and what a proxy says of the client behind it."""
+        forwarded_for = self.headers.get("X-Forwarded-For") or self.headers.get("Forwarded")
+        return f"{self.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
+
+    @property
     def lost(self) -> asyncio.Future[None]:
         """Done when the client's connection is gone."""
         return self._connection.lost

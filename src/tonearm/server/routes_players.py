@@ -131,7 +131,7 @@ class PlayerRoutes(_PlayerHandlers):
             None if first is None else wanted_track(call, first, "" if first is body else "track."),
             body.metadata,
             settings=FirstSettings(body.paused, body.first_filters(), body.loop),
-            client=call.client,
+            client=call.request.client,
         )
         call.new_players.append(body.id)
         return json_reply(player_created_out(body.id, left_out), HTTPStatus.CREATED)
@@ -143,7 +143,7 @@ class PlayerRoutes(_PlayerHandlers):
         return json_reply(player_out(self._node.player(call.player_id).status()))
 
     async def _delete(self, call: Call) -> web.Response:
-        await self._node.delete_player(call.player_id, call.client)
+        await self._node.delete_player(call.player_id, call.request.client)
         return no_content()
 
     async def _skip(self, call: Call) -> web.Response:

@@ -55,7 +55,7 @@ class StateRoutes:
         value = await read_json(call.request, MAX_STATE_BYTES, MAX_STATE_VALUES, MAX_RECORD_NESTING)
         body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
         as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
-        replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.client)
+        replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.request.client)
         status = HTTPStatus.OK if replaced else HTTPStatus.CREATED
         return json_reply(player_out(self._node.player(call.player_id).status()), status)
 

@@ -20,7 +20,7 @@ from aiohttp import web
 from tonearm.core.errors import BadRequest, LimitReached, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
 from tonearm.node.node import Node
-from tonearm.server.access import OriginRules, PasswordCheck, RequestRates, came_through_proxy
+from tonearm.server.access import OriginRules, PasswordCheck, RequestRates
 from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
 from tonearm.server.replies import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
 
@@ -101,13 +101,10 @@ class Call:
         return self.arguments[OVERLAY_ARGUMENT]
 
     @property
-    def client(self) -> str:
-        return client_of(self.request)
-
-    @property
     def came_through_proxy(self) -> bool:
-        """Whether a proxy passed the request on: then `core.policy` treats it as a request from anywhere."""
-        return came_through_proxy(self.request.headers)
+        """Whether a proxy passed the request on: then it may come from anywhere, whatever address the node listens on,
+        and `core.policy` treats it so."""
+        return any(name in self.request.headers for name in ("Forwarded", "X-Forwarded-For", "Via"))
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
@@ -122,12 +119,6 @@ class Route:
     path: str
     handler: Handler
     makes_player: bool = False
-
-
-def client_of(request: EdgeRequest) -> str:
-    """The address of a request's client, for the log, and what a proxy says of the client behind it."""
-    forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
-    return f"{request.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
 
 
 class RouteTable:
@@ -223,7 +214,7 @@ class Edge(ABC):
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
         if error.status in _LOGGED_STATUSES:
             text = (
-                f"refused with {error.status} {error.code}: {request.method} {target.path} from {client_of(request)} "
+                f"refused with {error.status} {error.code}: {request.method} {target.path} from {request.client} "
                 f"(request {request.id}): {error.message}"
             )
             self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
