@@ -25,7 +25,17 @@ SENT_AT_ONCE_BYTES: Final = 1024 * 1024
 
 
 def json_reply(value: JsonObject, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return _reply(json_text(value), status)
+    return encoded_reply(json_text(value), status)
+
+
+def encoded_reply(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    """An answer with a body that `json_text` has made."""
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+def encoded_list_reply(items: Iterable[bytes]) -> web.Response:
+    """An array of items that `json_text` has made."""
+    return encoded_reply(b"[" + b",".join(items) + b"]")
 
 
 async def json_list_reply(
@@ -62,7 +72,7 @@ async def json_object_reply(fields: JsonObject, list_name: str, items: Iterable[
         parts.append(some)
         await asyncio.sleep(0)
     head = json_text(fields)[:-1] + (b"," if fields else b"")
-    return _reply(head + json_text(list_name) + b":[" + b",".join(parts) + b"]}", HTTPStatus.OK)
+    return encoded_reply(head + json_text(list_name) + b":[" + b",".join(parts) + b"]}")
 
 
 def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
@@ -78,16 +88,6 @@ def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
             size_bytes = 0
     if some:
         yield b",".join(some)
-
-
-def encoded_reply(item: bytes) -> web.Response:
-    """An answer with a body that `json_text` has made."""
-    return _reply(item, HTTPStatus.OK)
-
-
-def encoded_list_reply(items: Iterable[bytes]) -> web.Response:
-    """An array of items that `json_text` has made."""
-    return _reply(b"[" + b",".join(items) + b"]", HTTPStatus.OK)
 
 
 def picture_reply(request: web.BaseRequest, picture: Picture) -> web.Response:
@@ -108,10 +108,6 @@ def picture_reply(request: web.BaseRequest, picture: Picture) -> web.Response:
 
 def no_content() -> web.Response:
     return web.Response(status=HTTPStatus.NO_CONTENT)
-
-
-def _reply(body: bytes, status: HTTPStatus) -> web.Response:
-    return web.Response(status=status, body=body, content_type="application/json")
 
 
 _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")

@@ -10,11 +10,10 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
-from tonearm.core.metadata import Json, JsonObject
+from tonearm.core.metadata import Json
 from tonearm.core.track_codec import decode_track, encode_track
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node
-from tonearm.node.tracks import FoundTracks
 from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.protocol.wire_model import json_text
@@ -72,7 +71,8 @@ class TrackRoutes:
         found = await while_connected(
             call.request, self._node.lookup.load_playlist(identifier, came_through_proxy=call.came_through_proxy)
         )
-        return await _found_tracks_reply(found_tracks_out(found.name, found.selected, found.left_out), found)
+        fields = found_tracks_out(found.name, found.selected, found.left_out)
+        return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
 
     async def _search(self, call: Call) -> web.Response:
         query = call.target.required_parameter("query")
@@ -82,7 +82,8 @@ class TrackRoutes:
             query, DEFAULT_SITE if site is None else site, limit, came_through_proxy=call.came_through_proxy
         )
         found = await while_connected(call.request, search)
-        return await _found_tracks_reply(found_tracks_out(None, -1, found.left_out), found)
+        fields = found_tracks_out(None, -1, found.left_out)
+        return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
 
     async def _encode(self, call: Call) -> web.Response:
         info = (await read_body(call.request, TrackToEncode)).as_info()
@@ -99,10 +100,6 @@ class TrackRoutes:
     async def _decode_many(self, call: Call) -> web.Response:
         entries = _identifiers_of(await read_json(call.request))
         return encoded_list_reply(await asyncio.to_thread(_all_decoded, entries))
-
-
-async def _found_tracks_reply(fields: JsonObject, found: FoundTracks) -> web.Response:
-    return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
 
 
 def _identifiers_of(body: Json) -> list[str]:
