@@ -41,9 +41,9 @@ class StillOpener(SourceOpener):
 class StillNode(Node):
     """Notes the connections of its clients: `listeners`, and `followers` of one player or of all."""
 
-    def __init__(self, settings: NodeSettings | None = None) -> None:
+    def __init__(self) -> None:
         self.opener = StillOpener()
-        super().__init__(self.opener, settings or NodeSettings())
+        super().__init__(self.opener, NodeSettings())
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
 

@@ -83,22 +83,22 @@ async def opening_fails(source_opener: SourceOpener, uri: str) -> PlayFailure:
     return caught.value.failure
 
 
-async def read_all(source: OpenedSource, offset: int = 0, max_bytes: int = 64 * 1024) -> bytes:
+async def read_all(source: OpenedSource, offset: int = 0) -> bytes:
     """Everything from `offset` to the end."""
     parts: list[bytes] = []
-    while part := await source.reader.read_at(offset, max_bytes):
+    while part := await source.reader.read_at(offset, 64 * 1024):
         parts.append(part)
         offset += len(part)
     return b"".join(parts)
 
 
-async def read_until_failure(source: OpenedSource, max_bytes: int = 64 * 1024) -> tuple[bytes, PlayError]:
+async def read_until_failure(source: OpenedSource) -> tuple[bytes, PlayError]:
     """What could be read from the start, and the failure that ended it."""
     parts: list[bytes] = []
     offset = 0
     while True:
         try:
-            part = await source.reader.read_at(offset, max_bytes)
+            part = await source.reader.read_at(offset, 64 * 1024)
         except PlayError as error:
             return b"".join(parts), error
         assert part, "the source ended without a failure"

@@ -43,13 +43,10 @@ class EndlessReader(UnseekableReader):
         return super().read(n) or (self._then * (n // len(self._then) + 1))[:n]
 
 
-def open_bytes(file: bytes, *, name: str = "song", reader: MediaReader | None = None, is_live: bool = False) -> Media:
+def open_bytes(file: bytes, *, reader: MediaReader | None = None, is_live: bool = False) -> Media:
+    size_bytes = len(file) or None
     return open_media(
-        reader or io.BytesIO(file),
-        name=name,
-        content_type=None,
-        size_bytes=len(file) or None,
-        is_live=is_live,
+        reader or io.BytesIO(file), name="song", content_type=None, size_bytes=size_bytes, is_live=is_live
     )
 
 
@@ -88,6 +85,6 @@ def snr_db(got: Samples, wanted: Signal) -> float:
     return float(10 * np.log10(np.mean(wanted[:length] ** 2) / (np.mean(error**2) + 1e-20)))
 
 
-def loudest_hz(got: Samples, rate_hz: int = 48_000) -> float:
+def loudest_hz(got: Samples) -> float:
     spectrum = np.abs(np.fft.rfft(got[:, 0] * np.hanning(len(got))))
-    return float(spectrum.argmax() * rate_hz / len(got))
+    return float(spectrum.argmax() * 48_000 / len(got))

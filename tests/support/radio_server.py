@@ -10,9 +10,9 @@ from tests.support.media_server import Answer, Reply, Request
 Titles: TypeAlias = Callable[[int], str | None]
 
 
-def icy_block(text: str, encoding: str = "utf-8") -> bytes:
+def icy_block(text: str) -> bytes:
     """A block of text as it stands between the sound: its length in 16 bytes, the text, zeros."""
-    raw = text.encode(encoding)[: 255 * 16]
+    raw = text.encode()[: 255 * 16]
     units = -(-len(raw) // 16)
     return bytes((units,)) + raw.ljust(units * 16, b"\0")
 

@@ -24,10 +24,10 @@ _SILENT_SHORT_PACKET: Final = b"\0"
 _FIRST, _LAST = 2, 4
 
 
-def vorbis_with_short_blocks(signal: Signal, rate_hz: int = 44_100, *, seed: int = 1) -> bytes:
-    """One to three short blocks after every third long one or so; 5 to 20 packets a page."""
-    dice = random.Random(seed)
-    identification, comments, setup, *packets = _packets(vorbis(signal, rate_hz))
+def vorbis_with_short_blocks(signal: Signal) -> bytes:
+    """Of a signal at 44.1 kHz. One to three short blocks after every third long one or so; 5 to 20 packets a page."""
+    dice = random.Random(1)
+    identification, comments, setup, *packets = _packets(vorbis(signal))
     blocks: list[bytes | None] = []  # None: a short one
     for packet in packets:
         blocks.append(packet)
