@@ -102,6 +102,17 @@ async def test_what_dashboard_and_alerts_name_is_there(node: RunningNode, file: 
         assert json.loads(text)["panels"]
 
 
+async def test_operators_are_told_what_each_metric_means_and_no_other(node: RunningNode) -> None:
+    answer = await node.request("GET", "/metrics")
+    families = text_string_to_metric_families(answer.body.decode())
+    there = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    text = (GRAFANA.parent / "operating.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `tonearm_")]
+    explained = [name for row in rows for name in re.findall(r"`(tonearm_[a-z_]+)", row.split(" | ")[0])]
+    assert sorted(explained) == sorted(there)
+    assert all(len(row.split(" | ")) == 3 for row in rows)
+
+
 async def test_a_node_is_healthy_and_ready_and_only_open_paths_need_no_password(tmp_path: Path) -> None:
     config = '[server]\npassword = "secret"\nopen_paths = ["/healthz", "/readyz"]\n'
     async with running_node(tmp_path, config) as node:
