@@ -90,16 +90,16 @@ async def supervised() -> AsyncIterator[None]:
     """The node is ready at the beginning of this, and stops at its end."""
     notify("READY=1")
     interval_s = watchdog_interval_s()
-    turning = None if interval_s is None else asyncio.create_task(_say_that_the_loop_turns(interval_s))
+    reporting = None if interval_s is None else asyncio.create_task(_report_that_the_loop_runs(interval_s))
     try:
         yield
     finally:
         notify("STOPPING=1")
-        if turning is not None:
-            turning.cancel()
+        if reporting is not None:
+            reporting.cancel()
 
 
-async def _say_that_the_loop_turns(interval_s: float) -> None:
+async def _report_that_the_loop_runs(interval_s: float) -> None:
     while True:
         notify("WATCHDOG=1")
         await asyncio.sleep(interval_s)

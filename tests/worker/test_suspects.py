@@ -73,7 +73,7 @@ def test_who_is_a_suspect(process: Process, story: list[tuple[int, int] | int], 
                 process.notes.end()
                 assert process.status == EXIT_MEMORY_LIMIT
             else:
-                process.notes.look()
+                process.notes.note_memory()
     assert process.suspects() == suspects
 
 

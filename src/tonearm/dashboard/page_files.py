@@ -7,6 +7,7 @@ below any path.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
@@ -73,8 +74,14 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
     return {
         **found,
         "nodes.json": _file("nodes.json", json_text(shown)),
-        "effects.json": _file("effects.json", json_text(EffectFields.model_json_schema())),
+        "effects.json": _effects(),
     }
+
+
+@cache
+def _effects() -> PageFile:
+    """Made once: it is the same for all that serve the page."""
+    return _file("effects.json", json_text(EffectFields.model_json_schema()))
 
 
 def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:

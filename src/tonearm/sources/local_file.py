@@ -19,7 +19,7 @@ from tonearm.sources.detached_threads import DetachedThreads
 
 _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
-_LOOK_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
+_PATH_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _MAX_NAMES: Final = 100_000  # of a folder, the others are ignored
 _MAX_OPENING: Final = 32
@@ -104,17 +104,17 @@ class FileOpener:
     def _open_now(self, path: str) -> tuple[int, FileVersion]:
         """The descriptor, and which file it is. Raises `PlayError`."""
         try:
-            looked = os.open(path, _LOOK_FLAGS)
+            found = os.open(path, _PATH_FLAGS)
         except (OSError, ValueError) as error:
             if not self._is_inside(os.path.realpath(path)):
                 raise self._outside() from error
             raise _not_opened(error) from error
         try:
-            handle = f"/proc/self/fd/{looked}"
+            handle = f"/proc/self/fd/{found}"
             # The descriptor is checked: the path may mean another file by now.
             if not self._is_inside(os.readlink(handle)):
                 raise self._outside()
-            facts = os.fstat(looked)
+            facts = os.fstat(found)
             if stat.S_ISDIR(facts.st_mode):
                 try:
                     with os.scandir(handle) as entries:
@@ -131,7 +131,7 @@ class FileOpener:
             except OSError as error:
                 raise _not_opened(error) from error
         finally:
-            os.close(looked)
+            os.close(found)
 
     def _is_inside(self, real_path: str) -> bool:
         if _is_below(real_path, _SYSTEM_FOLDERS):

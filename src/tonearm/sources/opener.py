@@ -267,10 +267,10 @@ class SourceOpener:
         Raises `PlayError`.
         """
         if source.uri.kind == "file":
-            is_worth_a_look = has_playlist_ending(source.name)
+            is_worth_reading = has_playlist_ending(source.name)
         else:
-            is_worth_a_look = may_be_playlist(source.name, source.content_type)
-        if not is_worth_a_look:
+            is_worth_reading = may_be_playlist(source.name, source.content_type)
+        if not is_worth_reading:
             return source
         is_kept = False
         try:

@@ -58,7 +58,7 @@ class SuspectNotes:
 
     def note(self, slot: int, suspect: int) -> None:
         """A step of `suspect` begins in this slot; with 0 the last one has ended. From any thread."""
-        guilty_from_bytes = private_memory_bytes(self.look()) + self._guilty_growth_bytes if suspect else 0
+        guilty_from_bytes = private_memory_bytes(self.note_memory()) + self._guilty_growth_bytes if suspect else 0
         SUSPECT_NOTE.pack_into(self._notes, slot * SUSPECT_NOTE.size, suspect, guilty_from_bytes)
 
     def note_session(self, session: int, source: int) -> None:
@@ -68,7 +68,7 @@ class SuspectNotes:
         """
         SUSPECT_NOTE.pack_into(self._notes, SESSION_SLOT * SUSPECT_NOTE.size, session << 32 | source, 0)
 
-    def look(self) -> bytes:
+    def note_memory(self) -> bytes:
         """Notes what memory there is, while hardly any is left; returns it, as /proc/self/statm has it. To be called
         often where memory is taken, from any thread."""
         statm = self._statm()

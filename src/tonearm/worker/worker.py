@@ -69,7 +69,7 @@ from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
 # A chunk of data and some grants. For more, libc would map memory anew for each read.
 RECEIVE_BYTES: Final = 96 * 1024
-_LOOK_BYTES: Final = 64 * 1024  # after so many were received, the process looks how much memory it has
+_MEMORY_NOTED_BYTES: Final = 64 * 1024  # after so many were received, the process notes how much memory it has
 # Messages and blocks in one round, before decoding resumes for sources whose PCM was rendered.
 _ROUND_STEPS: Final = 1000
 _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
@@ -520,9 +520,9 @@ class Worker:
         unseen_bytes = 0
         while data := descriptors.receive(self._node, RECEIVE_BYTES):
             unseen_bytes += len(data)
-            if unseen_bytes >= _LOOK_BYTES:
+            if unseen_bytes >= _MEMORY_NOTED_BYTES:
                 unseen_bytes = 0
-                self._suspects.look()
+                self._suspects.note_memory()
             for message in splitter.feed(data):
                 match message:
                     case Data() | DataFailed() | TitleAt():

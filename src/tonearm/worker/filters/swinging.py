@@ -20,14 +20,14 @@ _TAIL_SAMPLES: Final = int(_SWING_SAMPLES) + _LEAST_DELAY_SAMPLES + _MARGIN_SAMP
 
 
 class _Oscillator:
-    """A sine of `frequency_hz`. Its phase, in turns from 0 to 1, is kept by the caller."""
+    """A sine of `frequency_hz`. Its phase, in cycles from 0 to 1, is kept by the caller."""
 
     def __init__(self, frequency_hz: float) -> None:
-        turns_a_sample = frequency_hz / SAMPLE_RATE_HZ
-        self._turns_a_frame = turns_a_sample * FRAME_SAMPLES
+        cycles_a_sample = frequency_hz / SAMPLE_RATE_HZ
+        self._cycles_a_frame = cycles_a_sample * FRAME_SAMPLES
         # Sine and cosine of a frame that begins at phase 0. One at another phase is a sum of both (angle addition),
         # which takes a tenth of the time of as many sines.
-        radians = 2.0 * np.pi * turns_a_sample * np.arange(FRAME_SAMPLES)
+        radians = 2.0 * np.pi * cycles_a_sample * np.arange(FRAME_SAMPLES)
         self._frame = np.stack((np.cos(radians), np.sin(radians))).astype(np.float32)
 
     def phases(self, phase: float, frames: int) -> tuple[float, ...]:
@@ -35,7 +35,7 @@ class _Oscillator:
         phases = []
         for _ in range(frames):
             # Added up frame by frame, so that it does not matter where a sound is split into blocks.
-            phase = (phase + self._turns_a_frame) % 1.0
+            phase = (phase + self._cycles_a_frame) % 1.0
             phases.append(phase)
         return tuple(phases)
 
@@ -48,7 +48,7 @@ class _Oscillator:
 
 
 class TremoloKernel:
-    """Factor 1 - depth / 2 + depth / 2 · sin, between 1 - depth and 1. The state is the phase in turns.
+    """Factor 1 - depth / 2 + depth / 2 · sin, between 1 - depth and 1. The state is the phase in cycles.
 
     As in lavadsp: its `TremoloPcmAudioFilter.setDepth` halves what `VectorSupport.tremolo` then calls the depth.
     """
@@ -71,7 +71,7 @@ class TremoloKernel:
 class RotationKernel:
     """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp's `VectorSupport.rotation` has it.
 
-    The state is the phase in turns.
+    The state is the phase in cycles.
 
     So both are at half to begin with. With 0 Hz lavadsp leaves them there when another filter is on, and Lavalink
     leaves the effect out when none is; here 0 Hz is off.
@@ -92,7 +92,7 @@ class RotationKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Memory:
-    """The oscillator's phase in turns, and the sound just before, 2 by _TAIL_SAMPLES."""
+    """The oscillator's phase in cycles, and the sound just before, 2 by _TAIL_SAMPLES."""
 
     phase: float
     tail: Planes
