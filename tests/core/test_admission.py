@@ -221,6 +221,17 @@ def test_a_machine_that_becomes_slower_gives_up_some_and_takes_them_back() -> No
     assert goodput(node, 5.0) == pytest.approx(0.8, rel=0.02)
 
 
+@pytest.mark.parametrize(("speed", "oldest"), [(0.5, 160), (0.3, 100), (0.2, 60)])
+def test_when_a_machine_becomes_slower_the_oldest_lose_nothing(speed: float, oldest: int) -> None:
+    node = SimulatedNode()
+    players = crowd(node, 0.8)
+    node.pass_s(10.0)
+    for process in node.processes:
+        process.speed = speed
+    node.pass_s(60.0)
+    assert [player.number for player in players[:oldest] if player.underruns or player.interruptions] == []
+
+
 def test_listeners_who_come_are_carried_instead_of_what_nobody_hears() -> None:
     node = SimulatedNode()
     for _ in range(800):

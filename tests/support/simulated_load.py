@@ -4,7 +4,7 @@ is carried. Nothing of it waits, so minutes pass in a moment."""
 import itertools
 from dataclasses import dataclass, field
 
-from tonearm.core.admission import Capacity, Claim, LoadReport, Urgency, settle
+from tonearm.core.admission import NEWEST_YIELDS_S, Capacity, Claim, LoadReport, Urgency, settle, yields_s
 
 TICK_S = 0.05
 REPORT_S = 0.5
@@ -29,6 +29,7 @@ class Player:
     is_sounding: bool = False
     has_sounded: bool = False
     due_since_s: float = 0.0
+    yields_s: float = NEWEST_YIELDS_S
     asked_s: float = 0.0
     heard_s: float = 0.0
     first_heard_s: float | None = None
@@ -148,15 +149,17 @@ class SimulatedNode:
                 process.capacity.reported(load, len(process.players), self.now_s)
                 process.busy_s = process.sound_s = process.made_s = process.late_s = 0.0
                 self._settle(process)
+                for place, player in enumerate(sorted(process.players, key=lambda player: player.number)):
+                    player.yields_s = yields_s(place, len(process.players))
 
     def _work(self, process: Process) -> None:
         time_s, opening_s = TICK_S - process.debt_s, 0.0
         is_turn = False
-        due = sorted(self._due(process), key=self._deadline_s)
+        due = sorted(self._due(process), key=self._place_s)
         opening = sorted((player for player in process.players if not player.is_open), key=lambda player: player.claim)
         while time_s > 0 and (due or opening):
             is_turn = not is_turn  # threads that open and one that decodes share the processor
-            if due and (not opening or self._late_s(due[0]) > LATE_FOR_OPENINGS_S or is_turn):
+            if due and (not opening or max(map(self._late_s, due)) > LATE_FOR_OPENINGS_S or is_turn):
                 player = due.pop(0)
                 process.late_s = max(process.late_s, self._late_s(player))
                 work_s = CHUNK_S * player.cost / (process.speed * process.share)
@@ -170,7 +173,7 @@ class SimulatedNode:
                 work_s = START_WORK_S / (process.speed * process.share)
                 opening_s += work_s
                 due.append(player)
-                due.sort(key=self._deadline_s)
+                due.sort(key=self._place_s)
             time_s -= work_s
         process.busy_s += TICK_S - max(0.0, time_s)
         process.sound_s += max(0.0, TICK_S - max(0.0, time_s) - opening_s)
@@ -181,6 +184,9 @@ class SimulatedNode:
 
     def _deadline_s(self, player: Player) -> float:
         return self.now_s + player.ahead_s - RENDERED_S + (0.0 if player.is_heard else 30.0)
+
+    def _place_s(self, player: Player) -> float:
+        return self._deadline_s(player) + player.yields_s
 
     def _late_s(self, player: Player) -> float:
         return max(0.0, self.now_s - max(self._deadline_s(player), player.due_since_s))

@@ -2,7 +2,7 @@
 
 Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
 serve. `Capacity` says for how many sessions a process has room, from its own reports; `settle` says which sessions come
-and leave.
+and leave; by `yields_s` the newest ones are late first until then.
 """
 
 import heapq
@@ -34,6 +34,7 @@ _GROWTH = 0.05  # share of the sessions it had that come at once in that time
 _PROBE = 0.02  # share of the sessions that come at once while nothing is late, though all the time is used or was
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
+NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
 _STARTING_S = 5.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
@@ -201,6 +202,12 @@ class Capacity:
             self._closed_s = min(2 * self._closed_s, LONGEST_CLOSED_S) if was_soon else CLOSED_S
         self._shed_at_s = now_s
         self._closed_until_s = now_s + self._closed_s
+
+
+def yields_s(place: int, sessions: int) -> float:
+    """For how long a session lets the deadlines of older ones go before its own. `place`: how many of the `sessions` of
+    its process are older. When the process cannot do all in time, the newest are late, and the others are not."""
+    return NEWEST_YIELDS_S * place / sessions
 
 
 def settle(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
 from tonearm.core.frame import FRAME_S
 from tonearm.core.memory_budget import FULL
@@ -124,6 +125,8 @@ class _Served:
         self.decoded: dict[int, DecodingSource | LiveMember] = {}  # those that are open, or being opened
         self.dropped: set[int] = set()  # those whose PCM may be rendered again
         self.runs_out_s = math.inf  # when a session that is to be rendered runs out of frames
+        self.claim = order.claim
+        self.yields_s = NEWEST_YIELDS_S
 
 
 class Worker:
@@ -353,7 +356,14 @@ class Worker:
         worked_s = min(seconds, sound_s + opening_s / (RENDER_SLOT - 1))
         made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._late_s)
         self._reported_s, self._idle_s, self._made_frames, self._late_s = now_s, 0.0, 0, 0.0
+        self._order_by_claim()
         return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s, self._memory.count())
+
+    def _order_by_claim(self) -> None:
+        """Has the sources of newer sessions yield to those of older ones."""
+        by_claim = sorted(self._served.values(), key=lambda served: served.claim)
+        for place, served in enumerate(by_claim):
+            served.yields_s = yields_s(place, len(by_claim))
 
     def _send(self, message: Message) -> None:
         self._outgoing += parts_of(message)
@@ -483,6 +493,7 @@ class Worker:
                 is_current=session.is_current(source_id),
                 is_heard=session.is_heard,
                 rate=session.position_rate,
+                yields_s=served.yields_s,
             )
         for source_id in [source_id for source_id in served.dropped if not session.uses(source_id)]:
             served.dropped.discard(source_id)

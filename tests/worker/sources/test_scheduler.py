@@ -2,6 +2,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.hand_time import HandTime
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob, Waiter
 
@@ -156,6 +158,7 @@ class NotingWork:
 
     suspect = 5
     needs_more = False
+    yields_s = 0.0
 
     def __init__(self, done_by: queue.SimpleQueue[int]) -> None:
         self._done_by = done_by
@@ -181,6 +184,21 @@ def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_
     assert taken == [slot]
     assert done_by.qsize() == 1
     threads.remove()
+
+
+def test_a_job_lets_those_go_first_whose_deadline_is_later_by_less_than_it_yields_and_is_late_since_its_own() -> None:
+    clock = HandTime()
+    scheduler = DecodeScheduler(range(1), lambda _slot, _suspect: None, clock.now_s)
+    slot = acquire(scheduler, clock.now_s(), 1)
+    order: list[str] = []
+    for name, deadline_s, yields_s in (("newest", 0.1, 0.6), ("oldest", 0.5, 0.0), ("other", 0.8, 0.0)):
+        scheduler.submit(NotingWaiter(name, order), clock.now_s() + deadline_s, yields_s)
+    clock.forward(0.4)
+    scheduler.release(slot)
+    assert scheduler.take_work_s()[1] == pytest.approx(0.3)
+    for _ in range(2):
+        scheduler.release(slot)
+    assert order == ["oldest", "newest", "other"]
 
 
 def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:

@@ -138,7 +138,7 @@ def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_
 
     def urgency(now_s: float, left: int, *, is_current: bool, is_heard: bool = True) -> float:
         demand = Demand(MemoryBudget(resource.RLIM_INFINITY))
-        demand.change(is_current=is_current, is_heard=is_heard, rate=1.0)
+        demand.change(is_current=is_current, is_heard=is_heard, rate=1.0, yields_s=0.0)
         return demand.deadline_s(now_s, left)
 
     requested_early = urgency(10.0, 2 * second, is_current=True)

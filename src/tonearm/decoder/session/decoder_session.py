@@ -361,10 +361,14 @@ class DecoderSession:
         """Opens a session now or, by `process_lost`, when there is a process."""
         self._link = self._pool.open(self)
         if self._link is not None:
-            is_heard = not self._is_for_nobody
-            self._carry_out(
-                self.plans.session_opened(self._link.id, self._mp3_to, has_burst=has_burst, is_heard=is_heard)
+            orders = self.plans.session_opened(
+                self._link.id,
+                self._mp3_to,
+                has_burst=has_burst,
+                is_heard=not self._is_for_nobody,
+                claim=self._claim_number,
             )
+            self._carry_out(orders)
 
     def _close_link(self) -> None:
         if self._link is not None:

@@ -322,12 +322,19 @@ class PlanState:
     # The session
 
     def session_opened(
-        self, session: int, mp3_to: int | None = None, *, has_burst: bool = False, is_heard: bool = True
+        self,
+        session: int,
+        mp3_to: int | None = None,
+        *,
+        has_burst: bool = False,
+        is_heard: bool = True,
+        claim: int = 0,
     ) -> tuple[Order, ...]:
         """Begins a session: opens the sources in it, the current source where the buffered frames end.
 
         `mp3_to`: frames before this one were encoded to MP3 by the session before; None without MP3 listeners.
         `has_burst`: a stream wants to begin with frames that were sent before. `is_heard`: the player has a listener.
+        `claim`: the number of the player's `Claim`.
         """
         buffer, filters = self.buffer, self._wanted.mix.filters
         if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
@@ -341,7 +348,7 @@ class PlanState:
         first_frame = start.first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         number, lag_samples = self._planned.number, self._lag_samples
-        opened = OpenSession(session, number, first_frame, filters, mp3_from, lag_samples, is_heard)
+        opened = OpenSession(session, number, first_frame, filters, mp3_from, lag_samples, is_heard, claim)
         plan: tuple[Order, ...] = ()
         if resumed is not None:
             self._enter(Move.RESUME, resumed)

@@ -44,6 +44,7 @@ UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by
 class Demand:
     """How much a session wants of a source. The rendering thread changes it, any thread may read it.
 
+    `yields_s`: sources whose deadlines are less than so much later go first.
     `reads_only`: packets are kept, and their PCM is not read. `left`: decoded samples that were not used yet.
     """
 
@@ -52,10 +53,12 @@ class Demand:
         self._memory = memory
         self._is_current = False
         self._is_heard = True
+        self.yields_s = 0.0
         self._rate = 1.0  # of its samples to those heard, at least 1
 
-    def change(self, *, is_current: bool, is_heard: bool, rate: float) -> bool:
+    def change(self, *, is_current: bool, is_heard: bool, rate: float, yields_s: float) -> bool:
         """Notes how the source is used. True when its session has listeners now and had none before."""
+        self.yields_s = yields_s
         was_heard, self._is_heard = self._is_heard, is_heard
         self._is_current = is_current
         self._rate = max(rate, 1.0)

@@ -76,7 +76,9 @@ class LiveSource(DecodingSource):
         self._end_members(_ENDED)
         super().drop()
 
-    def used(self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0) -> bool:
+    def used(
+        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
+    ) -> bool:
         return False  # its members say that
 
     def fill_up(self) -> None:
@@ -93,6 +95,10 @@ class LiveSource(DecodingSource):
     @property
     def needs_more(self) -> bool:
         return any(member.needs_more for member in self._members)
+
+    @property
+    def yields_s(self) -> float:
+        return min((member.yields_s for member in self._members), default=0.0)
 
     def deadline_s(self, now_s: float) -> float:
         return min((member.deadline_s(now_s) for member in self._members), default=now_s)
@@ -219,9 +225,11 @@ class LiveMember:
     def seek(self, order: SeekSource) -> LeftSource:
         return self.cursor.stay(order)
 
-    def used(self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0) -> bool:
+    def used(
+        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
+    ) -> bool:
         self.cursor.used_up_to = sample
-        hastens = self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate)
+        hastens = self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate, yields_s=yields_s)
         live = self._live
         if live is None or not self.needs_more:
             return False
@@ -248,6 +256,10 @@ class LiveMember:
     @property
     def reads_pcm(self) -> bool:
         return isinstance(self.cursor.store, PacketStore) and self.cursor.store.is_read
+
+    @property
+    def yields_s(self) -> float:
+        return self._demand.yields_s
 
     def deadline_s(self, now_s: float) -> float:
         """When what it has is used up."""

@@ -2,8 +2,9 @@
 
 Threads that decode side by side fight for the interpreter lock: two at once get less done than one after the other.
 So a `DecodeScheduler` gives out slots, and a job works only while it holds one. The job whose deadline is earliest
-gets the next free slot. A `SlotJob` does a step of a source in each slot; between steps it is idle until more is
-needed. A job that has to wait for bytes gives its slot up for that time.
+gets the next free slot, but a job may yield to others whose deadlines are a little later: by deadlines alone all would
+be late together when there is more to do than can be done. A `SlotJob` does a step of a source in each slot; between
+steps it is idle until more is needed. A job that has to wait for bytes gives its slot up for that time.
 """
 
 import queue
@@ -79,8 +80,8 @@ class DecodeScheduler:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._waiting: UrgencyQueue[SlotJob | Waiter] = UrgencyQueue()  # by their deadlines
-        self._submitted_s: dict[SlotJob | Waiter, float] = {}  # of those that wait
+        self._waiting: UrgencyQueue[SlotJob | Waiter] = UrgencyQueue()  # by their deadlines, and what they yield
+        self._late_from_s: dict[SlotJob | Waiter, float] = {}  # those that wait
         self._begun_s: dict[int, float] = {}
         self._note = note
         self._now_s = now_s
@@ -89,17 +90,18 @@ class DecodeScheduler:
         self._worked_s = self._late_s = 0.0  # since the last `take_work_s`
         self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not in them
 
-    def submit(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
-        """Starts `job` as soon as there is a slot for it. Equal deadlines are served in order."""
+    def submit(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float = 0.0) -> None:
+        """Starts `job` as soon as there is a slot for it, after those whose deadlines are less than `yields_s` later.
+        Equal deadlines are served in order."""
         with self._lock:
-            self._enqueue(job, deadline_s)
+            self._enqueue(job, deadline_s, yields_s)
         self.go_on()
 
-    def hasten(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
+    def hasten(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float = 0.0) -> None:
         """Gives a job another deadline, if it still waits for a slot."""
         with self._lock:
             if job in self._waiting:
-                self._enqueue(job, deadline_s)
+                self._enqueue(job, deadline_s, yields_s)
 
     def release(self, slot: int) -> None:
         """Gives a slot back. The waiting job with the earliest deadline is started in it."""
@@ -173,9 +175,8 @@ class DecodeScheduler:
         is_beginning = self._waiting.first()[0] - now_s > BEGINNING_SLACK_S / 2
         if is_beginning and self._before is not None and self._before.holds_back(self):
             return None
-        self._late_s = max(self._late_s, self._lateness_s(now_s))
         job = self._waiting.take()
-        del self._submitted_s[job]
+        self._late_s = max(self._late_s, now_s - self._late_from_s.pop(job))
         return job
 
     def holds_back(self, other: "DecodeScheduler") -> bool:
@@ -187,15 +188,12 @@ class DecodeScheduler:
         return is_late
 
     def _lateness_s(self, now_s: float) -> float:
-        """For how long the most urgent job waits for its slot since its deadline."""
-        if not self._waiting:
-            return 0.0
-        deadline_s, job = self._waiting.first()
-        return max(0.0, now_s - max(deadline_s, self._submitted_s[job]))
+        """For how long a job has been waiting for its slot since its deadline, at most."""
+        return max(0.0, now_s - min(self._late_from_s.values(), default=now_s))
 
-    def _enqueue(self, job: "SlotJob | Waiter", deadline_s: float) -> None:
-        self._waiting.add(job, deadline_s)
-        self._submitted_s[job] = self._now_s()
+    def _enqueue(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float) -> None:
+        self._waiting.add(job, deadline_s + yields_s)
+        self._late_from_s[job] = max(deadline_s, self._now_s())
 
     def _begin(self, slot: int, suspect: int, now_s: float) -> None:
         self._begun_s[slot] = self._counted_from_s[slot] = now_s
@@ -264,6 +262,10 @@ class Work(Protocol):
     @property
     def needs_more(self) -> bool: ...
 
+    @property
+    def yields_s(self) -> float:
+        """Work whose deadline is less than so much later goes before it."""
+
     def deadline_s(self, now_s: float) -> float:
         """When its decoded samples are used up."""
 
@@ -302,7 +304,7 @@ class SlotJob:
         """Requests the first slot. Raises `RuntimeError` or `MemoryError` when its thread cannot be started."""
         if self._has_own_thread:
             self._threads.add()
-        self._scheduler.submit(self, self._deadline_s())
+        self._submit(self)
 
     def drop(self) -> None:
         """Requests its next step soon, which is the last one."""
@@ -315,15 +317,18 @@ class SlotJob:
         with self._lock:
             was_idle, self._is_idle = self._is_idle, False
         if was_idle:
-            self._scheduler.submit(self, self._deadline_s())
+            self._submit(self)
         return was_idle
 
     def hasten(self) -> None:
         """Its work has become more urgent: what waits for a slot, or its thread, gets the new deadline."""
-        deadline, waiter = self._deadline_s(), self._waiter
-        self._scheduler.hasten(self, deadline)
+        deadline_s, yields_s, waiter = self._deadline_s(), self._work.yields_s, self._waiter
+        self._scheduler.hasten(self, deadline_s, yields_s)
         if waiter is not None:
-            self._scheduler.hasten(waiter, deadline)
+            self._scheduler.hasten(waiter, deadline_s, yields_s)
+
+    def _submit(self, job: "SlotJob | Waiter") -> None:
+        self._scheduler.submit(job, self._deadline_s(), 0.0 if self.is_dropped else self._work.yields_s)
 
     def _deadline_s(self) -> float:
         if self.is_dropped:
@@ -364,7 +369,7 @@ class SlotJob:
             yield
         finally:
             self._waiter = waiter = Waiter(self.suspect)
-            self._scheduler.submit(waiter, self._deadline_s())
+            self._submit(waiter)
             self._slot = waiter.wait()
             self._waiter = None
 

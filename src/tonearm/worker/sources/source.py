@@ -119,11 +119,13 @@ class DecodingSource:
             else:
                 self._reader.fail(message.offset, message.failure)
 
-    def used(self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0) -> bool:
+    def used(
+        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
+    ) -> bool:
         """Takes how far the source was rendered, whether anybody listens, and how many of its samples pass in one that
         is heard. True when it resumed decoding because little is left ahead."""
         self.cursor.used_up_to = sample
-        if self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate):
+        if self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate, yields_s=yields_s):
             self._job.hasten()
         return self.needs_more and self._job.resume()
 
@@ -141,6 +143,10 @@ class DecodingSource:
         if cursor.target is not None or cursor.ended is not None:
             return cursor.target is not None
         return self._demand.needs_more(cursor.left, reads_only=self._reads_only)
+
+    @property
+    def yields_s(self) -> float:
+        return self._demand.yields_s
 
     def deadline_s(self, now_s: float) -> float:
         return self._demand.deadline_s(now_s, self.cursor.left)
