@@ -336,7 +336,7 @@ class DecoderConfig(_Section):
         "ready, for when one of them dies.",
     )
     memory_limit_mb: int = Field(
-        default=1024, ge=320, description="How much memory (address space) each of these processes may take, in MiB."
+        default=1280, ge=320, description="How much memory (address space) each of these processes may take, in MiB."
     )
     sandbox: _Sandbox = Field(
         default="auto",

@@ -70,7 +70,7 @@ class NodeSettings(PlayerSettings):
     """
 
     decoder_processes: int = 0
-    decoder_memory_limit_mb: int = 1024
+    decoder_memory_limit_mb: int = 1280
     decoder_sandbox: SandboxMode = SandboxMode.AUTO
     expire_s: float = 0.0
     max_players: int = 10_000

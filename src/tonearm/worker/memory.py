@@ -16,6 +16,8 @@ STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 # With less than this left no session begins: without any memory Python, PyAV and libav crash or read on for ever.
 LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
 _RESERVE_BYTES: Final = 32 * 1024 * 1024
+# Of what is left for sessions: libc keeps what was freed between blocks in use, and the limit counts it.
+_FRAGMENTED: Final = 0.25
 _LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, even with a very low limit
 _SETTLING_BYTES: Final = 1_500_000  # which a session takes after it was opened
 _GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, since it takes some milliseconds
@@ -108,7 +110,7 @@ freed_memory: Final = FreedMemory()
 
 class MemoryBudget:
     """The part of the limit (`RLIMIT_AS`) that sessions may take: all but the memory that the process has when this is
-    made, and a reserve for large steps, such as opening a long file.
+    made, a reserve for large steps, such as opening a long file, and free memory that lies between blocks in use.
 
     `used` is the share of that part which was in use at the last count; any thread may read it. The methods are for one
     thread.
@@ -119,7 +121,8 @@ class MemoryBudget:
         self._count_free_bytes = FreeHeap()
         self._free_bytes = 0
         self._before_bytes = private_memory_bytes()
-        self._for_sessions_bytes = max(_LEAST_BYTES, limit_bytes - address_space_bytes() - _RESERVE_BYTES)
+        left_bytes = limit_bytes - address_space_bytes() - _RESERVE_BYTES
+        self._for_sessions_bytes = max(_LEAST_BYTES, left_bytes * (1 - _FRAGMENTED))
         self._begun = [0, 0]  # sessions that began since each of the last counts
         self.used = 0.0
 
