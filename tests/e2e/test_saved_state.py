@@ -140,10 +140,14 @@ async def test_the_players_of_a_node_are_exported_to_a_file_and_imported_from_it
     for name in ("one", "two"):
         await create(node, name, "song.wav", paused=True, metadata={"name": name})
     tracks = [(await record(node, name))["current"] for name in ("one", "two")]
+    exported = node.folder / "players.json"
+    exported.write_text("of an earlier day")
+    exported.chmod(0o644)
     assert await tonearm(node.folder, "export", "--url", node.url, "-o", "players.json") == (
         0,
         "Players written to players.json: 2.\n",
     )
+    assert exported.stat().st_mode & 0o777 == 0o600
     for name in ("one", "two"):
         await delete(node, name)
     code, told = await tonearm(node.folder, "import", "players.json", "--url", node.url)

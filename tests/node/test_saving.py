@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -147,6 +148,26 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
     (found,) = await bench.restart()
     assert [queued.track.id for queued in found.queue] == ["b", "c"]
+    await bench.saving.stop()
+
+
+async def test_a_player_whose_record_is_damaged_is_named_until_another_takes_its_place(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.start()
+    for number in range(7):
+        bench.players[f"p{number}"] = Kept(f"p{number}", playing_player("ab"))
+    await bench.saving.stop()
+    with closing(sqlite3.connect(bench.path)) as database, database:
+        database.execute("UPDATE players SET head = '{' WHERE id <> 'p0'")
+    bench.players.clear()
+    bench.saving = bench._made()
+    assert [found.player_id for found in await bench.start()] == ["p0"]
+    assert "p1, p2, p3, p4, p5 and 1 more" in bench.saving.degraded
+    assert not bench.saving.trouble
+    for number in range(1, 7):
+        bench.players[f"p{number}"] = Kept(f"p{number}", playing_player("ab"))
+        bench.saving.changed(f"p{number}")
+    assert bench.saving.degraded == ""
     await bench.saving.stop()
 
 

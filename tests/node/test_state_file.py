@@ -1,8 +1,10 @@
 """The file that players survive a restart in, and what becomes of files that cannot be used."""
 
 import json
+import os
+import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -128,6 +130,46 @@ def test_a_file_whose_middle_is_damaged_is_set_aside(tmp_path: Path) -> None:
     path.write_bytes(content)
     with opened(path) as file:
         assert "damaged" in file.set_aside
+
+
+def killed(path: Path, folder: Path) -> Path:
+    """What a killed node leaves of a player in another folder: the file, and its log with what was written last."""
+    folder.mkdir()
+    with opened(path) as file:
+        write(file, player("p", "a").snapshot())
+        for part in path.parent.glob("state.sqlite*"):
+            shutil.copy(part, folder)
+    return folder / path.name
+
+
+def test_what_a_killed_node_left_is_read_from_its_log(tmp_path: Path) -> None:
+    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+    with opened(left) as file:
+        assert (file.set_aside, len(held(file))) == ("", 1)
+
+
+@pytest.mark.parametrize("main", [b"", None])
+def test_a_log_without_its_file_is_set_aside(tmp_path: Path, main: bytes | None) -> None:
+    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+    log = left.with_name("state.sqlite-wal").read_bytes()
+    left.unlink()
+    if main is not None:
+        left.write_bytes(main)
+    with opened(left) as file:
+        assert "damaged" in file.set_aside
+        assert held(file) == []
+    (kept,) = left.parent.glob("*.set-aside-*-wal")
+    assert kept.read_bytes() == log
+
+
+@pytest.mark.parametrize("damage", [os.urandom, bytes])
+def test_a_log_whose_head_is_damaged_is_set_aside_with_its_file(tmp_path: Path, damage: Callable[[int], bytes]) -> None:
+    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+    left.with_name("state.sqlite-wal").write_bytes(damage(5_000))
+    with opened(left) as file:
+        assert "damaged" in file.set_aside
+        assert held(file) == []
+    assert len([*left.parent.glob("*.set-aside-*")]) == 2
 
 
 def test_a_record_that_cannot_be_read_costs_only_its_player(tmp_path: Path) -> None:

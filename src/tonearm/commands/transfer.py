@@ -1,6 +1,7 @@
 """`tonearm export` and `import`: players of a node as a file of JSON, and back."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -33,9 +34,11 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
         say(text)
         return ExitCode.OK
     try:
-        # Only for the owner: links of sources may hold what nobody else should know.
         file.touch(0o600)
-        file.write_text(f"{text}\n", encoding="utf-8")
+        with file.open("w", encoding="utf-8") as out:
+            if file.is_file():  # also one that was there; a device or a pipe stays as it is
+                os.fchmod(out.fileno(), 0o600)  # links of sources may hold what nobody else should know
+            out.write(f"{text}\n")
     except OSError as error:
         return complain(f"{file} cannot be written: {error.strerror}.")
     sys.stderr.write(f"Players written to {file}: {len(state['players'])}.\n")

@@ -43,6 +43,7 @@ DRIFT_MS: Final = 500  # of a position from what follows from the last one that 
 LONGEST_ABSENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
 _CLOSE_PATIENCE_S: Final = 2.0
+_NAMES_TOLD: Final = 5
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Saving:
         self._task: asyncio.Task[None] | None = None
         self._writing_since_s: float | None = None
         self._failure = ""
+        self._unread: dict[str, None] = {}  # players in the file whose records are damaged
         self._next_place = 0
         self._writes = self._unsaved_answers = 0
         self._write_s = 0.0
@@ -118,6 +120,7 @@ class Saving:
 
     def changed(self, player_id: str) -> None:
         """The player was created, deleted or changed."""
+        self._unread.pop(player_id, None)  # the new one takes its place in the file
         if player_id not in self._dirty:
             self._dirty[player_id] = asyncio.Event()
             self._wake.set()
@@ -162,13 +165,23 @@ class Saving:
     @property
     def degraded(self) -> str:
         """What is wrong with the state, now or since the start; empty when nothing is."""
-        return self.trouble or self._file.set_aside
+        return self.trouble or self._file.set_aside or self._told_unread()
 
     @property
     def figures(self) -> StateFigures:
         return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
 
     # How it is done
+
+    def _told_unread(self) -> str:
+        if not self._unread:
+            return ""
+        names = ", ".join(islice(self._unread, _NAMES_TOLD))
+        more = f" and {len(self._unread) - _NAMES_TOLD} more" if len(self._unread) > _NAMES_TOLD else ""
+        return (
+            f"The records of these players in {self._file.path} are damaged, and the players are missing: "
+            f"{names}{more}. The log says what is wrong; a player that is created anew replaces its record."
+        )
 
     def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
         """Whether the file says already where the player is."""
@@ -260,6 +273,7 @@ class Saving:
                     raise BadRequest("Its record is that of another player.")
             except BadRequest as error:
                 name = text_for_logs(player_id)[:MAX_PLAYER_ID_CHARACTERS]
+                self._unread[name] = None
                 log.error("player %s cannot be restored, and stays in the state's file: %s", name, error.message)
                 continue
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))

@@ -7,6 +7,7 @@ loses its power at most the last ones, for the disk is not waited for (WAL with 
 import contextlib
 import json
 import sqlite3
+import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from tonearm.protocol.wire_model import json_text
 DEATHS_BEFORE_SET_ASIDE: Final = 3
 SIGN_EVERY_MS: Final = 1_000  # at most
 LONG_LOG_BYTES: Final = 16 * 1024 * 1024
+# https://sqlite.org/fileformat2.html, section 4.1
+_LOG_HEAD_BYTES: Final = 32
+_LOG_MAGICS: Final = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of the words that are summed up
 _APPLICATION_ID: Final = 0x746F6E65  # "tone", so that `file` can tell it
 
 _NODE_TABLE: Final = (
@@ -76,9 +80,9 @@ class StateFile:
     def open(self) -> None:
         """Opens the file or makes it.
 
-        A damaged file, and one with which nodes died again and again before they were ready, is renamed, and a new one
-        begun. Raises `StateFileError` when there is nowhere to write, another node uses the file, or a newer one made
-        it.
+        A damaged file or log, and one with which nodes died again and again before they were ready, is renamed, and a
+        new one begun. Raises `StateFileError` when there is nowhere to write, another node uses the file, or a newer
+        one made it.
         """
         try:
             self._open()
@@ -197,6 +201,8 @@ class StateFile:
 
     def _open(self) -> None:
         with contextlib.suppress(OSError):  # sqlite says it better
+            _require_log_of(self.path)
+        with contextlib.suppress(OSError):  # sqlite says it better
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
         database = sqlite3.connect(
             self.path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=_KEPT_STATEMENTS
@@ -295,6 +301,29 @@ class StateFile:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _require_log_of(path: Path) -> None:
+    """Raises `sqlite3.DatabaseError` for a log that sqlite would pass over without a word, with all that is in it:
+    a log without its file, and one that does not begin as a log does."""
+    with Path(f"{path}-wal").open("rb") as log:
+        head, has_more = log.read(_LOG_HEAD_BYTES), bool(log.read(1))
+    if head and not (path.exists() and path.stat().st_size):
+        raise sqlite3.DatabaseError("its log is there without it")
+    if has_more and not _is_log_head(head):
+        raise sqlite3.DatabaseError("its log does not begin as one does")
+
+
+def _is_log_head(head: bytes) -> bool:
+    order = _LOG_MAGICS.get(int.from_bytes(head[:4], "big"))
+    if order is None:
+        return False
+    words = struct.unpack(f"{order}6I", head[:24])
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return (first, second) == struct.unpack(">2I", head[24:])
 
 
 def _require_sound(database: sqlite3.Connection) -> None:

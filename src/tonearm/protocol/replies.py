@@ -352,7 +352,7 @@ class ResolverWork(WireModel):
 class StateWork(WireModel):
     """The file of the state. `unsavedAnswers`: changes that were answered before they were in it."""
 
-    degraded: bool = Field(description="Whether it cannot be written: its disk is full, or the file was damaged.")
+    degraded: bool = Field(description="Whether it cannot be written, or it, or a record in it, was damaged.")
     writes: Count = Field(description="How often it was written.")
     write_seconds: float = Field(ge=0, description="How long that took, of all together.")
     unsaved_answers: Count = Field(description="Changes that were answered before they were in it.")
