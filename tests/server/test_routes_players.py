@@ -86,6 +86,18 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, po
         assert waiting[-1] == {"id": answer.json()["trackId"], "uri": "a.mp3", "metadata": metadata}
 
 
+async def test_the_record_of_a_full_queue_with_metadata_is_taken(node: StillNode, port: int) -> None:
+    await node.enqueue("p", "now.mp3", {})
+    record = (await request(port, "GET", "/v0/players/p/state")).json()
+    metadata = {f"field {number}": number for number in range(17)}
+    waiting = [{"id": f"t{number}", "uri": "a.mp3", "metadata": metadata} for number in range(10_000)]
+    record["queue"], record["tracks"] = [track["id"] for track in waiting], record["tracks"] + waiting
+    assert (await send_json(port, "PUT", "/v0/players/q/state", record)).status == 201
+    again = (await request(port, "GET", "/v0/players/q/state")).json()
+    assert (again["queue"], again["tracks"][0]["metadata"]) == (record["queue"], metadata)
+    assert (await send_json(port, "PUT", "/v0/players/q/state", again)).status == 200
+
+
 async def test_the_deepest_metadata_that_a_player_has_is_in_a_record_that_is_taken(node: StillNode, port: int) -> None:
     metadata = json.loads("[" * (MAX_NESTING - 1) + "]" * (MAX_NESTING - 1))
     assert (await send_json(port, "PATCH", "/v0/players/p/metadata", {"value": metadata})).status == 204

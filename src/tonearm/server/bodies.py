@@ -20,6 +20,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import MAX_NESTING, Json, levels_of
 from tonearm.protocol.wire_model import ExactModel, RequestModel
 from tonearm.server.http_server import EdgeRequest
+from tonearm.server.long_json import read_long_json
 from tonearm.server.replies import BodyTooLarge
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
@@ -93,21 +94,31 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 def _decode(raw: bytes, max_values: int, max_nesting: int) -> Json:
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
-    _require_few_values(raw, max_values, max_nesting)
+    count = _require_few_values(raw, max_values, max_nesting)
     try:
-        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
-        value: Json = from_json(raw, allow_inf_nan=False)
+        value = _parse(raw) if count <= MAX_VALUES else read_long_json(raw, _parse, MAX_VALUES)
     except ValueError as error:
-        raise BadRequest(f"The body is not valid JSON: {error}.") from error
+        # The place in a part is none in the body.
+        problem = str(error) if count <= MAX_VALUES else str(error).partition(" at line")[0]
+        raise BadRequest(f"The body is not valid JSON: {problem}.") from error
+    if value is None and count > MAX_VALUES:
+        raise BodyTooLarge(f"The body holds more than {MAX_VALUES} values in one place. Send less at once.")
     _require_plain(value, max_nesting)
+    return value
+
+
+def _parse(raw: bytes) -> Json:
+    # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
+    value: Json = from_json(raw, allow_inf_nan=False)
     return value
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
 
 
-def _require_few_values(raw: bytes, max_values: int, max_nesting: int) -> None:
-    """Refuses bodies of very many values by their punctuation, before anything is made of them."""
+def _require_few_values(raw: bytes, max_values: int, max_nesting: int) -> int:
+    """Refuses bodies of very many values by their punctuation, before anything is made of them. Returns about how
+    many there are."""
     commas, brackets = _punctuation(raw)
     if commas + brackets > max_values:
         for match in _STRING.finditer(raw):
@@ -118,6 +129,7 @@ def _require_few_values(raw: bytes, max_values: int, max_nesting: int) -> None:
         if brackets > max_nesting * (commas + 1):  # with so few branches one of them is too deep
             raise _too_deep(max_nesting)
         raise BodyTooLarge(f"The body holds more than {max_values} values. Send less at once.")
+    return commas + brackets
 
 
 def _punctuation(raw: bytes) -> tuple[int, int]:

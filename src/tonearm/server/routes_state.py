@@ -20,9 +20,9 @@ from tonearm.server.bodies import as_model, read_json
 from tonearm.server.replies import encoded_reply, json_reply
 from tonearm.server.routing import Call, Route
 
-# A queue of ten thousand tracks is some megabytes of some hundred thousand values.
-MAX_STATE_BYTES: Final = 16 * 1024 * 1024
-MAX_STATE_VALUES: Final = 200_000
+# A queue of ten thousand tracks may have 16 MiB of URIs and metadata, beside what the node knows of them.
+MAX_STATE_BYTES: Final = 32 * 1024 * 1024
+MAX_STATE_VALUES: Final = 1_000_000
 
 
 class StateRoutes:
