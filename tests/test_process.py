@@ -3,10 +3,11 @@
 import json
 import logging
 import sys
+from typing import NoReturn
 
 import pytest
 
-from tonearm.process import MAX_MESSAGE_CHARACTERS, JsonLines, TextLines
+from tonearm.process import MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, JsonLines, TextLines
 
 
 def record(message: str, *arguments: object, exc_info: object = None) -> logging.LogRecord:
@@ -23,13 +24,45 @@ def test_a_line_is_one_line_without_secrets(formatter: logging.Formatter) -> Non
     assert len(formatter.format(record("x" * 100_000))) < MAX_MESSAGE_CHARACTERS + 200
 
 
-def test_json_has_its_fields_and_a_traceback_in_the_same_line() -> None:
+def broken(depth: int, message: str) -> NoReturn:
+    if depth:
+        broken(depth - 1, message)
+    raise ValueError(message)
+
+
+def record_of_error(depth: int, message: str) -> logging.LogRecord:
     try:
-        raise ValueError("two\nlines")
-    except ValueError:
-        line = JsonLines().format(record("%d players", 3, exc_info=sys.exc_info()))
-    fields = json.loads(line)
+        try:
+            broken(depth, message)
+        except ValueError as error:
+            raise RuntimeError("it failed") from error
+    except RuntimeError:
+        return record("GET %s failed", "/a", exc_info=sys.exc_info())
+
+
+@pytest.mark.parametrize("formatter", [TextLines(), JsonLines()])
+def test_an_error_is_one_bounded_line_without_secrets_that_ends_where_it_happened(formatter: logging.Formatter) -> None:
+    message = (
+        "two\nlines: https://ada:secret@radio.example/a.mp3?token=secret, GET /a.mp3?token=secret&b HTTP/1.1 failed"
+    )
+    line = formatter.format(record_of_error(3, message))
     assert "\n" not in line
-    assert (fields["level"], fields["logger"], fields["message"]) == ("warning", "tonearm.node", "3 players")
+    assert "secret" not in line
+    assert "ValueError: two lines: https://radio.example/a.mp3 GET /a.mp3 HTTP/1.1 failed" in line
+    assert line.index("GET /a failed") < line.index("in broken") < line.index("ValueError: two")
+    assert line.index("in record_of_error") < line.index("RuntimeError: it failed")
+    for depth, long in ((300, "x" * 100_000), (0, "/?a=" * 50_000), (300, "x/" * 500)):
+        line = formatter.format(record_of_error(depth, long))
+        assert len(line) < MAX_MESSAGE_CHARACTERS + MAX_TRACEBACK_CHARACTERS + 1000
+        assert "ValueError: " in line
+        assert "in broken" in line
+        assert "RuntimeError: it failed" in line
+
+
+def test_json_has_its_fields_and_a_traceback() -> None:
+    fields = json.loads(JsonLines().format(record_of_error(0, "three")))
+    assert (fields["level"], fields["logger"], fields["message"]) == ("warning", "tonearm.node", "GET /a failed")
     assert fields["time"].endswith("+00:00")
-    assert "ValueError: two" in fields["traceback"]
+    assert fields["traceback"].startswith("Traceback")
+    assert "ValueError: three" in fields["traceback"]
+    assert "traceback" not in json.loads(JsonLines().format(record("well")))

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import socket
+import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -32,18 +33,21 @@ class ExitCode(IntEnum):
 
 MAX_MESSAGE_CHARACTERS: Final = 4_000
 MAX_TRACEBACK_CHARACTERS: Final = 16_000
+_LAST_FRAMES: Final = 10  # of each error in a traceback
+_MAX_ENTRY_CHARACTERS: Final = 1_000  # of a frame or an error
 _TEXT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 
 
 class TextLines(logging.Formatter):
-    """A line of text for each record. A traceback follows in further lines."""
+    """A line of text for each record, with its traceback at the end."""
 
     def __init__(self) -> None:
         super().__init__(_TEXT, "%Y-%m-%d %H:%M:%S")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        record.message = _bounded(text_for_logs(record.message), MAX_MESSAGE_CHARACTERS)
-        return super().formatMessage(record)
+    def format(self, record: logging.LogRecord) -> str:
+        record.message = " ".join(filter(None, (_message(record), _traceback(record))))
+        record.asctime = self.formatTime(record, self.datefmt)
+        return self.formatMessage(record)
 
 
 class JsonLines(logging.Formatter):
@@ -54,11 +58,26 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _bounded(text_for_logs(record.getMessage()), MAX_MESSAGE_CHARACTERS),
+            "message": _message(record),
         }
-        if record.exc_info:
-            fields["traceback"] = _bounded(self.formatException(record.exc_info), MAX_TRACEBACK_CHARACTERS)
+        if told := _traceback(record):
+            fields["traceback"] = told
         return json.dumps(fields, ensure_ascii=False)
+
+
+def _message(record: logging.LogRecord) -> str:
+    return _bounded(text_for_logs(record.getMessage()), MAX_MESSAGE_CHARACTERS)
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    """The record's error and those that it came from, each with its last frames, in one line; "" without an error."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return ""
+    # An entry is cut at its end first: without its beginning a link would not be known as one.
+    entries = traceback.format_exception(error, limit=-_LAST_FRAMES)
+    told = " ".join(text_for_logs(entry[:_MAX_ENTRY_CHARACTERS]) for entry in entries)
+    return _bounded(told, MAX_TRACEBACK_CHARACTERS)
 
 
 def _bounded(text: str, characters: int) -> str:

@@ -26,6 +26,8 @@ def test_one_line_has_no_blanks_but_single_ones() -> None:
         ("http://host/mail@example.org/x?secret", "http://host/mail@example.org/x"),
         ("http://a/x?secret is blocked, see https://b/y?secret.", "http://a/x is blocked, see https://b/y"),
         ("/music/what? now.mp3", "/music/what? now.mp3"),
+        ("GET /a.mp3?token=secret&b=1 HTTP/1.1", "GET /a.mp3 HTTP/1.1"),
+        ("b'/a?secret=1'", "b'/a"),
         ("file:///music/a.mp3", "file:///music/a.mp3"),
         ("one\nline\r\n\tonly", "one line only"),
         ("\x1b[31mred \udcff", "[31mred"),

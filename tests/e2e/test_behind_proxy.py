@@ -239,5 +239,5 @@ async def test_a_password_is_passed_on_and_a_refusal_names_the_client(proxy: Rev
     async with proxied(proxy, tmp_path, '[server]\npassword = "sesame"\n') as (node, client):
         assert await status(client, "GET", "/info") == 401
         assert await status(client, "GET", "/info", headers={"Authorization": "sesame"}) == 200
-        named = r"refused with 401 unauthorized: GET /info from 127\.0\.0\.1 for 127\.0\.0\.1 \(request \w+\): "
+        named = r"request \w+ refused with 401 unauthorized: GET /info from 127\.0\.0\.1 for 127\.0\.0\.1: "
         await eventually(lambda: any(re.search(named, line) for line in node.log), "the refusal is logged")

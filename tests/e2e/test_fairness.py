@@ -92,8 +92,10 @@ async def test_an_address_that_asks_too_much_is_refused_and_the_log_says_which_r
     config = '[server]\nrequests_per_second = 0.1\n[logging]\nformat = "json"\n'
     async with running_node(tmp_path, config) as node:
         assert (await node.request("GET", "/info")).status == 200
-        answer = await node.request("GET", "/info?secret=1")
+        long = (("X-Forwarded-For", "203.0.113.9, " * 100),)
+        answer = await node.request("GET", "/info?secret=1", headers=long)
         assert refusal(answer) == (429, "limit_reached")
+        assert 9 <= int(answer.header("Retry-After") or 0) <= 10
     lines = [json.loads(line) for line in node.log]
     (told,) = (line for line in lines if "429" in line["message"])
     assert answer.json()["requestId"] in told["message"]

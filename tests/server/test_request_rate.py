@@ -5,20 +5,20 @@ from tonearm.server.access import RequestRates
 
 def test_a_place_has_what_it_may_and_gets_it_back_with_time() -> None:
     rates = RequestRates(10)
-    assert [rates.allows("a", 0.0) for _ in range(12)] == [True] * 10 + [False] * 2
-    assert rates.allows("b", 0.0)
-    assert [rates.allows("a", 0.25) for _ in range(3)] == [True, True, False]
-    assert sum(rates.allows("a", 60.0) for _ in range(50)) == 10
+    assert [not rates.wait_s("a", 0.0) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert not rates.wait_s("b", 0.0)
+    assert [not rates.wait_s("a", 0.25) for _ in range(3)] == [True, True, False]
+    assert sum(not rates.wait_s("a", 60.0) for _ in range(50)) == 10
 
 
 def test_less_than_one_a_second_and_none_at_all() -> None:
     slow = RequestRates(0.5)
-    assert [slow.allows("a", time_s) for time_s in (0.0, 1.0, 2.0)] == [True, False, True]
-    assert all(RequestRates(0).allows("a", 0.0) for _ in range(100))
+    assert [not slow.wait_s("a", time_s) for time_s in (0.0, 1.0, 2.0)] == [True, False, True]
+    assert not any(RequestRates(0).wait_s("a", 0.0) for _ in range(100))
 
 
 def test_places_that_were_quiet_are_forgotten() -> None:
     rates = RequestRates(10)
     for number in range(10_001):
-        rates.allows(str(number), float(number))
+        rates.wait_s(str(number), float(number))
     assert len(rates._left) < 5

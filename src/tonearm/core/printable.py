@@ -5,6 +5,8 @@ from typing import Final
 
 # scheme, userinfo, host and path, query and fragment
 _URI: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/?#@]*@)?([^\s?#]*)([?#]\S*)?")
+# the query of a path, such as in the line of a request
+_QUERY: Final = re.compile(r"(?<=[^\s?])\?[^\s?=]*=\S*")
 
 
 def printable(text: str) -> str:
@@ -18,6 +20,6 @@ def one_line(text: str) -> str:
 
 
 def text_for_logs(text: str) -> str:
-    """`text` in one line, its URIs without userinfo, query and fragment. These may hold passwords and tokens, which not
-    all readers of a log may know."""
-    return _URI.sub(r"\1\3", one_line(text))
+    """`text` in one line, its URIs without userinfo, query and fragment, its paths without query. These may hold
+    passwords and tokens, which not all readers of a log may know."""
+    return _QUERY.sub("", _URI.sub(r"\1\3", one_line(text)))

@@ -154,10 +154,10 @@ class RequestRates:
         self._a_second = a_second
         self._left: dict[str, tuple[float, float]] = {}  # by address: how many requests were left, and when
 
-    def allows(self, address: str, now_s: float) -> bool:
-        """Whether a request may come from `address` now. It is counted if so."""
+    def wait_s(self, address: str, now_s: float) -> float:
+        """0 when a request may come from `address` now, which is counted then; else in how many seconds it may."""
         if not self._a_second:
-            return True
+            return 0.0
         most = max(1.0, self._a_second)
         left, at_s = self._left.get(address, (most, now_s))
         left = min(most, left + (now_s - at_s) * self._a_second)
@@ -166,4 +166,4 @@ class RequestRates:
         if len(self._left) > _FORGET_FROM:
             full_after_s = most / self._a_second
             self._left = {address: kept for address, kept in self._left.items() if now_s - kept[1] < full_after_s}
-        return is_allowed
+        return 0.0 if is_allowed else (1 - left) / self._a_second

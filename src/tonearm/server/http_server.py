@@ -200,7 +200,7 @@ class EdgeProtocol(web.RequestHandler):
         """Answers data that is no request (`status` 400), and errors outside of every handler."""
         request_id = new_request_id()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _LOG.error("A request failed outside of its handler (request %s).", request_id, exc_info=exc)
+            _LOG.error("request %s failed outside of its handler", request_id, exc_info=exc)
             response = internal_error_reply(request.path, request_id)
         else:
             _LOG.debug("A client sent what is not HTTP: %s", message)

@@ -3,6 +3,7 @@ body of every error answer, and the refusals of the edge itself.
 """
 
 import asyncio
+import math
 import re
 import secrets
 import time
@@ -12,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.core.errors import ErrorCode, RequestError
+from tonearm.core.errors import ErrorCode, LimitReached, RequestError
 from tonearm.core.file_formats import Picture
 from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import json_text
@@ -180,6 +181,14 @@ class NotReady(RequestError):
     status = 503
 
 
+class TooManyRequests(LimitReached):
+    """More requests from an address than `server.requests_per_second`; after `wait_s` seconds one is allowed again."""
+
+    def __init__(self, wait_s: float) -> None:
+        self.retry_after = str(max(1, math.ceil(wait_s)))
+        super().__init__("More requests come from your address than server.requests_per_second allows. Wait.")
+
+
 def new_request_id() -> str:
     """It is in an error's answer and in the log."""
     return secrets.token_hex(6)
@@ -189,6 +198,8 @@ def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Respon
     reply = error_reply(HTTPStatus(error.status), error.code, error.message, path, request_id)
     if isinstance(error, MethodNotAllowed):
         reply.headers["Allow"] = error.allow
+    if isinstance(error, TooManyRequests):
+        reply.headers["Retry-After"] = error.retry_after
     return reply
 
 

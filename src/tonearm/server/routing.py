@@ -17,12 +17,19 @@ from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
-from tonearm.core.errors import BadRequest, LimitReached, PlayerNotFound, RequestError
+from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, RequestRates
 from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
-from tonearm.server.replies import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply, stopping_reply
+from tonearm.server.replies import (
+    MethodNotAllowed,
+    NotFound,
+    TooManyRequests,
+    internal_error_reply,
+    refusal_reply,
+    stopping_reply,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +215,14 @@ class Edge(ABC):
             if request.transport is None or request.transport.is_closing():
                 _LOG.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
-                _LOG.exception("%s %s failed (request %s).", request.method, target.path, request.id)
+                _LOG.exception("request %s failed: %s %s", request.id, request.method, target.path)
             return internal_error_reply(target.path, request.id)
 
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
         if error.status in _LOGGED_STATUSES:
             text = (
-                f"refused with {error.status} {error.code}: {request.method} {target.path} from {request.client} "
-                f"(request {request.id}): {error.message}"
+                f"request {request.id} refused with {error.status} {error.code}: "
+                f"{request.method} {target.path} from {request.client}: {error.message}"
             )
             self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
 
@@ -245,8 +252,9 @@ class NodeEdge(Edge):
         self._rates = RequestRates(requests_per_second)
 
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        if not self._rates.allows(origin_of(request.remote or ""), time.monotonic()):
-            raise LimitReached("More requests come from your address than server.requests_per_second allows. Wait.")
+        wait_s = self._rates.wait_s(origin_of(request.remote or ""), time.monotonic())
+        if wait_s:
+            raise TooManyRequests(wait_s)
         if target.path not in self._open_paths:
             self._password_check.require(request.headers)
         allowed_origin = self._origin_rules.require(request.headers)
