@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import signal
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
@@ -59,6 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = getattr(config, "workerinput", {}).get("audio_folder")
     if folder is not None:
         keep_in(Path(folder))
+    # A shell's background job ignores interrupts, and so would the commands that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
