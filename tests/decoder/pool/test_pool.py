@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +21,7 @@ from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.processes import environment_of, exists, is_alive, is_stopped, open_descriptors
-from tonearm.core.admission import AVERAGED_REPORTS, Claim, LoadReport, Urgency
+from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool import pool as pools
@@ -689,21 +688,6 @@ async def test_who_starts_waits_for_room_and_who_plays_does_not(caplog: pytest.L
         report(pool, 0.1)
         assert later.process_id == unheard.process_id == players[0].process_id
         assert not any(player.losses for player in players)
-
-
-async def test_who_is_heard_takes_the_place_of_who_is_not_without_a_report() -> None:
-    unasked = replace(LATER, ping_interval_s=3600.0, busy_ping_interval_s=3600.0)
-    async with running_pool(timeouts=unasked, has_spare=False, without_template=True) as pool:
-        unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(5)]
-        for _ in range(AVERAGED_REPORTS):
-            pool._in_use[0].capacity.reported(LoadReport(0.5, 0.5, 0.5, 3.0, 0.1), 5, time.monotonic())
-        starting, later = Owner(pool, Urgency.STARTS), Owner(pool, Urgency.UNHEARD)
-        assert starting.process_id is later.process_id is None
-        await eventually(lambda: starting.process_id is not None, "the one who is heard has a place")
-        assert [owner.process_id is None for owner in unheard] == [False] * 4 + [True]
-        later.claim = Claim(Urgency.STARTS, later.claim.number)  # a listener has come
-        pool.hasten(later)
-        await eventually(lambda: later.process_id is not None, "and the other one, too")
 
 
 async def test_the_newest_leave_a_process_that_stays_late(

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,8 +24,6 @@ RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
 MOVE_SLICE_S: Final = 0.004  # for so long at once the event loop moves sessions; their frames last longer
 MOVED_AT_ONCE: Final = 8  # so many sessions move in each slice, however long it takes
 QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
-
-PLACES_EVERY_S: Final = 0.1  # at least, since it looks at all sessions
 
 CHEAP_SPARE_DELAY_S: Final = 0.05  # so long, at most, a spare waits for the moving sessions where its start is cheap
 
@@ -89,8 +86,6 @@ class DecoderPool:
         self._overload = Overload()
         self._let_in: set[SessionOwner] = set()  # waited for room, got it, and are about to open a session
         self._claims = itertools.count(1)
-        self._makes_places: asyncio.TimerHandle | None = None
-        self._made_places_s = -math.inf
         self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # wait until a spare is ready, see `_move_sessions`
         self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # sessions that are still to be moved: their suspects
@@ -158,7 +153,6 @@ class DecoderPool:
         process = None if owner in self._suspected else self._choose()
         if process is not None and not self._has_room(process, owner):
             self._overload.wait(owner)
-            self.hasten(owner)
             return None
         self._overload.forget(owner)
         self._let_in.discard(owner)
@@ -175,13 +169,6 @@ class DecoderPool:
         """A process had no memory for the session of `owner`: `process_lost` is called when there is memory."""
         self._overload.wait(owner)
 
-    def hasten(self, owner: SessionOwner) -> None:
-        """Has `owner`, if it waits for room and has listeners, take the place of a session without any: soon, instead
-        of at the next report of a process."""
-        if self._makes_places is None and owner in self._overload and owner.claim.urgency is not Urgency.UNHEARD:
-            loop = asyncio.get_running_loop()
-            self._makes_places = loop.call_at(self._made_places_s + PLACES_EVERY_S, self._make_places)
-
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
         self._overload.forget(owner)
@@ -192,8 +179,6 @@ class DecoderPool:
 
     async def stop(self) -> None:
         self._is_stopping = True
-        if self._makes_places is not None:
-            self._makes_places.cancel()
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
@@ -240,15 +225,8 @@ class DecoderPool:
             return True
         return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
 
-    def _make_places(self) -> None:
-        self._makes_places = None
-        self._made_places_s = asyncio.get_running_loop().time()
-        for process in self._in_use:
-            if any(owner.claim.urgency is Urgency.UNHEARD for owner in process.owners.values()):
-                self._settle(process)
-
     def _settle(self, process: DecoderProcess) -> None:
-        """Has sessions leave the process, or come."""
+        """After a report of a process: has sessions leave the process, or come."""
         if process not in self._in_use or self._is_stopping:
             return
         self._overload.log_state()

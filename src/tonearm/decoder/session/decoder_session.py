@@ -187,7 +187,6 @@ class DecoderSession:
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
         self._carry_out(self.plans.listen(outputs))
-        self._pool.hasten(self)
 
     def rest(self) -> None:
         """Closes the session and drops the buffered frames, until `wake`."""
