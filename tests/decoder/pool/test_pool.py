@@ -35,6 +35,7 @@ MEMORY_MB = 1024
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SOON = Timeouts(spare_delay_s=0.0)
+WORK = range(1, 301)  # sources, so many that the process still works on them when this one looks
 LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a session waits for a process.
 
 
@@ -275,7 +276,7 @@ async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Calla
     """Ends the process in use while it works on sources of `busy`."""
     long_song = folder / "long.flac"
     long_song.write_bytes(flac(music(4.0)))
-    for source in range(1, 301):  # so many that it still works when this process looks
+    for source in WORK:
         busy.play(long_song, source)
     await eventually(lambda: busy.opened >= 3, "it works on the sources")
     (crashing,) = pool.process_ids_in_use
@@ -295,7 +296,7 @@ async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog:
         suspects = busy.losses[0]
         assert "was ended by SIGSEGV" in caplog.text
         assert 1 <= len(suspects) <= 3
-        assert set(suspects) <= set(range(1, 61))
+        assert set(suspects) <= set(WORK)
 
 
 async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
