@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
@@ -204,22 +204,30 @@ class KeptSource:
 
 
 @dataclass(frozen=True, slots=True)
+class _Delayed:
+    """The attempt to open the source is not due yet."""
+
+    wait: ClassVar[Wait] = RETRY_DELAYED
+
+
+@dataclass(frozen=True, slots=True)
 class _OnItsWay:
-    """Not open (yet): the source waits for `wait`, or until its delay is over."""
+    """The source is being opened, and waits for `wait`."""
 
     wait: Wait
-    is_delayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """Open in the session. Read requests have `number`. `feed` answers them; a source with a descriptor has none, nor
-    has a live stream with a `carrier`."""
+    """Open in the session. Read requests have `number`. Bytes come from `supply`; without one from a descriptor."""
 
     opened: OpenedSource
     number: int
-    feed: SourceFeed | None = None
-    carrier: Carrier | None = None
+    supply: SourceFeed | Carrier | None
+
+
+class _GivenAway:
+    """The open source went to the next session."""
 
 
 class SourceOpening:
@@ -251,11 +259,7 @@ class SourceOpening:
         self._loudness = loudness
         self._link = link
         self._report = report
-        # None once the open source was given to the next session.
-        self._state: _OnItsWay | _Open | None = (
-            _OnItsWay(RETRY_DELAYED, is_delayed=True) if delay_s else _OnItsWay(OPENING)
-        )
-        self._closing: asyncio.Task[None] | None = None
+        self._state: _Delayed | _OnItsWay | _Open | _GivenAway = _Delayed() if delay_s else _OnItsWay(OPENING)
         self._opening: asyncio.Task[None] | None = None
         if kept is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(open_source, delay_s))
@@ -277,7 +281,7 @@ class SourceOpening:
 
     def seek(self, new_source: SourceId, start_sample: int) -> bool:
         """Goes on as `new_source`, from `start_sample` on. Returns False while the delay before opening lasts."""
-        if isinstance(self._state, _OnItsWay) and self._state.is_delayed:
+        if isinstance(self._state, _Delayed):
             return False
         self._part = replace(self._part, start_sample=start_sample, resumes=False)
         if self._open_now is not None:
@@ -287,19 +291,17 @@ class SourceOpening:
 
     def request_read(self, request: ReadRequest) -> None:
         now = self._open_now
-        if now is not None and now.feed is not None:
-            now.feed.request_read(request)
+        if now is not None and isinstance(now.supply, SourceFeed):
+            now.supply.request_read(request)
 
     @property
     def waiting_for(self) -> Wait:
         """What the source waits for while it gives no audio."""
         match self._state:
-            case _OnItsWay(wait):
+            case _Delayed(wait=wait) | _OnItsWay(wait=wait):
                 return wait
-            case _Open(carrier=Carrier() as carrier):
-                return carrier.waiting_for
-            case _Open(feed=SourceFeed() as feed):
-                return feed.waiting_for
+            case _Open(supply=SourceFeed() | Carrier() as supply):
+                return supply.waiting_for
         return DECODER_BUSY
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
@@ -321,22 +323,20 @@ class SourceOpening:
         """Gives the open source to the caller, who then calls `drop`. Returns None when it cannot be read from its
         start again, as a live source."""
         now = self._open_now
-        if now is None or now.carrier is not None:
+        if now is None or isinstance(now.supply, Carrier):
             return None
-        opened, feed = now.opened, now.feed
+        opened, feed = now.opened, now.supply
         if feed is not None and (opened.is_live or not opened.is_seekable):
             return None
-        self._state = None
+        self._state = _GivenAway()
         return KeptSource(opened, None if feed is None else feed.let_go())
 
     def drop(self) -> asyncio.Task[None]:
-        """Drops the source. The returned task ends when its reader is closed."""
-        if self._closing is None:
-            if self._opening is not None:
-                self._opening.cancel()
-            self._link.send(DropSource(self._link.id, self._source))
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        return self._closing
+        """Drops the source, once. The returned task ends when its reader is closed."""
+        if self._opening is not None:
+            self._opening.cancel()
+        self._link.send(DropSource(self._link.id, self._source))
+        return asyncio.get_running_loop().create_task(self._close())
 
     async def _close(self) -> None:
         if self._opening is not None:
@@ -344,12 +344,11 @@ class SourceOpening:
         now = self._open_now
         if now is None:
             return
-        if now.carrier is not None:
-            await now.carrier.leave()
-        if now.feed is not None:
-            await now.feed.close()
-        else:
-            await now.opened.close()
+        if isinstance(now.supply, Carrier):
+            await now.supply.leave()
+        elif now.supply is not None:
+            await now.supply.close()
+        await now.opened.close()
 
     async def _open(self, open_source: Open, delay_s: float) -> None:
         if delay_s:
@@ -382,7 +381,7 @@ class SourceOpening:
 
     def _report_wait(self, wait: Wait) -> None:
         before = self._state
-        if isinstance(before, _OnItsWay):
+        if isinstance(before, _Delayed | _OnItsWay):
             self._state = _OnItsWay(wait)
             if wait.counts != before.wait.counts:
                 self._report(Notice.WAIT_CHANGED)
@@ -390,9 +389,10 @@ class SourceOpening:
     def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
         descriptor = opened.reader.take_descriptor()
         carrier = None if self._carriers is None else self._carriers.join(opened, self._part.uri, self._link)
-        is_fed = descriptor is None and carrier is None
-        feed = SourceFeed(opened, self._link.send, reading) if is_fed else None
-        self._state = _Open(opened, self._source, feed, carrier)
+        supply: SourceFeed | Carrier | None = carrier
+        if descriptor is None and carrier is None:
+            supply = SourceFeed(opened, self._link.send, reading)
+        self._state = _Open(opened, self._source, supply)
         order = OpenSource(
             session=self._link.id,
             source=self._source,
