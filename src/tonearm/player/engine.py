@@ -392,8 +392,6 @@ class Engine:
                 self.overlays.session_failed(failure)
                 if 0 < source < FIRST_OVERLAY_SOURCE:
                     self._source_failed(source, failure)
-            case SourceFaded(source):
-                self._session.drop(source)
             case _:
                 self._source_reported(report)
 

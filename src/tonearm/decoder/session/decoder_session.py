@@ -50,7 +50,6 @@ from tonearm.decoder.session.plan_moves import (
     Order,
     Program,
     RenewSession,
-    SourceFaded,
 )
 from tonearm.decoder.session.plan_state import PlanState
 
@@ -64,10 +63,9 @@ class Suspected(NamedTuple):
 
 
 SourceReport: TypeAlias = Opened | SeekRefused | Decoded | FirstAudio
-Report: TypeAlias = SourceReport | OpeningReport | Audio | Encoded | SessionFailed | SourceFaded | Suspected
+Report: TypeAlias = SourceReport | OpeningReport | Audio | Encoded | SessionFailed | Suspected
 """What a session reports. `Audio`: its frames are in the buffer. `Decoded` and `Failed` come before the last frames of
-the source are sent. `SessionFailed`: its source, and all overlays, are not opened again. `SourceFaded`: a source has
-stopped to fade out under another source, because of a cut or because the process died."""
+the source are sent. `SessionFailed`: its source, and all overlays, are not opened again."""
 
 
 @dataclass(slots=True)
@@ -167,11 +165,11 @@ class DecoderSession:
     def play(self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False) -> None:
         """Has `program` played from the earliest possible frame on. Does nothing when it is played already.
 
-        With `cut_fade` the source that sounded before fades out, until `source_faded` is called for it. `from_silence`:
-        no source sounded before.
+        With `cut_fade` the source that sounded before fades out, until it is dropped. `from_silence`: no source sounded
+        before.
         """
         self._carry_out(self.plans.play(program, cut_fade, from_silence=from_silence))
-        self._report_faded()
+        self._drop_faded()
 
     def fall_silent(self) -> None:
         """Nothing is heard from now on, as in a pause: a cut just before needs no tail."""
@@ -195,7 +193,7 @@ class DecoderSession:
         self._openings.drop_all()
         self._close_link()
         self.plans.rest()
-        self._report_faded()
+        self._drop_faded()
 
     def wake(self, *, has_burst: bool = False) -> None:
         """Ends a rest; otherwise does nothing. `has_burst`: a stream begins with frames that were sent before."""
@@ -258,7 +256,7 @@ class DecoderSession:
                     orders = self.plans.audio(message)
                     if orders:
                         self._carry_out(orders)
-                    self._report_faded()
+                    self._drop_faded()
                     self._report(message)
                 case Encoded():
                     if message.output.format == "mp3":
@@ -296,7 +294,7 @@ class DecoderSession:
     def _lose(self) -> None:
         self._openings.session_lost()
         self.plans.lose()
-        self._report_faded()
+        self._drop_faded()
 
     def _fail(self, report: SessionFailed) -> None:
         """Goes on in a new session, without the source that may have caused the error."""
@@ -375,9 +373,10 @@ class DecoderSession:
             self._link.close()
             self._link = None
 
-    def _report_faded(self) -> None:
+    def _drop_faded(self) -> None:
+        """Drops sources that fade out no more, because of a cut or because the process died."""
         while (source := self.plans.take_faded()) is not None:
-            self._report(SourceFaded(source))
+            self.drop(source)
 
     def _open(self, source: SourceId, added: _Source, delay_s: float = 0.0) -> None:
         self.wake()
