@@ -9,7 +9,7 @@ from tonearm.core.admission import (
     AVERAGED_REPORTS,
     CAREFUL_S,
     CLOSED_S,
-    LATE_S,
+    OVERLOAD_LATE_S,
     Capacity,
     Claim,
     LoadReport,
@@ -53,7 +53,7 @@ def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
 
 def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
     capacity = Capacity()
-    late, in_time = LoadReport(0.5, 0.5, 0.5, 100.0, 2 * LATE_S), LoadReport(0.5, 0.5, 0.5, 100.0, 0.0)
+    late, in_time = LoadReport(0.5, 0.5, 0.5, 100.0, 2 * OVERLOAD_LATE_S), LoadReport(0.5, 0.5, 0.5, 100.0, 0.0)
     for report, now_s in ((late, 1.0), (in_time, 1.5), (late, 2.0), (in_time, 2.5)):
         capacity.reported(report, 100, now_s)
         assert capacity.room(100, now_s) >= 0
@@ -67,7 +67,7 @@ EASY = LoadReport(0.5, 0.2, 0.2, 40.0, 0.0, 0.3)
     [
         (EASY, 0, True),
         (EASY, 1, False),
-        (replace(EASY, busy_s=0.5, late_s=2 * LATE_S), 0, False),
+        (replace(EASY, busy_s=0.5, late_s=2 * OVERLOAD_LATE_S), 0, False),
         (replace(EASY, seconds=2.0, busy_s=1.9), 0, False),
         (replace(EASY, memory=0.6), 0, False),
     ],

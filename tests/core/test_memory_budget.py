@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonearm.core.memory_budget import FIRST_COST, FULL, TOO_FULL, MemoryRoom, ahead
+from tonearm.core.memory_budget import FIRST_MEMORY_COST, FULL_MEMORY, TOO_FULL_MEMORY, MemoryRoom, ahead
 
 
 @pytest.mark.parametrize(("used", "samples"), [(0.0, 100), (0.6, 100), (0.7, 70), (0.8, 40), (1.0, 40)])
@@ -16,7 +16,7 @@ def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost() ->
     while room.room(came) > 0:
         room.began()
         came += 1
-    assert came == pytest.approx(FULL / FIRST_COST, abs=1)
+    assert came == pytest.approx(FULL_MEMORY / FIRST_MEMORY_COST, abs=1)
 
 
 def test_what_a_session_takes_is_measured_when_it_has_settled() -> None:
@@ -25,12 +25,12 @@ def test_what_a_session_takes_is_measured_when_it_has_settled() -> None:
         room.began()
     for _ in range(3):
         room.reported(0.4, 20)
-    assert room.room(20) == pytest.approx((FULL - 0.4) / (0.4 / 20), abs=1)
+    assert room.room(20) == pytest.approx((FULL_MEMORY - 0.4) / (0.4 / 20), abs=1)
 
 
 def test_a_process_that_is_full_takes_none_but_the_first() -> None:
     room = MemoryRoom()
-    room.reported(FULL + 0.01, 30)
+    room.reported(FULL_MEMORY + 0.01, 30)
     assert room.room(30) == 0
     assert room.room(0) == 1
 
@@ -45,11 +45,11 @@ def test_a_process_that_had_no_memory_for_one_takes_none_until_it_has_said_what_
 
 def test_some_leave_a_process_that_is_too_full_and_the_others_wait_for_what_comes_of_it() -> None:
     room = MemoryRoom()
-    room.reported(TOO_FULL + 0.03, 50)
+    room.reported(TOO_FULL_MEMORY + 0.03, 50)
     assert -5 <= room.room(50) < 0
     room.settled()
     for _ in range(3):
-        room.reported(TOO_FULL + 0.01, 45)
+        room.reported(TOO_FULL_MEMORY + 0.01, 45)
         assert room.room(45) == 0
     room.reported(0.5, 45)
     assert room.room(45) > 0

@@ -13,20 +13,20 @@ from enum import IntEnum
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeVar
 
-from tonearm.core.memory_budget import MemoryRoom
+from tonearm.core.memory_budget import MOST_SHED, MemoryRoom
 
-FULL: Final = 0.9  # share of a process's time; the rest is for bursts
+FULL_TIME: Final = 0.9  # share of a process's time; the rest is for bursts
 CALM: Final = 0.75  # share of a process's time below which an overload has passed
 AT_EASE: Final = 0.5  # share of a process's time, and of its memory, below which its load is looked at less often
-LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
+OVERLOAD_LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
 LATE_REPORTS: Final = 2
 AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
 CLOSED_S: Final = 5.0  # for so long after an overload no session is admitted; twice as long after the next overload
 LONGEST_CLOSED_S: Final = 40.0
-FIRST_COST: Final = 1 / 200  # of a session, as share of a process's time, before any was measured
-LEAST_COST: Final = 1 / 5000
-_MEASURED_FROM: Final = 2.0  # seconds of sound in the averaged reports from which on the cost is measured
-_LEAST_SHED, _MOST_SHED = 0.05, 0.1  # shares of the sessions that leave at once
+FIRST_TIME_COST: Final = 1 / 200  # of a session, as share of a process's time, before any was measured
+LEAST_TIME_COST: Final = 1 / 5000
+_MEASURED_FROM_S: Final = 2.0  # of sound in the averaged reports from which on the cost is measured
+_LEAST_SHED: Final = 0.05  # share of the sessions that leave at once
 _SHED_PAUSE_S = 1.5  # until those that have left are felt
 CAREFUL_S: Final = 120.0  # for so long after an overload fewer sessions than the process had are admitted
 SLOWLY_S: Final = 600.0  # and for so long few at once, since sessions that begin cost those that play
@@ -79,7 +79,7 @@ class Capacity:
 
     def __init__(self) -> None:
         self._reports: list[LoadReport] = []
-        self._cost = FIRST_COST
+        self._cost = FIRST_TIME_COST
         self._late_reports = 0
         self._last_late_s = 0.0
         self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
@@ -107,13 +107,13 @@ class Capacity:
         self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
         self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
         made_s = sum(report.made_s for report in self._reports)
-        if made_s >= _MEASURED_FROM:
-            self._cost = max(LEAST_COST, sum(report.sound_s for report in self._reports) / made_s)
-        self._late_reports = self._late_reports + 1 if load.late_s > LATE_S else 0
+        if made_s >= _MEASURED_FROM_S:
+            self._cost = max(LEAST_TIME_COST, sum(report.sound_s for report in self._reports) / made_s)
+        self._late_reports = self._late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
         is_worse = load.late_s >= self._last_late_s
         self._last_late_s = load.late_s
         self._excess = 0.0
-        if sum(self._begun) > _MOST_SHED * sessions:
+        if sum(self._begun) > MOST_SHED * sessions:
             self._grown_at_s = now_s
         if self._late_reports >= LATE_REPORTS and is_worse and now_s >= self._shed_at_s + _SHED_PAUSE_S:
             if now_s < self._grown_at_s + _STARTING_S:
@@ -148,23 +148,23 @@ class Capacity:
         return min(self._memory.room(sessions), self._room_in_time(sessions, now_s))
 
     def _room_in_time(self, sessions: int, now_s: float) -> int:
-        wanted = FULL / self._cost
+        wanted = FULL_TIME / self._cost
         if self._excess:
-            least, most = math.ceil(_LEAST_SHED * sessions), math.ceil(_MOST_SHED * sessions)
+            least, most = math.ceil(_LEAST_SHED * sessions), math.ceil(MOST_SHED * sessions)
             return -min(max(least, math.ceil(sessions - wanted)), most)
         if now_s < self._closed_until_s or self._late_reports:
             return 0
-        if self._busy > FULL and sessions > 1 / self._cost:
+        if self._busy > FULL_TIME and sessions > 1 / self._cost:
             return -math.ceil(sessions - 1 / self._cost)
         # Sessions that have just begun cost more at first, and other programs may use the processor. So the number of
         # sessions may show room where the time does not.
-        by_time = (FULL - self._busy) / self._cost - min(sum(self._begun), sessions)
+        by_time = (FULL_TIME - self._busy) / self._cost - min(sum(self._begun), sessions)
         by_number = (wanted - sessions) / 2
         room = math.floor(max(by_time, by_number))
         probe = math.ceil(_PROBE * sessions) if self._is_in_time and not sum(self._begun) else 0
         room = max(room, probe)
         if now_s < self._full_at_s + SLOWLY_S:
-            least_late = math.floor(FULL * self._full_with)
+            least_late = math.floor(FULL_TIME * self._full_with)
             if sessions < least_late:
                 room = min(room, math.ceil(_GROWTH * self._full_with) - self._begun[0], least_late - sessions)
             else:
@@ -193,7 +193,7 @@ class Capacity:
 
     def _close(self, sessions: int, now_s: float) -> None:
         is_another = now_s > self._closed_until_s
-        if sessions > FULL / self._cost / 2:  # with fewer, openings take the time
+        if sessions > FULL_TIME / self._cost / 2:  # with fewer, openings take the time
             if is_another or self._full_at_s < self._shed_at_s:
                 self._full_with = sessions
             self._full_at_s = now_s

@@ -9,14 +9,14 @@ from typing import Final
 
 LESS_AHEAD_FROM: Final = 0.6  # with more in use less is decoded ahead
 LEAST_AHEAD_FROM: Final = 0.8  # with more in use as little is decoded ahead as can be played
-FULL: Final = 0.85  # no further sessions are admitted; the rest is for tracks and changes of those that are there
-TOO_FULL: Final = 0.93  # sessions have to leave
-FIRST_COST: Final = 1 / 300  # of a session, before any was measured
-_LEAST_COST: Final = 1 / 5000
-_MEASURED_FROM: Final = 8  # sessions from which on their average cost is used
+FULL_MEMORY: Final = 0.85  # no session is admitted; the rest is for tracks and changes of those that are there
+TOO_FULL_MEMORY: Final = 0.93  # sessions have to leave
+FIRST_MEMORY_COST: Final = 1 / 300  # of a session, before any was measured
+_LEAST_MEMORY_COST: Final = 1 / 5000
+_MEASURED_FROM_SESSIONS: Final = 8  # from so many on their average cost is used
 _SETTLING_REPORTS: Final = 2  # until a new session uses all of its memory
 _FREEING_REPORTS: Final = 8  # until the memory of sessions that left is free
-_MOST_SHED: Final = 0.1  # share of the sessions that leave at once
+MOST_SHED: Final = 0.1  # share of the sessions that leave at once
 
 
 def ahead(usual: int, least: int, used: float) -> int:
@@ -30,7 +30,7 @@ class MemoryRoom:
 
     def __init__(self) -> None:
         self.used = 0.0
-        self._cost = FIRST_COST
+        self._cost = FIRST_MEMORY_COST
         self._begun = [0] * _SETTLING_REPORTS  # sessions that began since each of the last reports, the last one first
         self._is_refused = False
         self._reports_since_shed = _FREEING_REPORTS
@@ -48,24 +48,24 @@ class MemoryRoom:
         self._is_refused = False
         self._reports_since_shed += 1
         settled = sessions - sum(self._begun)
-        if settled >= _MEASURED_FROM:
-            self._cost = max(_LEAST_COST, used / settled)
+        if settled >= _MEASURED_FROM_SESSIONS:
+            self._cost = max(_LEAST_MEMORY_COST, used / settled)
         self._begun = [0, *self._begun[:-1]]
 
     @property
     def has_too_little(self) -> bool:
         """Whether sessions have to leave, so that the process can go on."""
-        return self.used > TOO_FULL and self._reports_since_shed >= _FREEING_REPORTS
+        return self.used > TOO_FULL_MEMORY and self._reports_since_shed >= _FREEING_REPORTS
 
     def room(self, sessions: int) -> int:
         """How many sessions more have room, in a process that has so many; below 0: how many it has too many."""
         least = 0 if sessions else 1  # one session is always admitted: if it takes too much, its source fails
         if self.has_too_little:
-            most = min(math.ceil(_MOST_SHED * sessions), sessions - 1)
-            return least or -min(math.ceil((self.used - FULL) / self._cost), most)
+            most = min(math.ceil(MOST_SHED * sessions), sessions - 1)
+            return least or -min(math.ceil((self.used - FULL_MEMORY) / self._cost), most)
         if self._is_refused:
             return least
-        return max(least, math.floor((FULL - self.used) / self._cost) - sum(self._begun))
+        return max(least, math.floor((FULL_MEMORY - self.used) / self._cost) - sum(self._begun))
 
     def settled(self) -> None:
         """The sessions that the process had too many have left."""

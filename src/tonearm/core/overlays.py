@@ -22,7 +22,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
 MAX_OVERLAYS: Final = 8
-VOLUME_MAX: Final = 5.0
+OVERLAY_VOLUME_MAX: Final = 5.0
 DUCK_MIN_DB: Final = -60.0
 FADE_MAX_MS: Final = 2_000
 
@@ -45,8 +45,8 @@ class OverlaySettings:
 
     def checked(self, place: str = "") -> "OverlaySettings":
         """These settings. Raises BadRequest when a value is out of its range; `place` is put before its name."""
-        if not 0 <= self.volume <= VOLUME_MAX:  # NaN is in no range either
-            raise BadRequest(f"`{place}volume` must lie between 0 and {VOLUME_MAX:g}.")
+        if not 0 <= self.volume <= OVERLAY_VOLUME_MAX:  # NaN is in no range either
+            raise BadRequest(f"`{place}volume` must lie between 0 and {OVERLAY_VOLUME_MAX:g}.")
         if not DUCK_MIN_DB <= self.duck_db <= 0:
             raise BadRequest(f"`{place}duckDb` must lie between {DUCK_MIN_DB:g} and 0.")
         if not 0 <= self.fade_ms <= FADE_MAX_MS:

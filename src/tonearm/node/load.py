@@ -14,7 +14,7 @@ from tonearm.core.figures import ProcessFigures, ProcessKind
 
 INTERVAL_S: Final = 0.05
 WINDOW_S: Final = 10.0
-LATE_S: Final = 0.02  # the length of a frame; listeners may hear what is later than this
+LOOP_LATE_S: Final = 0.02  # the length of a frame; listeners may hear what is later than this
 
 _SAMPLES: Final = round(WINDOW_S / INTERVAL_S)
 
@@ -50,7 +50,7 @@ class LoadWatch:
         # Calls that were due meanwhile were late, too.
         missed = min(_SAMPLES, math.floor(late_s / INTERVAL_S)) if late_s > 0 else 0
         self._was_late.extend([True] * missed)
-        self._was_late.append(late_s > LATE_S)
+        self._was_late.append(late_s > LOOP_LATE_S)
         self._due_s += (missed + 1) * INTERVAL_S
         self._call_later(max(0.0, self._due_s - self._now_s()), self._measure)
 

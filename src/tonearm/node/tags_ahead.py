@@ -16,7 +16,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import Open
 from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.node.load import LATE_S
+from tonearm.node.load import LOOP_LATE_S
 from tonearm.player.player import Player
 
 PAUSE_S: Final = 0.25  # before each source; when the event loop ends this pause late, nothing is read
@@ -102,7 +102,7 @@ class TagsAhead:
         while True:
             begun_s = time.monotonic()
             await asyncio.sleep(PAUSE_S)
-            if time.monotonic() - begun_s - PAUSE_S < LATE_S and not self._loader.is_busy:
+            if time.monotonic() - begun_s - PAUSE_S < LOOP_LATE_S and not self._loader.is_busy:
                 return
 
     async def _read_one(self) -> None:

@@ -24,7 +24,7 @@ PHASE_MEMBERS: Final = 100
 BEAT_MEMBERS: Final = 50
 FULL_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
 CATCH_UP_FRAMES: Final = 10
-LATE_S: Final = 0.1  # a tick that begins so late means that the node is behind
+TICK_LATE_S: Final = 0.1  # a tick that begins so late means that the node is behind
 BEHIND_S: Final = 0.2  # what came while the loop stood still is read, decoded and rendered only afterwards
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
@@ -169,7 +169,7 @@ class Clock:
     def _count_late(self, phase: "_Phase") -> None:
         late_s = self._now_s() - phase.deadline_s
         self.lateness.add(max(0.0, late_s), len(phase.members))
-        if late_s > LATE_S:
+        if late_s > TICK_LATE_S:
             self._late_at_s = self._now_s()
 
     def _tick(self, phase: "_Phase", first_beat: int) -> None:

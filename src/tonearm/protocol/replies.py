@@ -9,8 +9,7 @@ from tonearm.core.errors import ErrorCode
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
-from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlayState
-from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
+from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, OverlayState
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (

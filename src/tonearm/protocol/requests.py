@@ -22,8 +22,7 @@ from tonearm.core.filters import (
     Filters,
     db_of_lavalink_gain,
 )
-from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlaySettings
-from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
+from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.source_uri import title_from_text
 from tonearm.core.track_info import TrackInfo

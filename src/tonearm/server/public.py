@@ -255,7 +255,7 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
     "Access-Control-Max-Age": "600",
 }
 _NOTHING: Final = "There is nothing at this path."
-_FULL: Final = "All places are taken. Try again later."
+_ALL_PLACES_TAKEN: Final = "All places are taken. Try again later."
 
 _PICTURES_AT_ONCE: Final = 4  # so many pictures are read at once for strangers
 _UNREADABLE_KEPT: Final = 256
@@ -292,7 +292,7 @@ class PublicEdge(Edge):
         try:
             return await handler(Call(request, Target(target.path, target.segments, ""), {PLAYER_ARGUMENT: player_id}))
         except LimitReached:
-            raise LimitReached(_FULL) from None
+            raise LimitReached(_ALL_PLACES_TAKEN) from None
         except (PlayerNotFound, NoArtwork, SourceBlocked, SourceRefused):
             raise NotFound(_NOTHING) from None
 

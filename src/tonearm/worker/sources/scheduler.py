@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 # Added to the deadline of a source whose session has not begun. It is opened only while `before` is not late.
 BEGINNING_SLACK_S: Final = 1000.0
-LATE_S: Final = 0.05
+DEADLINE_LATE_S: Final = 0.05
 
 
 class Slot(NamedTuple):
@@ -161,7 +161,7 @@ class DecodeScheduler:
                 self._free.append(slot)
             else:
                 self._begin(slot, job.suspect, now_s)
-            if self._held_back is not None and self._lateness_s(now_s) <= LATE_S:
+            if self._held_back is not None and self._lateness_s(now_s) <= DEADLINE_LATE_S:
                 held_back, self._held_back = self._held_back, None
         if held_back is not None:
             held_back.go_on()
@@ -182,7 +182,7 @@ class DecodeScheduler:
     def holds_back(self, other: "DecodeScheduler") -> bool:
         """Whether jobs are late here. If so, `other` is called when they are not any more."""
         with self._lock:
-            is_late = self._lateness_s(self._now_s()) > LATE_S
+            is_late = self._lateness_s(self._now_s()) > DEADLINE_LATE_S
             if is_late:
                 self._held_back = other
         return is_late
