@@ -61,10 +61,12 @@ class Track:
         return _TRACK_BYTES + len(self.info.identifier) + self.metadata_bytes
 
     def with_facts(self, facts: SourceFacts) -> "Track":
-        """The same track with the facts from opening its source."""
+        """The same track with the facts from opening its source. Where these are known it is the same object, so that
+        the events of a track in a loop share one."""
         if self.keeps_names:
             facts = replace(facts, title=None, author=None)
-        return replace(self, info=self.info.with_facts(facts), is_known=True)
+        info = self.info.with_facts(facts)
+        return self if self.is_known and info == self.info else replace(self, info=info, is_known=True)
 
     def with_hints(self, facts: SourceFacts) -> "Track":
         """The same track with facts that were read ahead. They are hints: opening the source may show others."""

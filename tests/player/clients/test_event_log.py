@@ -9,8 +9,23 @@ import pytest
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, break_off
 from tests.support.tracks import make_status, make_track
-from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
+from tonearm.core.events import (
+    FiltersChange,
+    MetadataChange,
+    PlayerDelete,
+    PlayerPause,
+    PlayerState,
+    PlayerUpdate,
+    QueueUpdate,
+    StreamTitle,
+    TrackEnd,
+    TrackStart,
+)
+from tonearm.core.filters import Filters
+from tonearm.core.metadata import JsonObject
+from tonearm.core.play_queue import EndReason
 from tonearm.core.player_status import PlayerStatus
+from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, SLICE_EVENTS, EventLog
 from tonearm.player.timers import CallLater
@@ -117,6 +132,21 @@ def test_an_event_is_the_same_text_for_every_client_at_any_time(log: EventLog) -
     first = follow(log)
     add(log, 3)
     assert follow(log, 0).texts == first.texts
+
+
+@pytest.mark.parametrize("metadata", [{}, {"requester": "Ä", "guild": [1, 2]}])
+def test_a_client_that_comes_back_gets_the_very_texts_of_one_that_stayed(log: EventLog, metadata: JsonObject) -> None:
+    stayed = follow(log)
+    track, facts = make_track("a"), SourceFacts(20_000, is_seekable=True, title="Ä song", probe_name="flac")
+    for _ in range(50):
+        track = track.with_facts(facts)
+        log.add(TrackStart(track, metadata, 0))
+        log.add(PlayerUpdate(PlayerState.PLAYING, False, 5000))
+        log.add(MetadataChange(metadata))
+        log.add(FiltersChange(Filters(volume=0.5)))
+        log.add(TrackEnd(track, metadata, 20_000, EndReason.FINISHED, 20_000))
+    log.add(PlayerDelete())
+    assert follow(log, 10).texts == stayed.texts[10:]
 
 
 def test_a_snapshot_comes_first_and_only_when_asked_for(log: EventLog) -> None:

@@ -3,8 +3,8 @@
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.events import (
     Event,
@@ -25,7 +25,7 @@ from tonearm.protocol.framing import CloseCode
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
-# The estimated length of an event whose text is not made yet, and how much a character of its track's URI adds.
+# The estimated length of an event that is kept without its text, and how much a character of its track's URI adds.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
 # What a client missed is sent in slices, since making the texts would block the loop for too long.
@@ -38,15 +38,15 @@ EventText: TypeAlias = Callable[[str, str, int, int, Event | StateMessage], str]
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _KeptEvent:
-    """`text` is made when the first client needs it, since many players have no event client."""
+# An event that is kept. Texts are made for clients and not kept: they would take several times as much as the event,
+# and cost more than it only where metadata is shown, which is changed and may be long. Then the text is kept alone.
+_Kept: TypeAlias = Event | str
 
+
+class _Missed(NamedTuple):
     seq: int
     time_ms: int
-    event: Event
-    size_bytes: int
-    text: str | None = None
+    kept: _Kept
 
 
 class EventLog:
@@ -74,11 +74,12 @@ class EventLog:
         self._wall_ms = wall_ms
         self._event_text = event_text
         self._max_bytes = max_bytes
-        self._kept: deque[_KeptEvent] = deque()
+        self._kept: deque[_Kept] = deque()  # the last is number `last_seq`
+        self._times_ms: deque[int] = deque()  # of each of them
         self._kept_bytes = 0
         self._call_later = call_later
         self._sinks: dict[EventSink, None] = {}
-        self._missed: dict[EventSink, deque[_KeptEvent]] = {}  # by client: what comes before all that is new
+        self._missed: dict[EventSink, deque[_Missed]] = {}  # by client: what comes before all that is new
         self.last_seq = 0
 
     def __len__(self) -> int:
@@ -89,20 +90,17 @@ class EventLog:
         """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it."""
         _log_event(self._player_id, event)
         self.last_seq += 1
-        kept = _KeptEvent(self.last_seq, self._wall_ms(), event, _about_bytes(event))
-        self._kept.append(kept)
-        self._kept_bytes += kept.size_bytes
-        if _shows_metadata(event):
-            self._text(kept)  # metadata may be long, and the length is only known from the text
-        while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
-            self._kept_bytes -= self._kept.popleft().size_bytes
+        seq, time_ms = self.last_seq, self._wall_ms()
+        text = self._made(seq, time_ms, event) if _shows_metadata(event) else ""
+        self._keep(text or event, time_ms)
         for sink in tuple(self._sinks):
             if sink in self._missed:
-                self._missed[sink].append(kept)
+                self._missed[sink].append(_Missed(seq, time_ms, text or event))
             elif sink in self._sinks:  # a client may leave while another is sent the event
-                self._send(sink, self._text(kept))
+                text = text or self._made(seq, time_ms, event)
+                self._send(sink, text)
         if self._feed.has_followers:
-            self._feed.send(self._text(kept))
+            self._feed.send(text or self._made(seq, time_ms, event))
 
     def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
         """The whole state as the message that clients get."""
@@ -129,7 +127,9 @@ class EventLog:
         if is_lost or (wants_snapshot and since is None):
             sink.send(self.snapshot_text(status(), is_lost=is_lost))
         elif since is not None:
-            self._missed[sink] = deque(kept for kept in self._kept if kept.seq > since)
+            first = len(self._kept) - (self.last_seq - since)
+            missed = zip(islice(self._times_ms, first, None), islice(self._kept, first, None), strict=True)
+            self._missed[sink] = deque(_Missed(seq, *one) for seq, one in enumerate(missed, start=since + 1))
         self._sinks[sink] = None
         self._send_missed(sink)
         return lambda: self._remove(sink)
@@ -141,8 +141,8 @@ class EventLog:
         for sink in sinks:
             missed = self._missed.pop(sink, ())
             with cut_after_error(sink, self._remove):
-                for kept in missed:
-                    sink.send(self._text(kept))
+                for one in missed:
+                    sink.send(self._text(one))
                 sink.close(code, reason)
 
     def _remove(self, sink: EventSink) -> None:
@@ -165,12 +165,20 @@ class EventLog:
             else:
                 del self._missed[sink]
 
-    def _text(self, kept: _KeptEvent) -> str:
-        if kept.text is None:
-            kept.text = self._event_text(self._player_id, self.life, kept.seq, kept.time_ms, kept.event)
-            self._kept_bytes += len(kept.text) - kept.size_bytes
-            kept.size_bytes = len(kept.text)
-        return kept.text
+    def _keep(self, kept: _Kept, time_ms: int) -> None:
+        self._kept.append(kept)
+        self._times_ms.append(time_ms)
+        self._kept_bytes += _about_bytes(kept)
+        while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
+            self._kept_bytes -= _about_bytes(self._kept.popleft())
+            self._times_ms.popleft()
+
+    def _text(self, missed: _Missed) -> str:
+        seq, time_ms, kept = missed
+        return kept if isinstance(kept, str) else self._made(seq, time_ms, kept)
+
+    def _made(self, seq: int, time_ms: int, event: Event) -> str:
+        return self._event_text(self._player_id, self.life, seq, time_ms, event)
 
     def _send(self, sink: EventSink, text: str) -> None:
         with cut_after_error(sink, self._remove):
@@ -184,9 +192,11 @@ class EventLog:
             log.info("player %s: an event client is closed: %s", self._player_id, behind)
 
 
-def _about_bytes(event: Event) -> int:
-    if isinstance(event, TrackEvent):
-        return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(event.track.info.identifier)
+def _about_bytes(kept: _Kept) -> int:
+    if isinstance(kept, str):
+        return len(kept)
+    if isinstance(kept, TrackEvent):
+        return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(kept.track.info.identifier)
     return _ABOUT_BYTES
 
 
