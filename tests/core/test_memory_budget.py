@@ -28,6 +28,26 @@ def test_what_a_session_takes_is_measured_when_it_has_settled() -> None:
     assert room.room(20) == pytest.approx((FULL_MEMORY - 0.4) / (0.4 / 20), abs=1)
 
 
+def test_sessions_that_came_and_left_between_two_reports_take_no_room_from_others() -> None:
+    room = MemoryRoom()
+    for _ in range(200):
+        room.began()
+    room.reported(0.1, 3)
+    assert room.room(3) == pytest.approx((FULL_MEMORY - 0.1) / FIRST_MEMORY_COST, abs=4)
+
+
+def test_memory_that_sessions_left_behind_is_not_taken_for_that_of_the_few_that_stay() -> None:
+    room = MemoryRoom()
+    for _ in range(200):
+        room.began()
+    for _ in range(5):
+        room.reported(0.2, 10)
+    assert room.room(10) == pytest.approx((FULL_MEMORY - 0.2) / (0.2 / 200), abs=2)
+    for _ in range(10):
+        room.reported(0.04, 10)
+    assert room.room(10) == pytest.approx((FULL_MEMORY - 0.04) / (0.04 / 10), abs=2)
+
+
 def test_a_process_that_is_full_takes_none_but_the_first() -> None:
     room = MemoryRoom()
     room.reported(FULL_MEMORY + 0.01, 30)

@@ -32,6 +32,8 @@ class MemoryRoom:
         self.used = 0.0
         self._cost = FIRST_MEMORY_COST
         self._begun = [0] * _SETTLING_REPORTS  # sessions that began since each of the last reports, the last one first
+        self._had: list[int] = []  # sessions there were, at most, before each of the last reports, the last one first
+        self._sessions = 0  # at the last report
         self._is_refused = False
         self._reports_since_shed = _FREEING_REPORTS
 
@@ -47,7 +49,10 @@ class MemoryRoom:
         self.used = used
         self._is_refused = False
         self._reports_since_shed += 1
-        settled = sessions - sum(self._begun)
+        self._had = [self._sessions + self._begun[0], *self._had[: _FREEING_REPORTS - 1]]
+        self._sessions = sessions
+        # Sessions that have left count as well: their memory is in use until it is returned to the system.
+        settled = max(self._had[_SETTLING_REPORTS:], default=0)
         if settled >= _MEASURED_FROM_SESSIONS:
             self._cost = max(_LEAST_MEMORY_COST, used / settled)
         self._begun = [0, *self._begun[:-1]]
@@ -65,7 +70,7 @@ class MemoryRoom:
             return least or -min(math.ceil((self.used - FULL_MEMORY) / self._cost), most)
         if self._is_refused:
             return least
-        return max(least, math.floor((FULL_MEMORY - self.used) / self._cost) - sum(self._begun))
+        return max(least, math.floor((FULL_MEMORY - self.used) / self._cost) - min(sum(self._begun), sessions))
 
     def settled(self) -> None:
         """The sessions that the process had too many have left."""
