@@ -62,7 +62,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "player": ("player", "decoder", "protocol.framing", "core"),
-    "player.clients": ("player.clients", "player.timers", "protocol.framing", "core"),
+    "player.clients": ("player.clients", "player.timers", "decoder.session.frame_buffer", "protocol.framing", "core"),
     "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
     "node.load": ("core",),
     "node.quarantine": ("sources", "core"),

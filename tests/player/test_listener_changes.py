@@ -1,61 +1,76 @@
-"""How many listen: reported at once, then once a second at most, and never twice the same."""
+"""How many listen: told at once, then once a second at most, and never twice the same."""
 
 import itertools
+from collections.abc import Callable
 
-from tests.support.hand_time import HandTime
-from tonearm.player.player import ListenerChanges
-
-
-def reported() -> tuple[HandTime, ListenerChanges, list[tuple[float, int]]]:
-    time = HandTime()
-    reports: list[tuple[float, int]] = []
-    began_s = time.now_s()
-    changes = ListenerChanges(time.call_later, lambda count: reports.append((round(time.now_s() - began_s, 3), count)))
-    return time, changes, reports
+from tests.support.player_bench import PlayerBench
+from tests.support.sinks import MemoryListener
 
 
-def test_a_change_after_a_quiet_second_is_reported_at_once() -> None:
-    time, changes, reports = reported()
-    changes.changed(1)
-    time.forward(1.5)
-    changes.changed(2)
-    assert reports == [(0, 1), (1.5, 2)]
+class Crowd:
+    """The listeners of a player, who come and go until there are so many."""
+
+    def __init__(self) -> None:
+        self.bench = PlayerBench("a")
+        self._began_s = self.bench.time.now_s()
+        self._leave: list[Callable[[], None]] = []
+
+    def becomes(self, listeners: int) -> None:
+        while len(self._leave) < listeners:
+            self._leave.append(self.bench.player.attach(MemoryListener()))
+        while len(self._leave) > listeners:
+            self._leave.pop()()
+
+    @property
+    def told(self) -> list[tuple[float, int]]:
+        """When events said so, and how many."""
+        changes = [event for event in self.bench.events.events if event["op"] == "ListenersChange"]
+        return [(round(event["time"] / 1000 - self._began_s, 3), event["listeners"]) for event in changes]
 
 
-def test_of_many_changes_in_a_second_the_last_is_reported_when_it_is_over() -> None:
-    time, changes, reports = reported()
+async def test_a_change_after_a_quiet_second_is_told_at_once() -> None:
+    crowd = Crowd()
+    crowd.becomes(1)
+    crowd.bench.time.forward(1.5)
+    crowd.becomes(2)
+    assert crowd.told == [(0, 1), (1.5, 2)]
+
+
+async def test_of_many_changes_in_a_second_the_last_is_told_when_it_is_over() -> None:
+    crowd = Crowd()
     for count in range(1, 6):
-        changes.changed(count)
-        time.forward(0.1)
-    time.forward(5.0)
-    assert reports == [(0, 1), (1.0, 5)]
+        crowd.becomes(count)
+        crowd.bench.time.forward(0.1)
+    crowd.bench.time.forward(5.0)
+    assert crowd.told == [(0, 1), (1.0, 5)]
 
 
-def test_who_comes_and_goes_within_a_second_changes_nothing() -> None:
-    time, changes, reports = reported()
-    changes.changed(1)
-    changes.changed(2)
-    changes.changed(1)
-    time.forward(5.0)
-    assert reports == [(0, 1)]
+async def test_who_comes_and_goes_within_a_second_changes_nothing() -> None:
+    crowd = Crowd()
+    crowd.becomes(1)
+    crowd.becomes(2)
+    crowd.becomes(1)
+    crowd.bench.time.forward(5.0)
+    assert crowd.told == [(0, 1)]
 
 
-def test_two_reports_are_a_second_apart() -> None:
-    time, changes, reports = reported()
+async def test_two_changes_are_told_a_second_apart() -> None:
+    crowd = Crowd()
     for count in range(1, 41):
-        changes.changed(count)
-        time.forward(0.1)
-    times_s = [time_s for time_s, _ in reports]
+        crowd.becomes(count % 10)
+        crowd.bench.time.forward(0.1)
+    times_s = [time_s for time_s, _ in crowd.told]
     assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times_s))
-    time.forward(1.0)
-    assert reports[-1][1] == 40
+    crowd.becomes(7)
+    crowd.bench.time.forward(1.0)
+    assert crowd.told[-1][1] == 7
 
 
-def test_a_closed_player_reports_nothing() -> None:
-    time, changes, reports = reported()
-    changes.changed(1)
-    changes.changed(2)
-    changes.close()
-    time.forward(5.0)
-    changes.changed(2)
-    assert reports == [(0, 1)]
+async def test_a_deleted_player_tells_nothing() -> None:
+    crowd = Crowd()
+    crowd.becomes(1)
+    crowd.becomes(2)
+    await crowd.bench.player.delete()
+    crowd.bench.time.forward(5.0)
+    crowd.becomes(0)
+    assert crowd.told == [(0, 1)]

@@ -28,9 +28,8 @@ class Sound(NamedTuple):
 class Joins:
     """The joins of one player. For each current source it is decided once when the track after it is opened."""
 
-    def __init__(self, playback: PlaybackState, has_listeners: Callable[[], bool]) -> None:
+    def __init__(self, playback: PlaybackState) -> None:
         self._playback = playback
-        self._has_listeners = has_listeners
         self._ordered_for: SourceId | None = None
         # From which position on this source may fade: where it began, or where the crossfade was asked for.
         self._fading: SourceId | None = None
@@ -38,8 +37,7 @@ class Joins:
 
     # When the next track is opened
 
-    @property
-    def open_from_ms(self) -> int | None:
+    def open_from_ms(self, *, has_listeners: bool) -> int | None:
         """From which position on the next track is opened; 0 where a skip may fade into it, None without a known
         end."""
         playback = self._playback
@@ -48,34 +46,33 @@ class Joins:
             return None
         if settings.on_skip and settings.duration_ms:
             return 0
-        heard_before_end_ms = self._heard_before_end_ms() + settings.duration_ms
+        heard_before_end_ms = self._heard_before_end_ms(has_listeners=has_listeners) + settings.duration_ms
         return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
 
-    @property
-    def ms_until_opening(self) -> int | None:
+    def ms_until_opening(self, *, has_listeners: bool) -> int | None:
         """How far the position is from `open_from_ms`; None when there is nothing to wait for."""
-        from_ms = self.open_from_ms
+        from_ms = self.open_from_ms(has_listeners=has_listeners)
         if self._ordered_for == self._playback.current_source or from_ms is None:
             return None
         return max(0, from_ms - self._playback.position_ms)
 
-    def take_opening(self, is_decoded: Callable[[SourceId], bool]) -> bool:
+    def take_opening(self, is_decoded: Callable[[SourceId], bool], *, has_listeners: bool) -> bool:
         """Whether the next track is to be opened now, because little of the current one is left. True once for each
         source, never for an endless stream."""
         playback = self._playback
         source = playback.current_source
         if source is None or source == self._ordered_for or playback.current.info.is_stream:
             return False
-        from_ms = self.open_from_ms
+        from_ms = self.open_from_ms(has_listeners=has_listeners)
         if not (from_ms is not None and playback.position_ms >= from_ms) and not is_decoded(source):
             return False
         self._ordered_for = source
         return True
 
-    def _heard_before_end_ms(self) -> int:
+    def _heard_before_end_ms(self, *, has_listeners: bool) -> int:
         """How long before the current track's end the next one is opened, in time heard."""
         playback = self._playback
-        if not self._has_listeners() and _is_known_file(playback.current):
+        if not has_listeners and _is_known_file(playback.current):
             coming = playback.front_of_queue or playback.current
             if playback.loop_mode is LoopMode.TRACK or _is_known_file(coming):
                 return OPEN_KNOWN_FILE_BEFORE_END_MS

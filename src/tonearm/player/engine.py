@@ -12,10 +12,10 @@ from typing import Final
 
 from tonearm.core.crossfade import CrossfadeSettings, FadeTime
 from tonearm.core.errors import NotSeekable
-from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd
+from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd, TrackException
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
-from tonearm.core.frame import PCM_ONLY, SAMPLE_RATE_HZ, samples_of_ms
+from tonearm.core.frame import PCM_ONLY, samples_of_ms
 from tonearm.core.joins import Joins, Sound
 from tonearm.core.opened_source import FileVersion
 from tonearm.core.play_queue import Action, Drop, EndReason, Open, Seek, SourceId
@@ -39,6 +39,7 @@ from tonearm.decoder.opening.source_input import Expanded, Notice
 from tonearm.decoder.session.decoder_session import DecoderSession, Report, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import Broadcast
+from tonearm.player.clients.event_log import EventLog
 from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.player.player_services import PlayerServices
 from tonearm.player.sending import Due, HeadStart, Moment, Retitled, Sending
@@ -49,35 +50,29 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """The engine of one player, until `close`. It is a member of the clock. `emit` gets the events, in order."""
+    """The engine of one player, until `close`. It is a member of the clock."""
 
-    def __init__(
-        self,
-        playback: Playback,
-        broadcast: Broadcast,
-        services: PlayerServices,
-        emit: Callable[[tuple[Event, ...]], None],
-    ) -> None:
+    def __init__(self, playback: Playback, events: EventLog, services: PlayerServices) -> None:
         clock, call_later = services.clock, services.call_later
         self._playback = playback
-        self._broadcast = broadcast
+        self._events = events
         self._services = services
         self._clock = clock
-        self._emit = emit
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._countings: set[asyncio.Task[None]] = set()  # that count the lengths of files
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
-        self._joins = Joins(playback, lambda: len(broadcast) > 0)
+        self._joins = Joins(playback)
         self._session = DecoderSession(
             self.receive, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
         )
+        self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
         self.overlays: Final = PlayerOverlays(
-            self._session, emit, self._overlays_changed, call_later, services.settings.start_timeout_s
+            self._session, self.emit, self._overlays_changed, call_later, services.settings.start_timeout_s
         )
-        self._sending = Sending(playback, self._session, self.overlays, self._joins, broadcast)
+        self._sending = Sending(playback, self._session, self.overlays, self._joins, self.broadcast)
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
-        self._head_start = HeadStart(self._sending, self.tick, lambda: broadcast.least_burst_ms, clock)
+        self._head_start = HeadStart(self._sending, self.tick, lambda: self.broadcast.least_burst_ms, clock)
         self._stalls = StallWatch(call_later, self._report_stall, self._give_up)
         self._live_pause = LivePause(call_later, self._session.rest, services.settings.live_pause_s)
 
@@ -144,12 +139,6 @@ class Engine:
     def quality(self) -> PlayerQuality:
         return self._sending.quality
 
-    def sent_frame(self) -> tuple[int, bool]:
-        """Of the frame that was sent last: where it begins in its source, in µs, and whether its packet is that of the
-        source, for outputs that pass through."""
-        buffer = self._session.buffer
-        return buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ, buffer.is_sent_passed
-
     def listener_came(self) -> None:
         """As `listeners_changed`; the new listener may want the frames that were sent last."""
         self.listeners_changed()
@@ -161,18 +150,26 @@ class Engine:
         """Has frames rendered in the forms of all listeners; without any before the clock starts, in PCM."""
         if not self._is_closed:
             self.catch_up()
-            is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
-            outputs = PCM_ONLY if is_made_ready else self._broadcast.outputs
+            is_made_ready = not self.broadcast.outputs and not self._playback.clock_started
+            outputs = PCM_ONLY if is_made_ready else self.broadcast.outputs
             self._session.listen(outputs, is_for_nobody=is_made_ready)
             self._follow()
             self._head_start.follow()
+
+    def emit(self, events: tuple[Event, ...]) -> None:
+        """Tells the player's clients, and the node, what has happened."""
+        self._services.told(self._playback.player_id, events)
+        for event in events:
+            self._events.add(event)
+            if isinstance(event, TrackException):
+                self._services.totals.track_failures[event.failure.code] += 1
 
     # What the rules ask for
 
     def _perform(self, outcome: Outcome, *, skipped: Sound | None = None) -> None:
         """Emits the events, carries out the actions and plans what is to sound. `skipped`: the sound that a skip ends,
         which may fade out."""
-        self._emit(outcome.events)
+        self.emit(outcome.events)
         playback, session, actions = self._playback, self._session, outcome.actions
         cut_fade = None
         if skipped is not None and all(isinstance(action, Drop) for action in actions):  # the next track is open
@@ -211,7 +208,7 @@ class Engine:
 
     def _open_next_in_time(self) -> None:
         """Has the next track opened when little of the current track is left."""
-        if self._joins.take_opening(self._session.plans.is_decoded):
+        if self._joins.take_opening(self._session.plans.is_decoded, has_listeners=len(self.broadcast) > 0):
             self._perform(self._playback.next_is_due())
 
     def _overlays_changed(self) -> None:
@@ -242,7 +239,7 @@ class Engine:
         if self._playback.paused:
             sending.falls_silent()
         has_frames = (sending.has_frames and not self._sleep.is_asleep) or sending.must_send
-        if has_frames or self._broadcast.wants_silence:
+        if has_frames or self.broadcast.wants_silence:
             self._clock.join(self)
         else:
             self._clock.leave(self)
@@ -264,7 +261,7 @@ class Engine:
                 case Moment.MOVED:
                     self._open_next_in_time()
                 case Moment.UPDATE:
-                    self._emit((self._playback.update(),))
+                    self.emit((self._playback.update(),))
                 case Moment.UNDERRAN:
                     self._underran()
                 case Moment.NO_FRAME if self._sleep.may_pass_frame():
@@ -302,7 +299,7 @@ class Engine:
     def _follow(self) -> None:
         """To be called when something has changed that decides whether the player may sleep."""
         self._sleep.follow(self._circumstances())
-        if not len(self._broadcast):
+        if not len(self.broadcast):
             self._count_length()
 
     def _circumstances(self) -> Circumstances:
@@ -311,9 +308,9 @@ class Engine:
             source=playback.current_source,
             info=playback.current.info,
             end_ms=playback.current.known_end_ms,
-            open_from_ms=self._joins.open_from_ms,
+            open_from_ms=self._joins.open_from_ms(has_listeners=len(self.broadcast) > 0),
             has_sounded=self._sending.has_sounded,
-            has_listeners=len(self._broadcast) > 0,
+            has_listeners=len(self.broadcast) > 0,
             is_running=playback.wants_frames,
             has_overlays=bool(self.overlays),
             is_stretched=playback.filters.effects.position_rate != 1.0,
@@ -336,13 +333,13 @@ class Engine:
         self._update_ticking()
 
     def reopen_session(self) -> None:
-        self._session.wake(has_burst=bool(self._broadcast.bursts))
+        self._session.wake(has_burst=bool(self.broadcast.bursts))
         self._update_ticking()
 
     def _pass_frame(self) -> None:
         """A frame's time while the source is being opened again."""
-        if self._broadcast.wants_silence:
-            self._broadcast.send_silence()
+        if self.broadcast.wants_silence:
+            self.broadcast.send_silence()
         self.pass_frames(1)
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()

@@ -11,7 +11,7 @@ from typing import Final
 
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.events import DeleteReason, Event, ListenersChange, TrackException
+from tonearm.core.events import DeleteReason, ListenersChange
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS
@@ -23,12 +23,11 @@ from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.clients.event_log import EventLog
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.engine import Engine
 from tonearm.player.player_services import FirstSettings, PlayerServices
-from tonearm.player.timers import CallLater, Cancellable
+from tonearm.player.timers import Cancellable
 from tonearm.protocol.framing import CloseCode
 
 log = logging.getLogger(__name__)
@@ -79,13 +78,11 @@ class Player:
             settings.max_event_bytes,
             services.call_later,
         )
-        self._listener_changes = ListenerChanges(
-            services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
-        )
+        self._told_listeners = 0  # in the last ListenersChange
+        self._told_timer: Cancellable | None = None  # runs for a while after it
         self._is_deleted = False
-        self._broadcast = Broadcast(player_id, lambda: self._engine.sent_frame())
-        self._engine = Engine(self._playback, self._broadcast, services, self._emit)
-        self._overlays = self._engine.overlays
+        self._engine = Engine(self._playback, self._events, services)
+        self._broadcast, self._overlays = self._engine.broadcast, self._engine.overlays
         self._first_wait: Cancellable | None = services.call_later(
             settings.first_listener_wait_ms / 1000, self._start_clock
         )
@@ -180,11 +177,12 @@ class Player:
             self._engine.catch_up()
             self._is_deleted = True
             self._cancel_first_wait()
-            self._listener_changes.close()
+            if self._told_timer is not None:
+                self._told_timer.cancel()
             self._engine.stop()
             self._services.totals.add(self._engine.quality)
             *ends, deleted = self._playback.delete(reason).events
-            self._emit((*ends, *self._overlays.remove_all(), deleted))
+            self._engine.emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again
             self._is_deleted = True
             self.close_connections(CloseCode.DELETED, "the player was deleted")
@@ -213,7 +211,7 @@ class Player:
         if is_counted:
             self._start_clock()
         self._engine.listener_came()
-        self._listener_changes.changed(self._broadcast.counted)
+        self._tell_listeners()
 
         def leave() -> None:
             if settling is not None:
@@ -221,8 +219,7 @@ class Player:
             detach()
             self._log_listeners(log_level, "left", sink)
             self._engine.listeners_changed()
-            if not self._is_deleted:
-                self._listener_changes.changed(self._broadcast.counted)
+            self._tell_listeners()
 
         return leave
 
@@ -230,7 +227,7 @@ class Player:
         """Counts a listener that was attached without being counted."""
         if self._broadcast.count(sink):
             self._start_clock()
-            self._listener_changes.changed(self._broadcast.counted)
+            self._tell_listeners()
 
     def subscribe(
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
@@ -262,7 +259,7 @@ class Player:
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
         """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
         if not self._is_deleted:
-            self._emit(self._playback.tags_read(track_id, facts).events)
+            self._engine.emit(self._playback.tags_read(track_id, facts).events)
 
     # What the player is
 
@@ -343,12 +340,18 @@ class Player:
         self._engine.catch_up()
         return self._playback
 
-    def _emit(self, events: tuple[Event, ...]) -> None:
-        self._services.told(self._playback.player_id, events)
-        for event in events:
-            self._events.add(event)
-            if isinstance(event, TrackException):
-                self._services.totals.track_failures[event.failure.code] += 1
+    def _tell_listeners(self) -> None:
+        """Tells how many listeners there are, when that has changed: at once after a quiet second, else when the second
+        is over."""
+        listeners = self._broadcast.counted
+        if self._told_timer is None and listeners != self._told_listeners and not self._is_deleted:
+            self._told_listeners = listeners
+            self._told_timer = self._services.call_later(_LISTENERS_INTERVAL_S, self._tell_listeners_again)
+            self._engine.emit((ListenersChange(listeners),))
+
+    def _tell_listeners_again(self) -> None:
+        self._told_timer = None
+        self._tell_listeners()
 
     def _log_listeners(self, level: int, what: str, sink: FrameSink) -> None:
         count, output = len(self._broadcast), sink.output
@@ -366,36 +369,3 @@ class Player:
         if self._first_wait is not None:
             self._first_wait.cancel()
             self._first_wait = None
-
-
-class ListenerChanges:
-    """Reports how many listeners a player has when that changes.
-
-    Calls `report` with the number of listeners: at once after a quiet second, else when the second is over.
-    """
-
-    def __init__(self, call_later: CallLater, report: Callable[[int], None]) -> None:
-        self._call_later = call_later
-        self._report = report
-        self._listeners = 0
-        self._reported = 0
-        self._timer: Cancellable | None = None
-
-    def changed(self, listeners: int) -> None:
-        """To be called whenever a listener has come or gone."""
-        self._listeners = listeners
-        if self._timer is None:
-            self._report_change()
-
-    def close(self) -> None:
-        """Ends all reports."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._reported = self._listeners
-
-    def _report_change(self) -> None:
-        self._timer = None
-        if self._listeners != self._reported:
-            self._reported = self._listeners
-            self._timer = self._call_later(_LISTENERS_INTERVAL_S, self._report_change)
-            self._report(self._listeners)

@@ -307,7 +307,7 @@ class Sending:
     def _frames_until_due(self) -> int:
         """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
         frames = self.frames_until_update
-        until_opening_ms = self._joins.ms_until_opening
+        until_opening_ms = self._joins.ms_until_opening(has_listeners=len(self._broadcast) > 0)
         return frames if until_opening_ms is None else min(frames, until_opening_ms // self._plain_step_ms)
 
     # MP3, and what was sent before

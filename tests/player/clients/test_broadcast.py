@@ -8,6 +8,7 @@ import pytest
 from tests.support.sinks import MemoryListener, break_off
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, MOST_ENCODERS, PCM, SILENT_FRAME, Output, mp3_output
+from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.broadcast import (
     CLOSE_AFTER_FRAMES,
     CUT_AFTER_FRAMES,
@@ -29,7 +30,7 @@ def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
 
 @pytest.fixture
 def broadcast() -> Broadcast:
-    return Broadcast("p", lambda: (0, False))
+    return Broadcast("p", FrameBuffer())
 
 
 def attached(broadcast: Broadcast, *listeners: MemoryListener) -> Sequence[MemoryListener]:

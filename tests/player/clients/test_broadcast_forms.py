@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.sinks import MemoryListener
 from tonearm.core.frame import FRAME_BYTES, PCM, SILENT_FRAME, SILENT_PACKET, Output, Payloads, mp3_output
+from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.broadcast import Broadcast, silent_mp3_frame
 from tonearm.protocol.framing import FrameFlag, Framing, as_message
 
@@ -19,11 +20,13 @@ class Player:
 
     def __init__(self) -> None:
         self.number = 0
-        self.broadcast = Broadcast("p", lambda: ((self.number - 1) * 20_000, False))
+        self._buffer = FrameBuffer()
+        self.broadcast = Broadcast("p", self._buffer)
 
     def send(self, frames: int = 1, flags: int = 0) -> None:
         for _ in range(frames):
             self.number += 1
+            self._buffer.skip(1)
             self.broadcast.send((PCM, OPUS, SMALL), payloads(self.number), self.number, flags)
 
 

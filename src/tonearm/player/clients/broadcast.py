@@ -26,6 +26,7 @@ from tonearm.core.frame import (
     Payloads,
     check_one_more,
 )
+from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import (
     FRAMERS,
@@ -112,12 +113,11 @@ class _Mp3Time:
 class Broadcast:
     """The listeners of one player.
 
-    `sent_frame` gives of the frame that is being sent where it begins in its track, in µs, and whether its packet is
-    passed through from the source. `frames_lost` are those that listeners lost, `closed` counts the listeners that were
-    closed, by reason: NOTHING_READ or FAILED.
+    The frames come from `buffer`, which says where the frame that is being sent begins in its track. `frames_lost` are
+    those that listeners lost, `closed` counts the listeners that were closed, by reason: NOTHING_READ or FAILED.
     """
 
-    def __init__(self, player_id: str, sent_frame: Callable[[], tuple[int, bool]]) -> None:
+    def __init__(self, player_id: str, buffer: FrameBuffer) -> None:
         self._player_id = player_id
         # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
@@ -130,7 +130,7 @@ class Broadcast:
         self._special_routes: tuple[tuple[_Group, int], ...] = ()
         self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
         self._mp3: dict[Output, _Mp3Time] = {}
-        self._sent_frame = sent_frame
+        self._buffer = buffer
         self.frames_lost = 0
         self.closed: Counter[str] = Counter()
         self.outputs: Outputs = frozenset()
@@ -286,8 +286,8 @@ class Broadcast:
         for group, place in self._special_routes:
             stamp = _NO_STAMP
             if group.has_headers:
-                position_us, is_passed = self._sent_frame()
-                passed = FrameFlag.PASSED if group.output.passes_through and is_passed else 0
+                position_us = self._buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
+                passed = FrameFlag.PASSED if group.output.passes_through and self._buffer.is_sent_passed else 0
                 stamp = Stamp(number, position_us, flags | passed)
             if group.must_prime:
                 self._prime(group, number, stamp)
