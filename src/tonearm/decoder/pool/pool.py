@@ -6,7 +6,8 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from enum import Enum
 from typing import Final
 
 from tonearm.core.admission import Urgency, settle
@@ -52,6 +53,13 @@ class PoolSession:
         self._process.close_session(self.id)
 
 
+class _Wanted(Enum):
+    """What a session waits for: any process or, when it may have ended one, the spare."""
+
+    PROCESS = "process"
+    SPARE = "spare"
+
+
 class DecoderPool:
     """At most `limit` processes in use, and with `keeps_spare` a further process without sessions, the spare.
 
@@ -82,13 +90,12 @@ class DecoderPool:
         self._session_ids = itertools.count(1)
         self._process_numbers = itertools.count(1)
         self._quick_exits = 0
-        self._waiting: list[SessionOwner] = []
+        self._waiting: dict[SessionOwner, _Wanted] = {}
         self._overload = Overload()
-        self._let_in: set[SessionOwner] = set()  # waited for room, got it, and are about to open a session
         self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
-        self._suspected: set[SessionOwner] = set()  # wait until a spare is ready, see `_move_sessions`
-        self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # sessions that are still to be moved: their suspects
+        # Sessions that are still to be moved, with their suspects; None where there is room now for one that waited.
+        self._losses: dict[SessionOwner, tuple[int, ...] | None] = {}
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
@@ -149,16 +156,14 @@ class DecoderPool:
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
         then `process_lost` is called when it may try again."""
-        self._losses.pop(owner, None)
-        process = None if owner in self._suspected else self._choose()
-        if process is not None and not self._has_room(process, owner):
+        is_let_in = self._losses.pop(owner, ()) is None
+        process = None if self._waiting.get(owner) is _Wanted.SPARE else self._choose()
+        if process is not None and not self._has_room(process, owner, is_let_in=is_let_in):
             self._overload.wait(owner)
             return None
         self._overload.forget(owner)
-        self._let_in.discard(owner)
         if process is None:
-            if owner not in self._waiting:
-                self._waiting.append(owner)
+            self._waiting.setdefault(owner, _Wanted.PROCESS)
             self._is_waited_for.set()
             return None
         if self._losses:
@@ -172,10 +177,8 @@ class DecoderPool:
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
         self._overload.forget(owner)
-        self._let_in.discard(owner)
         self._losses.pop(owner, None)
-        self._waiting = [waiting for waiting in self._waiting if waiting is not owner]
-        self._suspected.discard(owner)
+        self._waiting.pop(owner, None)
 
     async def stop(self) -> None:
         self._is_stopping = True
@@ -215,13 +218,13 @@ class DecoderPool:
     def _room(self, process: DecoderProcess) -> int:
         return process.capacity.room(len(process.owners), time.monotonic())
 
-    def _has_room(self, process: DecoderProcess, owner: SessionOwner) -> bool:
+    def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_let_in: bool) -> bool:
         """Whether `owner` may open a session in `process`. A session that plays goes on even without room; others come
         in the order of their claims."""
         claim, has_waited = owner.claim, owner in self._overload
         if not process.capacity.has_memory(len(process.owners)):
             return False
-        if owner in self._let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
+        if is_let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
             return True
         return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
 
@@ -238,12 +241,11 @@ class DecoderPool:
             sessions, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
         )
         capacity.settled()
-        self._let_in.update(coming)
         for owner in leaving:
             process.close_session(sessions[owner])
             self._overload.wait(owner)
         is_moving = bool(self._losses)
-        self._losses |= dict.fromkeys((*coming, *leaving), ())
+        self._losses |= dict.fromkeys(coming) | dict.fromkeys(leaving, ())
         if not is_moving:
             self._move_some()
 
@@ -316,9 +318,8 @@ class DecoderPool:
             self._first_ready.set_result(None)
         if self._is_announced:  # otherwise the whole node has not started yet
             _log_ready(process)
-        if self.has_spare or not self._keeps_spare:
-            self._suspected.clear()
-        self._place([owner for owner in self._waiting if owner not in self._suspected])
+        for_all = self.has_spare or not self._keeps_spare
+        self._place([owner for owner, wanted in self._waiting.items() if for_all or wanted is _Wanted.PROCESS])
 
     # When a process exits
 
@@ -365,17 +366,16 @@ class DecoderPool:
         Suspects open their sources again only when a spare is ready: if a suspect ends a second process, its other
         sessions can move at once.
         """
-        losses = [
-            (owner, tuple(source for session, source in suspects if session == session_id))
+        losses = {
+            owner: tuple(source for session, source in suspects if session == session_id)
             for session_id, owner in process.owners.items()
-        ]
+        } | self._losses
         process.owners.clear()
-        losses += self._losses.items()
-        suspected = [loss for loss in losses if loss[1]]
+        suspected = {owner: sources for owner, sources in losses.items() if sources}
         if self._keeps_spare:
-            self._suspected.update(owner for owner, _ in suspected)
-        self._losses = dict(sorted(losses, key=lambda loss: loss[0].frames_ahead))
-        for owner, sources in suspected:
+            self._waiting |= dict.fromkeys(suspected, _Wanted.SPARE)
+        self._losses = dict(sorted(losses.items(), key=lambda loss: loss[0].frames_ahead))
+        for owner, sources in suspected.items():
             if self._losses.pop(owner, None) is not None:
                 _report_loss(owner, sources)
         self._move_some()
@@ -397,16 +397,16 @@ class DecoderPool:
 
     def _give_up_waiting_for_spare(self) -> None:
         """No spare comes soon: suspects go on without one."""
-        self._suspected.clear()
+        self._waiting = dict.fromkeys(self._waiting, _Wanted.PROCESS)
         if self._in_use:
-            self._place(self._waiting)
+            self._place([*self._waiting])
 
-    def _place(self, owners: Iterable[SessionOwner]) -> None:
-        placed = tuple(owners)
-        self._waiting = [owner for owner in self._waiting if owner not in placed]
+    def _place(self, owners: list[SessionOwner]) -> None:
+        for owner in owners:
+            del self._waiting[owner]
         if not self._waiting:
             self._is_waited_for.clear()
-        for owner in placed:
+        for owner in owners:
             _report_loss(owner, ())
 
 
@@ -414,8 +414,8 @@ def _log_ready(process: DecoderProcess) -> None:
     log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
 
 
-def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:
+def _report_loss(owner: SessionOwner, suspects: tuple[int, ...] | None) -> None:
     try:
-        owner.process_lost(suspects)
+        owner.process_lost(suspects or ())
     except Exception:
         log.exception("a player could not go on in another decoder process")
