@@ -2,17 +2,32 @@
 
 import queue
 import resource
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
-from tests.support.audio_files import mp3, music, wav
+from tests.support.audio_files import Signal, mp3, music, opus, wav
 from tests.support.decoder_driver import open_order
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
+from tests.support.hand_time import HandTime
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, ReadRequest, TitleAt, Titled
+from tonearm.decoder.messages import (
+    DATA_CHUNK_BYTES,
+    Data,
+    DataFailed,
+    Decoded,
+    Failed,
+    Opened,
+    OpenSource,
+    ReadRequest,
+    TitleAt,
+    Titled,
+)
 from tonearm.worker.memory import MemoryBudget
+from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.errors import OwnErrors
 from tonearm.worker.sources.cursor import AHEAD_SAMPLES, Demand, Report
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
@@ -24,9 +39,19 @@ class Bench:
     """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
 
     def __init__(
-        self, data: bytes, order: OpenSource | None = None, failure: PlayFailure | None = None, *, is_heard: bool = True
+        self,
+        data: bytes,
+        order: OpenSource | None = None,
+        failure: PlayFailure | None = None,
+        *,
+        is_heard: bool = True,
+        most_bytes: int = DATA_CHUNK_BYTES,
     ) -> None:
+        """`most_bytes` come in one answer."""
         self._data = data
+        self.most_bytes = most_bytes
+        self.answers = 0
+        self.answered: Callable[[], None] = lambda: None
         self._failure = failure
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
@@ -66,7 +91,9 @@ class Bench:
             self._answer(report)
 
     def _answer(self, request: ReadRequest) -> None:
-        part = self._data[request.offset : request.offset + request.length]
+        part = self._data[request.offset : request.offset + min(request.length, self.most_bytes)]
+        self.answers += 1
+        self.answered()
         if part or self._failure is None:
             self.source.deliver(Data(7, 3, request.offset, part))
         else:
@@ -121,6 +148,26 @@ def test_decoding_keeps_to_its_distance_ahead() -> None:
         used += SAMPLE_RATE_HZ // 2
         bench.source.used(used, is_current=True)
     bench.source.drop()
+
+
+@pytest.mark.parametrize("encode", [wav, mp3, opus])
+def test_a_source_that_drips_is_not_read_again_beyond_its_time(
+    encode: Callable[[Signal], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after its decoder process has died. It ends in the middle of a step or a page, which would take for hours."""
+    clock = HandTime()
+    monkeypatch.setattr(guarded_reader, "time", SimpleNamespace(monotonic=clock.now_s))
+    data = encode(music(6.0))
+    start_sample = 5 * SAMPLE_RATE_HZ
+    order = structs.replace(open_order(7, 3, None, start_sample=start_sample, is_seekable=False), resumes=True)
+    bench = Bench(data, order, most_bytes=1000)
+    assert isinstance(bench.next_report(), Opened)
+    answers_to_open, bench.most_bytes = bench.answers, 1
+    bench.answered = lambda: clock.forward(1.0)
+    failed = bench.next_report()
+    assert isinstance(failed, Failed)
+    assert failed.failure.code is FailureCode.DECODER_DIED
+    assert bench.answers - answers_to_open in range(10, 14)
 
 
 def test_a_title_just_before_an_interruption_is_reported() -> None:

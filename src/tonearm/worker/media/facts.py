@@ -20,7 +20,7 @@ from tonearm.worker.media.formats import probe_name
 from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
 from tonearm.worker.media.opening import OpenedAudio, open_container
 from tonearm.worker.reading import errors
-from tonearm.worker.reading.guarded_reader import GuardedReader
+from tonearm.worker.reading.guarded_reader import GuardedReader, TimedReader
 from tonearm.worker.reading.reader import MediaReader
 
 MAX_TAG_CHARACTERS: Final = 1000
@@ -232,7 +232,7 @@ def _strings(raw: bytes) -> Mapping[str, str]:
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
     """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
     opening the audio may. Raises PlayError."""
-    guard = GuardedReader(reader, source_name=name, content_type=content_type, size_bytes=size_bytes)
+    guard = GuardedReader(TimedReader(reader, name), source_name=name, content_type=content_type, size_bytes=size_bytes)
     container = open_container(guard)
     try:
         stream = _picture_stream(container)

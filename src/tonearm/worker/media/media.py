@@ -1,7 +1,6 @@
 """One opened source: decoded piece by piece into the node's PCM, and seekable to a sample."""
 
 import sys
-import time
 from dataclasses import replace
 from typing import Final
 
@@ -28,9 +27,9 @@ from tonearm.worker.media.resampling import (
 )
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import (
-    OPENING_DEADLINE_S,
     GuardedReader,
     RewoundReader,
+    TimedReader,
     has_mp4_index_at_end,
     is_fragmented_mp4,
     is_transport_stream,
@@ -66,23 +65,22 @@ def open_media(
     `titles` collects the titles of a live source. Reads at most 32 MiB and takes at most 15 s.
     Raises PlayError; one that the reader raises is passed on unchanged.
     """
-    deadline_s = time.monotonic() + OPENING_DEADLINE_S
-    first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
+    timed = TimedReader(reader, name)
+    first = read_first_bytes(timed, is_live=is_live)
     if not first:
         raise errors.empty()
     if not reader.seekable() and has_mp4_index_at_end(first):
         raise errors.index_at_end(name)
-    whole: MediaReader = RewoundReader(first, reader)
+    whole: MediaReader = RewoundReader(first, timed)
     if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
     first_sound = FirstSound(whole, id3_tag_bytes(first))
-    guard = GuardedReader(
-        first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes, deadline_s=deadline_s
-    )
+    guard = GuardedReader(first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes)
     # A transport stream comes in whole segments, with video perhaps, not drop by drop.
     opened = open_audio(guard, pcm_container(first), is_slow=is_live and not is_transport_stream(first))
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
+    timed.unlimit()
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
     facts = source_facts(
@@ -93,15 +91,16 @@ def open_media(
         is_exact=is_length_exact(opened, first_sound.head),
     )
     pages = reader.another() if first.startswith(OGG_PATTERN) and isinstance(reader, DescriptorReader) else None
-    return Media(opened, guard, facts, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+    return Media(opened, timed, guard, facts, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 
 class Media:
-    """An opened source. Only the thread that decodes may use it, `close` included."""
+    """An opened source. Only the thread that decodes may use it, `close` included. `timed` limits its reading."""
 
     def __init__(
         self,
         opened: OpenedAudio,
+        timed: TimedReader,
         guard: GuardedReader,
         facts: SourceFacts,
         titles: StreamTitles | None,
@@ -109,6 +108,7 @@ class Media:
         block_samples: int,
     ) -> None:
         self.facts = facts
+        self.timed = timed
         self._opened = opened
         self._guard = guard
         self._titles = titles

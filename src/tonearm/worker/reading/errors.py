@@ -67,9 +67,10 @@ def index_at_end(name: str) -> PlayError:
     )
 
 
-def opening_took_too_long(name: str, seconds: float) -> PlayError:
-    return _decode_error(
+def opening_took_too_long(name: str, seconds: float) -> PlayFailure:
+    return PlayFailure(
         FailureCode.TIMEOUT,
+        Stage.DECODE,
         f"{_quoted(name)} could not be opened within {seconds:g} seconds.",
         "Check that the source delivers at the speed of the sound or faster, then try again.",
     )

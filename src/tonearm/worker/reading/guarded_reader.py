@@ -7,10 +7,9 @@ files that it could only read without end.
 import io
 import struct
 import time
-from collections.abc import Callable
 from typing import Final
 
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.reader import Dropped, MediaReader
 
@@ -38,6 +37,41 @@ _PCM_CONTAINERS: Final = (
 )
 
 
+class TooLate(PlayError):
+    """Reading has taken too long. Unlike the errors of a source it is no end of the bytes: what came before is not
+    played."""
+
+
+class TimedReader:
+    """Passes reads on up to a deadline, `OPENING_DEADLINE_S` from now at first.
+
+    It stands next to the source: a reader above it may ask for many pieces to answer one read.
+    """
+
+    def __init__(self, reader: MediaReader, source_name: str) -> None:
+        self._reader = reader
+        self.limit(OPENING_DEADLINE_S, errors.opening_took_too_long(source_name, OPENING_DEADLINE_S))
+
+    def limit(self, limit_s: float, too_late: PlayFailure) -> None:
+        """From now on there is so much time to read. After it `TooLate` is raised, with this failure."""
+        self._deadline_s: float | None = time.monotonic() + limit_s
+        self._too_late = too_late
+
+    def unlimit(self) -> None:
+        self._deadline_s = None
+
+    def read(self, n: int) -> bytes:
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            raise TooLate(self._too_late)
+        return self._reader.read(n)
+
+    def seek(self, offset: int) -> int:
+        return self._reader.seek(offset)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
 class GuardedReader:
     """Passes reads on to a `MediaReader` as long as they are within the limits.
 
@@ -48,8 +82,6 @@ class GuardedReader:
     that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
 
     `source_name` is for messages, as is `content_type`, which the server gave.
-
-    `deadline_s`: when the source must be open, by `clock`; None: `OPENING_DEADLINE_S` from now.
     """
 
     def __init__(
@@ -59,8 +91,6 @@ class GuardedReader:
         source_name: str,
         content_type: str | None = None,
         size_bytes: int | None,
-        deadline_s: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
         self.interruption: PlayError | None = None
@@ -68,16 +98,13 @@ class GuardedReader:
         self.source_name = source_name
         self.content_type = content_type
         self._size_bytes = size_bytes
-        self._clock = clock
-        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S if deadline_s is None else deadline_s
         self._budget_bytes = OPENING_BUDGET_BYTES
         self._budget_left = OPENING_BUDGET_BYTES
         self._is_seekable = reader.seekable()
         self._position = 0
 
     def begin_playing(self) -> None:
-        """The source is open: no deadline any more, and the byte budget is for each packet."""
-        self._deadline_s = None
+        """The source is open: the byte budget is for each packet."""
         self._budget_bytes = SILENT_BUDGET_BYTES
         self.packet_came()
 
@@ -118,7 +145,7 @@ class GuardedReader:
     def _read_source(self, n: int) -> bytes:
         try:
             return self._reader.read(n)
-        except Dropped:
+        except (Dropped, TooLate):
             raise
         except PlayError as error:
             self.interruption = error
@@ -149,8 +176,6 @@ class GuardedReader:
         return True
 
     def _check_limits(self) -> None:
-        if self._deadline_s is not None and self._clock() > self._deadline_s:
-            raise errors.opening_took_too_long(self.source_name, OPENING_DEADLINE_S)
         if self._budget_left <= 0:
             mebibytes = self._budget_bytes // (1024 * 1024)
             raise errors.limit_exceeded(self.source_name, f"no audio in {mebibytes} MiB of data")
@@ -177,25 +202,13 @@ class RewoundReader:
         return self._reader.seekable()
 
 
-def read_first_bytes(
-    reader: MediaReader,
-    *,
-    name: str,
-    deadline_s: float,
-    is_live: bool = False,
-    clock: Callable[[], float] = time.monotonic,
-) -> bytes:
-    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live one.
-
-    Raises PlayError when they have not arrived at `deadline_s` of `clock`.
-    """
+def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live one."""
     parts: list[bytes] = []
     missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
     while missing > 0 and (part := reader.read(missing)):
         parts.append(part)
         missing -= len(part)
-        if missing > 0 and clock() > deadline_s:
-            raise errors.opening_took_too_long(name, OPENING_DEADLINE_S)
     return b"".join(parts)
 
 

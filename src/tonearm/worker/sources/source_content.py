@@ -1,11 +1,10 @@
 """Reads the sound of one source: as PCM, or as packets when these can be passed through."""
 
-import time
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Final
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OpenSource
@@ -19,6 +18,12 @@ from tonearm.worker.sources.packet_store import PacketDecoding
 # Decoded in one slot. Shorter steps would cost more CPU time.
 STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
+_READ_TOO_SLOWLY: Final = PlayFailure(
+    FailureCode.DECODER_DIED,
+    Stage.DECODE,
+    "The decoder process died, and the source cannot be read again up to its position in time.",
+    "Play the track again.",
+)
 _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 
 
@@ -93,9 +98,11 @@ class SourceContent:
 
     def read_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
         """Goes to a sample by reading everything before it, in steps: each `yield` ends one. Returns what was read from
-        there on, of packets as `seek` does."""
-        deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
+        there on, of packets as `seek` does. Raises PlayError when that takes too long, in the middle of a step, too."""
+        assert self._media is not None
+        self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
         passed = 0
+        pcm = b""
         preroll: list[SourcePacket] = []
         while passed < sample:
             yield
@@ -103,23 +110,12 @@ class SourceContent:
                 packets = self.packets.take(STEP_SAMPLES)
                 passed = packets[-1].audible_to if packets else sample
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
-                continue
-            assert self._media is not None
-            pcm = self._media.decode(STEP_SAMPLES)
-            samples = len(pcm) // SAMPLE_BLOCK_BYTES
-            if not pcm or passed + samples > sample:
-                return pcm[(sample - passed) * SAMPLE_BLOCK_BYTES :]
-            passed += samples
-            if time.monotonic() > deadline_s:
-                raise PlayError(
-                    PlayFailure(
-                        FailureCode.DECODER_DIED,
-                        Stage.DECODE,
-                        "The decoder process died, and the source cannot be read again up to its position in time.",
-                        "Play the track again.",
-                    )
-                )
-        return preroll
+            else:
+                decoded = self._media.decode(STEP_SAMPLES)
+                pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
+                passed = passed + len(decoded) // SAMPLE_BLOCK_BYTES if decoded else sample
+        self._media.timed.unlimit()
+        return pcm if self.packets is None else preroll
 
     def close(self) -> None:
         """Frees everything. The reader stays open."""
