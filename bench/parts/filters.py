@@ -29,7 +29,7 @@ from tonearm.core.filters import (
     Vibrato,
 )
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, Overlay, Plan
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, OverlayOrder, Plan
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
@@ -105,7 +105,9 @@ def us_a_frame(source: _Noise, setting: Filters, volumes: tuple[float, ...] = ()
     """CPU of the calling thread for each of FRAMES frames, with overlays of these volumes. As many are rendered at once
     as in a session that plays."""
     source.loudness = SourceLoudness()
-    order = tuple(Overlay(FIRST_OVERLAY_SOURCE + number, volume, -12.0, 7_200) for number, volume in enumerate(volumes))
+    order = tuple(
+        OverlayOrder(FIRST_OVERLAY_SOURCE + number, volume, -12.0, 7_200) for number, volume in enumerate(volumes)
+    )
     sources = {1: source} | {overlay.source: _Noise() for overlay in order}
     session = RenderSession(OpenSession(1, 1, 0, setting), sources)
     session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting, overlays=order))

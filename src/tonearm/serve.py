@@ -54,7 +54,7 @@ def set_up_logging(level: str, form: str = "text") -> None:
 
 
 PASSWORD_VARIABLE: Final = "TONEARM_SERVER__PASSWORD"  # noqa: S105 - the variable's name
-_PLAYER: Final = "demo"
+_DEMO_ID: Final = "demo"
 
 
 def node_url(host: str, port: int) -> str:
@@ -91,7 +91,7 @@ def commands_to_try(url: str, *, has_password: bool) -> str:
     clip = _clip_uri()
     curl = 'curl -H "Authorization: $' + PASSWORD_VARIABLE + '"' if has_password else "curl"
     tonearm = shlex.quote(str(Path(sys.argv[0]).absolute()))
-    body = shlex.quote(json.dumps({"id": _PLAYER, "uri": clip}))
+    body = shlex.quote(json.dumps({"id": _DEMO_ID, "uri": clip}))
     dashboard = f"{tonearm} dashboard --node {url}" if has_password else f"{url}/dashboard"
     password_line = f"  (first: export {PASSWORD_VARIABLE}=..., the password of the node)\n" if has_password else ""
     return f"""
@@ -102,11 +102,11 @@ tonearm listens on {url}. To see and steer it in a browser:
 Or paste into another terminal:
 {password_line}
   {curl} -d {body} {url}/v0/players
-  {tonearm} listen {_PLAYER} --url {url}
-  {curl} -X POST {url}/v0/players/{_PLAYER}/skip
+  {tonearm} listen {_DEMO_ID} --url {url}
+  {curl} -X POST {url}/v0/players/{_DEMO_ID}/skip
 
-The clip lasts 25 s; {curl} -X POST {url}/v0/players/{_PLAYER}/play plays it again.
-To hear it, open {url}/v0/players/{_PLAYER}/stream.wav in a player such as mpv, VLC or ffplay.
+The clip lasts 25 s; {curl} -X POST {url}/v0/players/{_DEMO_ID}/play plays it again.
+To hear it, open {url}/v0/players/{_DEMO_ID}/stream.wav in a player such as mpv, VLC or ffplay.
 Ctrl-C ends the node.
 
 """

@@ -19,7 +19,7 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import FailureCode, PlayFailure, own_error
 from tonearm.core.filters import FilterChange
-from tonearm.core.play_queue import LoopMode, Open, SourceId
+from tonearm.core.play_queue import LoopMode, OpenAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track_info import SourceFacts
@@ -62,7 +62,7 @@ def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
         playback.seek(5)
     playback.set_loop(LoopMode.QUEUE)
     first = make_track("a")
-    assert playback.enqueue(first).actions == (Open(1, first),)
+    assert playback.enqueue(first).actions == (OpenAction(1, first),)
     assert (playback.state, playback.current) == (LOADING, first)
     playback.skip()
     assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]

@@ -24,7 +24,7 @@ from tonearm.decoder.messages import (
     Audio,
     Burst,
     CloseSession,
-    Crossfade,
+    CrossfadeOrder,
     Data,
     DataFailed,
     Decoded,
@@ -44,7 +44,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSession,
     OpenSource,
-    Overlay,
+    OverlayOrder,
     OverlayPosition,
     Ping,
     Plan,
@@ -85,9 +85,20 @@ EVERY_KIND: tuple[Message, ...] = (
     DataFailed(1, 2, 1 << 40, FAILURE),
     Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
-    Plan(1, 5, 3, 17, None, 2, 3, LOUD, Crossfade(FAR, 48_000, "linear", is_late=True), Crossfade(0, 1, "equalPower")),
+    Plan(
+        1,
+        5,
+        3,
+        17,
+        None,
+        2,
+        3,
+        LOUD,
+        CrossfadeOrder(FAR, 48_000, "linear", is_late=True),
+        CrossfadeOrder(0, 1, "equalPower"),
+    ),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),
-    Plan(1, 2, 1, 3, None, 2, 3, LOUD, overlays=(Overlay(LAST, 5.0, -60.0, 96_000, FAR, True),), pauses=True),
+    Plan(1, 2, 1, 3, None, 2, 3, LOUD, overlays=(OverlayOrder(LAST, 5.0, -60.0, 96_000, FAR, True),), pauses=True),
     Grant(1, 2, FAR - 10, FAR),
     Grant(1, 2, 3, 4, NO_OUTPUTS, FAR),
     Grant(1, 2, 3, 4, NO_OUTPUTS),
@@ -200,7 +211,7 @@ def with_field(message: Message, at: int, value: object) -> bytes:
 
 OPENED, AUDIO = Opened(1, 2, FACTS), Audio(1, 2, 3, 1, 4, 5, (), b"", 1.0, ((OPUS, (b"one",)),))
 FAILED = Failed(1, 2, FAILURE, gave_audio=True)
-PLAN = Plan(1, 2, 1, 0, None, 1, None, LOUD, Crossfade(1, 2, "linear"), overlays=(Overlay(9, 1.0, 0.0, 1),))
+PLAN = Plan(1, 2, 1, 0, None, 1, None, LOUD, CrossfadeOrder(1, 2, "linear"), overlays=(OverlayOrder(9, 1.0, 0.0, 1),))
 TEXT = "x" * (MAX_TEXT_CHARACTERS + 1)
 
 

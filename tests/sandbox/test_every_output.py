@@ -35,14 +35,14 @@ from tonearm.core.frame import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_outpu
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     CloseSession,
-    Crossfade,
+    CrossfadeOrder,
     Encoded,
     Failed,
     FirstAudio,
     FoundPicture,
     Grant,
     Opened,
-    Overlay,
+    OverlayOrder,
     Plan,
     SeekSource,
     Want,
@@ -115,8 +115,8 @@ class Listener:
         *,
         cut_to: int | None,
         after: int,
-        then: Crossfade | None = None,
-        over: tuple[Overlay, ...] = (),
+        then: CrossfadeOrder | None = None,
+        over: tuple[OverlayOrder, ...] = (),
     ) -> None:
         self._epoch += 1
         epochs = self._epoch, self._epoch - 1
@@ -194,8 +194,8 @@ def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
         driver.wait_for(Opened, source=5)
         driver.open_file(song, source=FIRST_OVERLAY_SOURCE)
         driver.wait_for(FirstAudio)
-        overlay = Overlay(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
-        listener.plan(filters, cut_to=None, after=4, then=Crossfade(24_000, 12_000, "equalPower"), over=(overlay,))
+        overlay = OverlayOrder(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
+        listener.plan(filters, cut_to=None, after=4, then=CrossfadeOrder(24_000, 12_000, "equalPower"), over=(overlay,))
         listener.play(60)
         listener.end()
         assert PCM in listener.heard

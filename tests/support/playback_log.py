@@ -21,8 +21,7 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, own_error
-from tonearm.core.play_queue import Drop, LoopMode, SourceId
-from tonearm.core.play_queue import Seek as SeekSource
+from tonearm.core.play_queue import DropAction, LoopMode, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
@@ -52,10 +51,10 @@ class PlaybackLog:
         """Carries out `outcome` and returns its lines: first the events, then the actions."""
         lines = [_line(event) for event in outcome.events]
         for action in outcome.actions:
-            if isinstance(action, Drop):
+            if isinstance(action, DropAction):
                 del self.open_sources[action.source]  # only what is open may be dropped
                 lines.append(f"drop {action.source}")
-            elif isinstance(action, SeekSource):
+            elif isinstance(action, SeekAction):
                 self._open(action.new_source, self.open_sources.pop(action.source))
                 start = f" at {action.start_ms}" if action.start_ms else ""
                 lines.append(f"seek {action.source} as {action.new_source}{start}")

@@ -13,12 +13,12 @@ from tonearm.decoder.messages import (
     PASSED_GRANT_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
-    Crossfade,
+    CrossfadeOrder,
     Grant,
     Mark,
     MarkKind,
     OpenSession,
-    Overlay,
+    OverlayOrder,
     Plan,
 )
 from tonearm.worker.filters.normalization import SourceLoudness
@@ -104,10 +104,10 @@ class SessionBench:
         self.sent = first_frame
         self.granted = first_frame + SHORT_GRANT_FRAMES
         self.only_passes = False  # so the node grants more
-        self.crossfade: Crossfade | None = None  # so it grants less
+        self.crossfade: CrossfadeOrder | None = None  # so it grants less
         self.epoch = 1
         self.sent_epoch = 1
-        self.overlays: tuple[Overlay, ...] = ()
+        self.overlays: tuple[OverlayOrder, ...] = ()
         self.pauses = False
         self.due_before = 0
 
@@ -129,8 +129,8 @@ class SessionBench:
         following: int | None = None,
         filters: Filters | None = None,
         base_epoch: int | None = None,
-        crossfade: Crossfade | None = None,
-        cut_fade: Crossfade | None = None,
+        crossfade: CrossfadeOrder | None = None,
+        cut_fade: CrossfadeOrder | None = None,
         outputs: Outputs | None = None,
     ) -> None:
         """Sends a plan based on the epoch that is being sent; its frames come with `render`."""

@@ -15,7 +15,7 @@ from tonearm.decoder.messages import (
     SHORT_GRANT_FRAMES,
     Audio,
     Burst,
-    Crossfade,
+    CrossfadeOrder,
     Decoded,
     Failed,
     Flush,
@@ -116,7 +116,7 @@ class SimulatedDecoder:
         self._contents = contents
         self._sources: dict[int, OpenedSource] = {}
         self._followers: dict[int, int | None] = {}
-        self._crossfades: dict[int, Crossfade] = {}
+        self._crossfades: dict[int, CrossfadeOrder] = {}
         self._fading: list[Mark] = []  # where sources will have faded away, of the newest plan
         self._place = Place()
         self._must_flush = False
@@ -243,7 +243,7 @@ class SimulatedDecoder:
         source, sample = (first.source, first.sample) if first else (self._place.source, max(self._place.sample, 0))
         return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm)
 
-    def _rest(self, crossfade: Crossfade, place: Place, sample: int) -> Crossfade | None:
+    def _rest(self, crossfade: CrossfadeOrder, place: Place, sample: int) -> CrossfadeOrder | None:
         """A crossfade that may begin late, as it would now."""
         at_sample = max(crossfade.at_sample, sample + (0 if place.has_begun else FRAME_SAMPLES))
         samples = crossfade.at_sample + crossfade.samples - at_sample

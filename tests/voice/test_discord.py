@@ -19,7 +19,7 @@ from tests.support.running_node import running_node
 from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
-from tonearm.voice.source import SILENT_PACKET
+from tonearm.voice.source import DISCORD_SILENT_PACKET
 
 
 def frequency_hz(packets: Sequence[bytes]) -> float:
@@ -131,7 +131,7 @@ async def test_short_of_data_it_gives_silence_at_once(tmp_path: Path) -> None:
     async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node:
         player = await node.create_player("a")
         packets, pcm = Source(player), Source(player, audio_format="pcm")
-        assert packets.read() == SILENT_PACKET
+        assert packets.read() == DISCORD_SILENT_PACKET
         assert pcm.read() == bytes(3840)
         refused = Source(node.player("nobody"))
         await refused.ready()

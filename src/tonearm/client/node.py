@@ -11,12 +11,12 @@ from tonearm.client.errors import PlayerExists
 from tonearm.client.filters import preset_body
 from tonearm.client.player import Player
 from tonearm.client.tracks import (
-    FOUND,
-    PLAYERS,
-    PLAYLIST,
-    STATS,
-    TRACK,
-    TRACKS,
+    FOUND_MODEL,
+    PLAYERS_MODEL,
+    PLAYLIST_MODEL,
+    STATS_MODEL,
+    TRACK_MODEL,
+    TRACKS_MODEL,
     Metadata,
     Playable,
     Track,
@@ -120,7 +120,7 @@ class Node:
     async def players(self) -> list[Player]:
         """All that there are, with their states as they are now."""
         found = []
-        for state in read(PLAYERS, await self._connection.request("GET", "/v0/players")):
+        for state in read(PLAYERS_MODEL, await self._connection.request("GET", "/v0/players")):
             player = self.player(state.id)
             player.take_state(state)
             found.append(player)
@@ -129,7 +129,7 @@ class Node:
     async def load(self, identifier: str) -> Track | None:
         """What a URI or a search is, opened to look; None for what cannot be played. Raises `Forbidden`."""
         answer = await self._connection.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
-        return read(TRACK, answer["data"]) if answer["loadType"] == "track" else None
+        return read(TRACK_MODEL, answer["data"]) if answer["loadType"] == "track" else None
 
     async def explain(self, identifier: str) -> str | None:
         """Why `load` finds nothing, in a sentence or two; None when it finds something."""
@@ -140,16 +140,16 @@ class Node:
     async def load_playlist(self, identifier: str) -> LoadedPlaylist:
         """All tracks of a playlist. Raises `BadRequest` for what is none."""
         path = f"/v0/loadplaylist?identifier={quote(identifier, safe='')}"
-        return read(PLAYLIST, await self._connection.request("GET", path))
+        return read(PLAYLIST_MODEL, await self._connection.request("GET", path))
 
     async def search(self, query: str, *, site: str = "youtube", limit: int = 10) -> list[Track]:
         """The best match first. Raises `BadRequest` on a node without the resolver."""
         path = f"/v0/search?query={quote(query, safe='')}&site={quote(site, safe='')}&limit={limit}"
-        return list(read(FOUND, await self._connection.request("GET", path)).tracks)
+        return list(read(FOUND_MODEL, await self._connection.request("GET", path)).tracks)
 
     async def decode(self, *encoded: str) -> list[Track]:
         """Raises `BadRequest` that names the first wrong one."""
-        return read(TRACKS, await self._connection.request("POST", "/v0/decodetracks", list(encoded)))
+        return read(TRACKS_MODEL, await self._connection.request("POST", "/v0/decodetracks", list(encoded)))
 
     async def resolve(self, url: str) -> str:
         """The direct link behind a page. Raises `BadRequest` when there is none."""
@@ -166,4 +166,4 @@ class Node:
 
     async def stats(self) -> Stats:
         """How well the node does, in numbers since its start."""
-        return read(STATS, await self._connection.request("GET", "/v0/stats"))
+        return read(STATS_MODEL, await self._connection.request("GET", "/v0/stats"))

@@ -13,7 +13,17 @@ from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError
 from tonearm.client.events import Event, EventStream, Mirror, Place, PlayerGone, QueueEnd
 from tonearm.client.filters import filter_changes, preset_body
-from tonearm.client.tracks import HISTORY, PLAYER, Metadata, Playable, Queue, Track, playable_body, read, track_id_of
+from tonearm.client.tracks import (
+    HISTORY_MODEL,
+    PLAYER_MODEL,
+    Metadata,
+    Playable,
+    Queue,
+    Track,
+    playable_body,
+    read,
+    track_id_of,
+)
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol import events
@@ -93,14 +103,14 @@ class Player:
 
     async def refresh(self) -> Self:
         """Asks for the whole state and follows it from now on. Raises `PlayerNotFound`."""
-        state = read(PLAYER, await self._connection.request("GET", self._path))
+        state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
         self._mirror.take_state(state)
         self._follow_from(Place(state.life, state.seq))
         return self
 
     async def created(self) -> Self:
         """As `refresh`, of a new player: its events are followed from the first one on."""
-        state = read(PLAYER, await self._connection.request("GET", self._path))
+        state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
         self._mirror.take_state(state)
         self._follow_from(Place(state.life, 0))
         return self
@@ -182,7 +192,7 @@ class Player:
 
     async def history(self) -> list[PlayedTrack]:
         """What was played, the newest first, at most 50."""
-        return read(HISTORY, await self._send("GET", "history"))
+        return read(HISTORY_MODEL, await self._send("GET", "history"))
 
     async def delete(self) -> None:
         """Ends the player, its streams and its sockets."""

@@ -25,15 +25,15 @@ Playable: TypeAlias = str | os.PathLike[str] | Track
 # What can be sent as JSON: read-only, so that a program's dict[str, int] is one, too. Union, not |: it names itself.
 Metadata: TypeAlias = Union[bool, int, float, str, "Sequence[Metadata]", "Mapping[str, Metadata]", None]
 
-TRACK: Final = TypeAdapter(Track)
-TRACKS: Final = TypeAdapter(list[Track])
-QUEUE: Final = TypeAdapter(list[QueuedTrackDetails])
-HISTORY: Final = TypeAdapter(list[PlayedTrack])
-PLAYER: Final = TypeAdapter(Player)
-PLAYERS: Final = TypeAdapter(list[Player])
-FOUND: Final = TypeAdapter(FoundTracks)
-PLAYLIST: Final = TypeAdapter(LoadedPlaylist)
-STATS: Final = TypeAdapter(Stats)
+TRACK_MODEL: Final = TypeAdapter(Track)
+TRACKS_MODEL: Final = TypeAdapter(list[Track])
+QUEUE_MODEL: Final = TypeAdapter(list[QueuedTrackDetails])
+HISTORY_MODEL: Final = TypeAdapter(list[PlayedTrack])
+PLAYER_MODEL: Final = TypeAdapter(Player)
+PLAYERS_MODEL: Final = TypeAdapter(list[Player])
+FOUND_MODEL: Final = TypeAdapter(FoundTracks)
+PLAYLIST_MODEL: Final = TypeAdapter(LoadedPlaylist)
+STATS_MODEL: Final = TypeAdapter(Stats)
 
 _T = TypeVar("_T")
 
@@ -83,7 +83,7 @@ class Queue:
         """What waits, with titles and lengths as far as they are known; `wait_ms` waits for them, up to 5000."""
         query = f"?details=true&offset={offset}"
         query += ("" if limit is None else f"&limit={limit}") + ("" if wait_ms is None else f"&wait={wait_ms}")
-        return read(QUEUE, await self._connection.request("GET", self._path + query))
+        return read(QUEUE_MODEL, await self._connection.request("GET", self._path + query))
 
     async def remove(self, track: str | QueuedTrackDetails) -> None:
         """Raises `NotFound` for a track that does not wait."""

@@ -30,7 +30,7 @@ class OutputEndedError(Exception):
     """The output takes no more; the message is a sentence for the user."""
 
 
-class Output(Protocol):
+class PcmOutput(Protocol):
     def write(self, pcm: bytes) -> None:
         """Raises `OutputEndedError`."""
         ...
@@ -120,7 +120,7 @@ class PipeOutput(asyncio.BaseProtocol):
             self._transport.abort()
 
 
-async def open_raw_output(stdout: BinaryIO) -> Output:
+async def open_raw_output(stdout: BinaryIO) -> PcmOutput:
     """The output for PCM on `stdout`. Raises `OutputEndedError` for a terminal."""
     if stdout.isatty():
         raise OutputEndedError("--raw writes audio; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2")
@@ -141,7 +141,7 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
 
     async def work(node: Node) -> int:
         heard = node.player(player)
-        outputs: list[Output] = []
+        outputs: list[PcmOutput] = []
         async with aclosing(heard.events()) as events:
             first = await anext(events)  # what is wrong is raised here, before a file is written over
             try:
@@ -163,7 +163,7 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
         return complain(str(error))
 
 
-async def _finish(outputs: Sequence[Output]) -> None:
+async def _finish(outputs: Sequence[PcmOutput]) -> None:
     """Raises the last `OutputEndedError`."""
     failure = None
     for output in outputs:
@@ -178,7 +178,7 @@ async def _finish(outputs: Sequence[Output]) -> None:
 class _Session:
     """What is heard and shown of a player. `first` is the event with its whole state."""
 
-    def __init__(self, display: Display, outputs: Sequence[Output], first: Event) -> None:
+    def __init__(self, display: Display, outputs: Sequence[PcmOutput], first: Event) -> None:
         self._display = display
         self._outputs = outputs
         self._view = PlayerView()

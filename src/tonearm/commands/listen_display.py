@@ -50,7 +50,7 @@ SILENCE_DB: Final = -60.0  # where the bars begin
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class MeterReading:
     """`peaks_db`: each channel's highest sample in dB of full scale, at least SILENCE_DB. `true_peak_db`, in dBTP, is
     the highest point of the curve through the samples of both channels; `momentary_lufs` the loudness of the last
     400 ms. These two are -inf for silence and where nothing was heard."""
@@ -80,14 +80,14 @@ class Meters:
         self._highest = max(self._highest, self._true_peak)
         self._loudness = self._loudness.fed(planes)
 
-    def take(self) -> Levels:
+    def take(self) -> MeterReading:
         """The levels since the last call."""
         if not self._has_heard:
-            return Levels()
+            return MeterReading()
         peaks, true_peak = self._peaks, self._true_peak
         self._peaks, self._true_peak, self._has_heard = [0.0] * CHANNELS, 0.0, False
         peaks_db = tuple(max(_db(peak), SILENCE_DB) for peak in peaks)
-        return Levels(peaks_db, _db(true_peak), self._loudness.momentary_lufs)
+        return MeterReading(peaks_db, _db(true_peak), self._loudness.momentary_lufs)
 
     @property
     def integrated_lufs(self) -> float:
@@ -249,7 +249,7 @@ class Display:
         """How often a status is worth drawing."""
         return TERMINAL_INTERVAL_S if self._is_terminal else PLAIN_INTERVAL_S
 
-    def show(self, view: PlayerView, levels: Levels, late_frames: int) -> None:
+    def show(self, view: PlayerView, levels: MeterReading, late_frames: int) -> None:
         measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         state = "paused" if view.paused else view.state.value
         extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
@@ -268,7 +268,7 @@ class Display:
             self._write(f"{line}\n")
         self._last = line
 
-    def _bars(self, levels: Levels, width: int) -> str:
+    def _bars(self, levels: MeterReading, width: int) -> str:
         return " ".join(bar(level_db, width, self._full, self._empty) for level_db in levels.peaks_db)
 
     def say(self, sentence: str) -> None:

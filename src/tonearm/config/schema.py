@@ -133,7 +133,7 @@ _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
 _OpenPaths = Annotated[_Texts, AfterValidator(_open_paths)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
-_PrivateNetworks = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
+_AutoOrBool = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
 _Sandbox = Literal["auto", "required", "off"]
 _Seconds = Annotated[float, Field(gt=0, le=3600)]
 
@@ -276,7 +276,7 @@ class SourcesConfig(_Section):
         description='Whether local files may be played: true, false, or a list of folders. "auto": yes while only '
         "programs of this machine can reach the node, but not for requests that come through a proxy.",
     )
-    private_networks: _PrivateNetworks = Field(
+    private_networks: _AutoOrBool = Field(
         default="auto",
         description='Whether links may lead into private networks and to this machine: true or false. "auto": yes '
         "while only programs of this machine can reach the node, but not for requests that come through "

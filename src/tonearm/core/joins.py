@@ -17,7 +17,7 @@ OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 1_000
 FADE_LEAD_MS: Final = 60  # heard before a plan that is made now can change the sound
 
 
-class Sound(NamedTuple):
+class HeardSource(NamedTuple):
     """What is heard: a track's source at a position in its file."""
 
     source: SourceId
@@ -111,14 +111,14 @@ class Joins:
             self._fade_from_ms = self._soon_ms
 
     @property
-    def sound(self) -> Sound | None:
+    def sound(self) -> HeardSource | None:
         playback = self._playback
         source = playback.current_source
         if source is None or playback.state is not PlayerState.PLAYING:
             return None
-        return Sound(source, playback.current, playback.position_ms)
+        return HeardSource(source, playback.current, playback.position_ms)
 
-    def fade_of_skip(self, skipped: Sound) -> FadeTime | None:
+    def fade_of_skip(self, skipped: HeardSource) -> FadeTime | None:
         """How the skipped sound fades out under the current track; None when it ends at once."""
         playback = self._playback
         if playback.current_source is None:

@@ -152,7 +152,7 @@ SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenAction:
     """Open the track's URI after `delay_s` seconds, play it from the position `start_ms` of the file to the track's
     end, and report about it under `source`."""
 
@@ -163,7 +163,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Seek:
+class SeekAction:
     """Have `source` go on at the position `start_ms` of its file, and report about it under `new_source`. A source that
     still waits for its delay is opened at once."""
 
@@ -173,13 +173,13 @@ class Seek:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropAction:
     """Close `source` and free all of its resources, whatever it is doing."""
 
     source: SourceId
 
 
-Action: TypeAlias = Open | Seek | Drop
+Action: TypeAlias = OpenAction | SeekAction | DropAction
 
 
 # The queue itself
@@ -379,7 +379,7 @@ class PlayQueue:
 
     def _open(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None = None) -> Load:
         load = self._load(queued_track, delay_s, start_ms)
-        self._actions.append(Open(load.source, queued_track.track, delay_s, load.start_ms))
+        self._actions.append(OpenAction(load.source, queued_track.track, delay_s, load.start_ms))
         return load
 
     def _open_again(self, delay_s: float, start_ms: int | None) -> Load:
@@ -390,7 +390,7 @@ class PlayQueue:
             self._drop(before)
             return self._open(self.current, delay_s, start_ms)
         load = self._load(self.current, 0.0, start_ms)
-        self._actions.append(Seek(before.source, load.source, load.start_ms))
+        self._actions.append(SeekAction(before.source, load.source, load.start_ms))
         return load
 
     def _load(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None) -> Load:
@@ -400,7 +400,7 @@ class PlayQueue:
 
     def _drop(self, load: Load | None) -> None:
         if load is not None and load.failure is None:
-            self._actions.append(Drop(load.source))
+            self._actions.append(DropAction(load.source))
 
 
 MAX_PLAYED: Final = 50

@@ -202,7 +202,7 @@ class TitleAt(_Message, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Crossfade:
+class CrossfadeOrder:
     """The next source begins at `at_sample` of the current source, which then fades out within `samples`.
 
     `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end of the
@@ -217,7 +217,7 @@ class Crossfade:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
+class OverlayOrder:
     """A source that sounds over the music, at `volume`. Meanwhile the music's level is changed by `duck_db`; it glides
     there and back within `fade_samples`.
 
@@ -253,10 +253,10 @@ class Plan(_Message, frozen=True):
     after: Number
     following: Number | None
     filters: Filters
-    crossfade: Crossfade | None = None
-    cut_fade: Crossfade | None = None
+    crossfade: CrossfadeOrder | None = None
+    cut_fade: CrossfadeOrder | None = None
     outputs: Outputs | None = None
-    overlays: Annotated[tuple[Overlay, ...], Meta(max_length=MOST_OVERLAYS)] = ()
+    overlays: Annotated[tuple[OverlayOrder, ...], Meta(max_length=MOST_OVERLAYS)] = ()
     pauses: bool = False
     from_silence: bool = False
 

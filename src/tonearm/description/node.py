@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tonearm.description.operation import Body, Operation, Parameter, Reply, flag, json_of, whole_number, words
+from tonearm.description.operation import Operation, Parameter, Reply, RequestBody, flag, json_of, whole_number, words
 from tonearm.description.players import CLIP
 from tonearm.protocol import replies, requests
 from tonearm.protocol.saved_state import SavedNode
@@ -67,7 +67,7 @@ TRACKS: Final = (
         "/v0/encodetrack",
         "Make an encoded track of facts",
         json_of(replies.TrackOut, "The track."),
-        body=Body(
+        body=RequestBody(
             requests.TrackToEncode,
             {
                 "the least": {"info": {"identifier": "https://radio.example/a.mp3"}},
@@ -100,7 +100,7 @@ TRACKS: Final = (
         "/v0/decodetracks",
         "Read many encoded tracks",
         json_of(list[replies.TrackOut], "In the same order."),
-        body=Body(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
+        body=RequestBody(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
         codes=("invalid_identifier",),
     ),
 )

@@ -21,7 +21,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RequestBody:
     """A request's JSON. pydantic makes its schema from `model`; `examples` are by title."""
 
     model: Any
@@ -50,7 +50,7 @@ class Operation:
     replies: tuple[Reply, ...]
     text: str = ""
     parameters: tuple[Parameter, ...] = ()
-    body: Body | None = None
+    body: RequestBody | None = None
     codes: tuple[ErrorCode, ...] = ()
 
 

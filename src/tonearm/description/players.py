@@ -3,7 +3,7 @@
 from typing import Final
 
 from tonearm.core.metadata import JsonObject
-from tonearm.description.operation import DONE, Body, Operation, Parameter, Reply, flag, json_of, whole_number
+from tonearm.description.operation import DONE, Operation, Parameter, Reply, RequestBody, flag, json_of, whole_number
 from tonearm.protocol import replies, requests
 from tonearm.protocol.saved_state import SavedPlayer
 
@@ -39,7 +39,7 @@ PLAYERS: Final = (
         json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
         "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
         "told by the event `TrackException` when its turn comes.",
-        body=Body(
+        body=RequestBody(
             requests.NewPlayer,
             {
                 "a file or a link": {"id": "tour", "uri": CLIP},
@@ -75,7 +75,7 @@ PLAYERS: Final = (
             *json_of(replies.Player, "Its whole state.", 201),
         ),
         "The player gets the id of the path, whatever stands in the record, and a life of its own.",
-        body=Body(SavedPlayer, {"an idle one": _RECORD}),
+        body=RequestBody(SavedPlayer, {"an idle one": _RECORD}),
         codes=("player_exists", "limit_reached"),
     ),
     Operation(
@@ -108,7 +108,9 @@ CONTROL: Final = (
         "Seek",
         DONE,
         "Behind the end the track ends. While it loads the seek is kept.",
-        body=Body(requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}),
+        body=RequestBody(
+            requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}
+        ),
         codes=("not_seekable",),
     ),
     Operation(
@@ -117,7 +119,7 @@ CONTROL: Final = (
         "Play a track now",
         json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
         "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
-        body=Body(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
+        body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
         codes=("load_failed", *_SOURCE_CODES),
     ),
     Operation("DELETE", f"{PLAYER}/track", "Stop", DONE, "The player is idle; the queue stays."),
@@ -127,7 +129,7 @@ CONTROL: Final = (
         "Skip",
         DONE,
         "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
-        body=Body(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
+        body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
         codes=("track_not_found",),
     ),
     Operation("POST", f"{PLAYER}/previous", "Go back to what was played before", DONE, codes=("no_previous",)),
@@ -140,7 +142,7 @@ QUEUE: Final = (
         "Add one track or many",
         json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
         "Of many all are added or none.",
-        body=Body(
+        body=RequestBody(
             requests.QueueEntry | requests.QueueEntries,
             {
                 "one": {"uri": CLIP, "metadata": {"from": "ada"}},
@@ -173,7 +175,7 @@ QUEUE: Final = (
         f"{PLAYER}/queue/{{track_id}}",
         "Move a track",
         DONE,
-        body=Body(requests.IndexPatch, {"to the front": {"index": 0}}),
+        body=RequestBody(requests.IndexPatch, {"to the front": {"index": 0}}),
         codes=("track_not_found",),
     ),
     Operation("DELETE", f"{PLAYER}/queue/{{track_id}}", "Take a track out", DONE, codes=("track_not_found",)),
@@ -185,14 +187,14 @@ SETTINGS: Final = (
         f"{PLAYER}/loop",
         "Set the loop mode",
         DONE,
-        body=Body(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
+        body=RequestBody(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
     ),
     Operation(
         "PATCH",
         f"{PLAYER}/crossfade",
         "Let tracks fade into each other",
         DONE,
-        body=Body(
+        body=RequestBody(
             requests.CrossfadePatch,
             {"three seconds": {"durationMs": 3000, "curve": "equalPower", "onSkip": True}, "off": {"durationMs": 0}},
         ),
@@ -204,7 +206,7 @@ SETTINGS: Final = (
         "Change volume, equalizer, effects",
         DONE,
         "What is absent stays; null switches an effect off; a name that is no filter is refused.",
-        body=Body(
+        body=RequestBody(
             requests.FiltersPatch,
             {
                 "volume and bass": {"volume": 0.5, "eq": [{"band": 0, "gain_db": 6}, {"band": 1, "gain_db": 4}]},
@@ -222,7 +224,7 @@ SETTINGS: Final = (
         f"{PLAYER}/metadata",
         "Change the player's metadata",
         DONE,
-        body=Body(
+        body=RequestBody(
             requests.MetadataPatch,
             {"merge (RFC 7396)": {"value": {"channel": "lobby"}}, "replace": {"merge": False, "value": {"guild": 81}}},
         ),
@@ -236,7 +238,7 @@ OVERLAYS: Final = (
         "Play a sound over the music",
         json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
         "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
-        body=Body(
+        body=RequestBody(
             requests.NewOverlay | requests.NewOverlays,
             {
                 "one": {"uri": CLIP, "endMs": 2000, "duckDb": -12},

@@ -14,7 +14,7 @@ from typing import Final
 from tonearm.core.failure import PlayError
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.opening.source_input import Open
+from tonearm.decoder.opening.source_input import OpenUri
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.node.load import LOOP_LATE_S
 from tonearm.player.player import Player
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class _Wait:
+class _WaitForTags:
     """A client waits until the tags of these tracks of a player are read."""
 
     player: Player
@@ -42,12 +42,12 @@ class TagsAhead:
     """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none.
     `open_source` refuses sources that would cost too much."""
 
-    def __init__(self, loader: TrackLoader, open_source: Open, depth: int) -> None:
+    def __init__(self, loader: TrackLoader, open_source: OpenUri, depth: int) -> None:
         self._loader = loader
         self._open_source = open_source
         self._depth = depth
         self._players: dict[Player, None] = {}  # whose queues may have unread tracks; the first one is read next
-        self._waits: list[_Wait] = []  # oldest first
+        self._waits: list[_WaitForTags] = []  # oldest first
         self._reading: asyncio.Task[None] | None = None
 
     def queue_changed(self, player: Player) -> None:
@@ -60,7 +60,7 @@ class TagsAhead:
     async def known(self, player: Player, first: int, count: int) -> None:
         """Returns when the tags of `count` waiting tracks of `player`, from the index `first` on, are read or cannot be
         read. While a client waits, its tracks are read wherever they are in the queue."""
-        wait = _Wait(player, first, count, asyncio.get_running_loop().create_future())
+        wait = _WaitForTags(player, first, count, asyncio.get_running_loop().create_future())
         if not self._depth or wait.is_over:
             return
         self._waits.append(wait)

@@ -16,9 +16,9 @@ from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerSta
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
 from tonearm.core.frame import PCM_ONLY, samples_of_ms
-from tonearm.core.joins import Joins, Sound
+from tonearm.core.joins import HeardSource, Joins
 from tonearm.core.opened_source import FileVersion
-from tonearm.core.play_queue import Action, Drop, EndReason, Open, Seek, SourceId
+from tonearm.core.play_queue import Action, DropAction, EndReason, OpenAction, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
@@ -27,7 +27,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Audio,
-    Crossfade,
+    CrossfadeOrder,
     Decoded,
     Encoded,
     Failed,
@@ -36,7 +36,7 @@ from tonearm.decoder.messages import (
     SessionFailed,
 )
 from tonearm.decoder.opening.source_input import Expanded, Notice
-from tonearm.decoder.session.decoder_session import DecoderSession, Report, SourceReport, Suspected
+from tonearm.decoder.session.decoder_session import DecoderSession, SessionReport, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.clients.event_log import EventLog
@@ -166,16 +166,16 @@ class Engine:
 
     # What the rules ask for
 
-    def _perform(self, outcome: Outcome, *, skipped: Sound | None = None) -> None:
+    def _perform(self, outcome: Outcome, *, skipped: HeardSource | None = None) -> None:
         """Emits the events, carries out the actions and plans what is to sound. `skipped`: the sound that a skip ends,
         which may fade out."""
         self.emit(outcome.events)
         playback, session, actions = self._playback, self._session, outcome.actions
         cut_fade = None
-        if skipped is not None and all(isinstance(action, Drop) for action in actions):  # the next track is open
+        if skipped is not None and all(isinstance(action, DropAction) for action in actions):  # the next track is open
             cut_fade = _crossfade(self._joins.fade_of_skip(skipped), playback.crossfade)
         if skipped is not None and cut_fade is not None:
-            actions = tuple(action for action in actions if action != Drop(skipped.source))
+            actions = tuple(action for action in actions if action != DropAction(skipped.source))
         self._carry_out(actions)
         self._follow()
         if (not playback.paused or self.overlays) and not self._sleep.is_asleep:
@@ -198,11 +198,11 @@ class Engine:
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
             match action:
-                case Drop(source):
+                case DropAction(source):
                     self._session.drop(source)
-                case Seek(source, new_source, start_ms):
+                case SeekAction(source, new_source, start_ms):
                     self._session.seek(source, new_source, samples_of_ms(start_ms))
-                case Open(source, track, delay_s, start_ms):
+                case OpenAction(source, track, delay_s, start_ms):
                     waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
                     self._session.open(source, track, start_ms, delay_s, waiting)
 
@@ -372,7 +372,7 @@ class Engine:
 
     # What the session reports
 
-    def receive(self, report: Report) -> None:
+    def receive(self, report: SessionReport) -> None:
         """Takes a report of the session."""
         match report:
             case Audio():
@@ -477,7 +477,9 @@ class Engine:
         self._source_failed(source, failure)
 
 
-def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
+def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> CrossfadeOrder | None:
     if time is None:
         return None
-    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_late)
+    return CrossfadeOrder(
+        samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_late
+    )

@@ -12,7 +12,7 @@ from tonearm.core.frame import ms_of_samples, samples_of_ms
 from tonearm.core.overlays import Overlays, OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, FirstAudio, Opened, Overlay
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, FirstAudio, Opened, OverlayOrder
 from tonearm.decoder.opening.source_input import Expanded
 from tonearm.decoder.session.decoder_session import DecoderSession, SourceReport
 from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_mid_track
@@ -40,13 +40,13 @@ class PlayerOverlays:
         self._patience = Patience(start_timeout_s, 0.0)
         self._rules = Overlays(FIRST_OVERLAY_SOURCE)
         self._watches: dict[SourceId, StallWatch] = {}
-        self._orders: tuple[Overlay, ...] = ()
+        self._orders: tuple[OverlayOrder, ...] = ()
 
     def __len__(self) -> int:
         return len(self._rules)
 
     @property
-    def orders(self) -> tuple[Overlay, ...]:
+    def orders(self) -> tuple[OverlayOrder, ...]:
         """What is to sound over the music."""
         return self._orders
 
@@ -153,7 +153,7 @@ class PlayerOverlays:
 
     def _order(self) -> None:
         self._orders = tuple(
-            Overlay(
+            OverlayOrder(
                 ready.source,
                 ready.settings.volume,
                 ready.settings.duck_db,

@@ -348,7 +348,7 @@ class Sending:
         return True
 
 
-_MOST_FRAMES: Final = 8  # are sent early at a tick
+_MOST_EARLY_FRAMES: Final = 8  # are sent early at a tick
 _KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
 
 
@@ -383,7 +383,7 @@ class HeadStart:
 
     def tick(self) -> None:
         sending = self._sending
-        frames = min(_MOST_FRAMES, self._missing_frames, sending.frames_to_spare - _KEPT_FRAMES)
+        frames = min(_MOST_EARLY_FRAMES, self._missing_frames, sending.frames_to_spare - _KEPT_FRAMES)
         if frames > 0:
             for _ in range(frames):
                 self._send_frame()

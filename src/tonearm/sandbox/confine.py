@@ -83,7 +83,7 @@ def _let_read(ruleset: int, path: Path) -> None:
         os.close(opened)
 
 
-_TRIAL_LIMIT_S: Final = 5.0
+_SANDBOX_TRIAL_LIMIT_S: Final = 5.0
 _THREAD_ENDS_WITHIN_S: Final = 0.5
 _ENDED_BY_SIGSYS: Final = "ended by SIGSYS"
 _IT_WORKED: Final = b"it worked"
@@ -111,7 +111,7 @@ def try_confinement(
         return Confinement(problem=str(unavailable))
     enter = partial(_enter, architecture, rules, readable, mode is SandboxMode.TRAP)
     problems: list[str] = []
-    for way in _WAYS:
+    for way in _ATTEMPTS:
         if way.is_for_killers and not problems[-1].endswith(_ENDED_BY_SIGSYS):
             break
         try:
@@ -148,7 +148,7 @@ class _TrialTimeout(SandboxUnavailable):
     pass
 
 
-class _Way(NamedTuple):
+class _Attempt(NamedTuple):
     """What to ask of the kernel. Some environments kill a process for a system call that they do not allow, as
     systemd's SystemCallFilter= without SystemCallErrorNumber=. In these (`is_for_killers`) the filter is set by `prctl`
     instead of `seccomp`.
@@ -158,11 +158,16 @@ class _Way(NamedTuple):
     is_for_killers: bool = False
 
 
-_WAYS: Final = (_Way(landlock=True), _Way(landlock=False), _Way(True, is_for_killers=True), _Way(False, True))
+_ATTEMPTS: Final = (
+    _Attempt(landlock=True),
+    _Attempt(landlock=False),
+    _Attempt(True, is_for_killers=True),
+    _Attempt(False, True),
+)
 
 
 def _enter(
-    architecture: Architecture, rules: Callable[[int], CallRules], readable: Sequence[Path], traps: bool, way: _Way
+    architecture: Architecture, rules: Callable[[int], CallRules], readable: Sequence[Path], traps: bool, way: _Attempt
 ) -> int:
     """Confines this process for good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
     program = filter_program(architecture, rules(os.getpid()), traps=traps)
@@ -229,7 +234,7 @@ def _words_for(error: BaseException) -> bytes:
 
 def _check_answer(child: int, answer_end: int) -> None:
     """Raises `SandboxUnavailable` when the trial failed. The child has ended when this returns or raises."""
-    is_answered = bool(select.select([answer_end], [], [], _TRIAL_LIMIT_S)[0])
+    is_answered = bool(select.select([answer_end], [], [], _SANDBOX_TRIAL_LIMIT_S)[0])
     words = os.read(answer_end, 2 * _LONGEST_REASON_BYTES) if is_answered else b""
     if not is_answered:
         with contextlib.suppress(ProcessLookupError):
@@ -238,7 +243,7 @@ def _check_answer(child: int, answer_end: int) -> None:
     if words == _IT_WORKED:
         return
     if not is_answered:
-        raise _TrialTimeout(f"the trial of the filter took longer than {_TRIAL_LIMIT_S:g} s")
+        raise _TrialTimeout(f"the trial of the filter took longer than {_SANDBOX_TRIAL_LIMIT_S:g} s")
     if words:
         raise SandboxUnavailable(words.decode("utf-8", "replace"))
     how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"over with status {status}"

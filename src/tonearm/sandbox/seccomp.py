@@ -158,7 +158,7 @@ def _returning(action: int) -> Instruction:
     return Instruction(RETURN, 0, 0, action)
 
 
-class _Program(ctypes.Structure):
+class _SockFprog(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
@@ -169,7 +169,7 @@ def set_filter(architecture: Architecture, program: Sequence[Instruction], *, by
     `SandboxUnavailable`.
     """
     instructions = ctypes.create_string_buffer(assembled(program))
-    given = _Program(len(program), ctypes.cast(instructions, ctypes.c_void_p))
+    given = _SockFprog(len(program), ctypes.cast(instructions, ctypes.c_void_p))
     number = architecture.calls["seccomp"]
     for flags in () if by_prctl else (_SPEC_ALLOW, 0):
         try:

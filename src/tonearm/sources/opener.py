@@ -29,7 +29,7 @@ from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
     MAX_ENTRIES,
-    Body,
+    ByteStream,
     Listed,
     Listing,
     ReaderBody,
@@ -289,7 +289,7 @@ class SourceOpener:
         # In a thread: admitting hundreds of entries takes some ms.
         return await asyncio.to_thread(lambda: self._playlist(parse_listing(data), source.uri))
 
-    async def _head(self, body: Body) -> bytes | None:
+    async def _head(self, body: ByteStream) -> bytes | None:
         """The first bytes; None when they cannot be read, which the decoder will meet and report, too."""
         head = b""
         with contextlib.suppress(PlayError, TimeoutError):

@@ -91,7 +91,7 @@ def _lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-class Body(Protocol):
+class ByteStream(Protocol):
     """Bytes that come in order."""
 
     async def read(self) -> bytes:
@@ -104,7 +104,7 @@ class Body(Protocol):
 
 
 class ReaderBody:
-    """A `Body` of a reader's bytes: from `start` on, to the end or `length` bytes, read in pieces of `read_bytes`."""
+    """A `ByteStream` of a reader's bytes: from `start` on, `length` bytes or all, read in pieces of `read_bytes`."""
 
     def __init__(
         self, reader: SourceReader, start: int = 0, length: int | None = None, *, read_bytes: int = _READ_BYTES
@@ -126,7 +126,7 @@ class ReaderBody:
         await self._reader.close()
 
 
-async def read_playlist(body: Body, settings: FetchSettings) -> bytes:
+async def read_playlist(body: ByteStream, settings: FetchSettings) -> bytes:
     """The rest of a playlist's bytes. Raises `PlayError`, also when there are too many or they come too slowly."""
     limit_s = settings.headers_timeout_s + settings.stall_timeout_s
     parts: list[bytes] = []

@@ -18,7 +18,7 @@ from tonearm.client.audio import AudioFormat
 
 PREFILL_FRAMES: Final = 5
 HIGH_S: Final = 2.0  # after so long with more than twice the prefill one frame is dropped
-MOST_FRAMES: Final = 25  # with more, all but the prefill are dropped
+MOST_WAITING_FRAMES: Final = 25  # with more, all but the prefill are dropped
 _MEASURED_READS: Final = 3000  # one minute; before that one frame of jitter would be taken for drift
 
 
@@ -78,7 +78,7 @@ class JitterBuffer:
         if len(self._frames) <= 2 * self._prefill:
             self._not_high_s = now_s
         blended = None
-        if len(self._frames) > MOST_FRAMES:  # the program stood still, and old frames came all at once
+        if len(self._frames) > MOST_WAITING_FRAMES:  # the program stood still, and old frames came all at once
             self._drop(len(self._frames) - self._prefill)
         elif now_s - self._not_high_s > HIGH_S:
             self._not_high_s = now_s
@@ -124,7 +124,7 @@ def blend(old: bytes, new: bytes) -> bytes:
     return mixed.tobytes()
 
 
-SILENT_PACKET: Final = b"\xf8\xff\xfe"  # what Discord's own clients send for 20 ms of silence
+DISCORD_SILENT_PACKET: Final = b"\xf8\xff\xfe"  # what Discord's own clients send for 20 ms of silence
 SILENT_FRAME: Final = bytes(3840)
 _WAITS_S: Final = 30.0  # for the player to be created again, when its node came back without it
 
@@ -148,7 +148,7 @@ class FrameSource:
     ) -> None:
         self._is_opus = audio_format == "opus"
         self._buffer = JitterBuffer(now_s, prefill=prefill, capacity=capacity, blends=not self._is_opus)
-        self._silence = SILENT_PACKET if self._is_opus else SILENT_FRAME
+        self._silence = DISCORD_SILENT_PACKET if self._is_opus else SILENT_FRAME
         self._has_ended = False
         self._filled = asyncio.Event()
         self._current_error: Exception | None = None  # discord.py gives it to `after`

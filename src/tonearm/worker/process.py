@@ -44,7 +44,7 @@ from tonearm.worker.packets.opus_encoder import OpusEncoder, opus_problem
 from tonearm.worker.reading.reader import DescriptorReader
 from tonearm.worker.worker import Worker
 
-_CLIP: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources would take 10 ms
+_CLIP_PATH: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources would take 10 ms
 _FRAMES: Final = 20
 _ENCODINGS: Final = ("ascii", "cp1252", "latin-1", "utf-16", "utf-8")
 _NOT_NEEDED: Final = frozenset({"av.__main__", "av.datasets"})
@@ -60,7 +60,7 @@ class Exercise:
     """
 
     def __init__(self) -> None:
-        self._clip = os.open(_CLIP, os.O_RDONLY | os.O_CLOEXEC)
+        self._clip = os.open(_CLIP_PATH, os.O_RDONLY | os.O_CLOEXEC)
         self._clip_bytes = os.fstat(self._clip).st_size
         for module in pkgutil.walk_packages(av.__path__, "av."):
             if module.name not in _NOT_NEEDED:
@@ -73,7 +73,7 @@ class Exercise:
 
     def __call__(self) -> None:
         reader = DescriptorReader(self._clip, self._clip_bytes, nullcontext)
-        media = open_media(reader, name=_CLIP.name, content_type=None, size_bytes=self._clip_bytes)
+        media = open_media(reader, name=_CLIP_PATH.name, content_type=None, size_bytes=self._clip_bytes)
         try:
             pcm = media.decode(_FRAMES * FRAME_SAMPLES)
         finally:

@@ -62,7 +62,7 @@ from tonearm.worker.reading.reader import LOST, DescriptorQueue
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
-from tonearm.worker.sources.cursor import Cursor, Report
+from tonearm.worker.sources.cursor import Cursor, CursorReport
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, UrgencyQueue
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
@@ -368,7 +368,7 @@ class Worker:
     def _send(self, message: Message) -> None:
         self._outgoing += parts_of(message)
 
-    def _pass_on(self, report: Report | Encoded) -> None:
+    def _pass_on(self, report: CursorReport | Encoded) -> None:
         if isinstance(report, Opened) and not self._give_up_for_others(report.session):
             self._memory.began()
         if report.session in self._served:  # after its end the node takes nothing more for it

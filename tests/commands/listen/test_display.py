@@ -7,7 +7,7 @@ import pty
 import pytest
 
 from tests.support.listened_node import seen, track
-from tonearm.commands.listen_display import Display, Levels, PlayerView
+from tonearm.commands.listen_display import Display, MeterReading, PlayerView
 
 
 def view(title: str, length_ms: int = 4_000_000, is_stream: bool = False) -> PlayerView:
@@ -21,7 +21,7 @@ def test_elsewhere_there_are_plain_lines_and_no_repetition() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     display = Display(stream)
     for _ in range(2):
-        display.show(view("Song"), Levels((-6.0, -60.0), -5.8, -14.24), 3)
+        display.show(view("Song"), MeterReading((-6.0, -60.0), -5.8, -14.24), 3)
     stream.seek(0)
     assert stream.read() == (
         "playing 1:02:05 / 1:06:40  ██████████████░░ ░░░░░░░░░░░░░░░░   -5.8 dBTP  -14.2 LUFS  late 3  Song\n"
@@ -35,7 +35,7 @@ def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks_and_whether_they_co
     stream = io.StringIO()
     limited = view("Song")
     limited.follow(seen("FiltersChange", filters={"limiter": {"ceilingDb": -1, "enabled": True}}))
-    Display(stream).show(limited, Levels((-6.0, -6.0), true_peak_db, -14.24), 0)
+    Display(stream).show(limited, MeterReading((-6.0, -6.0), true_peak_db, -14.24), 0)
     assert f" dBTP  -14.2 LUFS  {shown}  late 0" in stream.getvalue()
 
 
@@ -44,20 +44,20 @@ def test_overlays_that_sound_are_counted() -> None:
     busy = view("Song")
     busy.follow(seen("OverlayStart", overlayId="jingle"))
     busy.follow(seen("OverlayStart", overlayId="news"))
-    Display(stream).show(busy, Levels((-6.0, -6.0), -5.8, -14.24), 0)
+    Display(stream).show(busy, MeterReading((-6.0, -6.0), -5.8, -14.24), 0)
     assert "LUFS  limit -1.0 dB  +2 over it  late 0" in stream.getvalue()
 
 
 def test_silence_has_dashes() -> None:
     stream = io.StringIO()
-    Display(stream).show(view("Song"), Levels(), 0)
+    Display(stream).show(view("Song"), MeterReading(), 0)
     assert "   --  dBTP    --  LUFS  late 0" in stream.getvalue()
 
 
 def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii")
-    Display(stream).show(view("Łódź", 0, is_stream=True), Levels((-30.0, -30.0), -30.0, -31.0), 0)
+    Display(stream).show(view("Łódź", 0, is_stream=True), MeterReading((-30.0, -30.0), -30.0, -31.0), 0)
     assert content.getvalue() == (
         b"playing 1:02:05 (live)  ########........ ########........  -30.0 dBTP  -31.0 LUFS  late 0  ??d?\n"
     )
@@ -68,7 +68,7 @@ def test_a_terminal_gets_one_line_drawn_again_that_fits() -> None:
     with os.fdopen(theirs, "w", encoding="utf-8") as stream:
         os.set_blocking(ours, False)
         display = Display(stream)
-        display.show(view("日本" * 100), Levels((0.0, 0.0), 0.0, 0.0), 0)
+        display.show(view("日本" * 100), MeterReading((0.0, 0.0), 0.0, 0.0), 0)
         drawn = os.read(ours, 4096).decode()
     os.close(ours)
     assert drawn.startswith("\rplaying")
@@ -92,7 +92,7 @@ def test_eighty_columns_have_room_for_everything_and_the_title_is_shortened(monk
     display = Display(stream)
     short, long = view("Song"), view("A song with a name that is longer than the terminal has room for")
     for shown in (short, long):
-        display.show(shown, Levels((0.0, -6.0), -5.8, -14.24), 0)
+        display.show(shown, MeterReading((0.0, -6.0), -5.8, -14.24), 0)
     for line in stream.getvalue().split("\x1b[K")[:-1]:
         assert 70 < len(line.removeprefix("\r")) < 80, line
     assert "  late 0  Song\x1b[K" in stream.getvalue()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.audio_files import Signal, music, s16, tone
 from tests.support.loudness_meter import measured_by_ffmpeg
-from tonearm.commands.listen_display import SILENCE_DB, Levels, Meters, bar
+from tonearm.commands.listen_display import SILENCE_DB, MeterReading, Meters, bar
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 
 
@@ -50,7 +50,7 @@ def test_a_peak_is_kept_until_it_is_taken() -> None:
     meters.add(frame(16384, 16384))
     meters.add(bytes(FRAME_BYTES))
     assert meters.take().peaks_db[0] > -7
-    assert meters.take() == Levels((SILENCE_DB, SILENCE_DB), -math.inf, -math.inf)
+    assert meters.take() == MeterReading((SILENCE_DB, SILENCE_DB), -math.inf, -math.inf)
 
 
 @pytest.mark.parametrize("level_db", [-23.0, -33.0, -3.0])
@@ -97,7 +97,7 @@ def test_silence_has_neither_loudness_nor_peak() -> None:
     meters = Meters()
     for _ in range(50):
         meters.add(bytes(2 * FRAME_SAMPLES * 2))
-    assert meters.take() == Levels((SILENCE_DB, SILENCE_DB), -math.inf, -math.inf)
+    assert meters.take() == MeterReading((SILENCE_DB, SILENCE_DB), -math.inf, -math.inf)
     assert meters.integrated_lufs == meters.highest_true_peak_db == -math.inf
 
 

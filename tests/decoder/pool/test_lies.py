@@ -40,7 +40,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSession,
     OpenSource,
-    Overlay,
+    OverlayOrder,
     OverlayPosition,
     Plan,
     Pong,
@@ -141,7 +141,7 @@ class Owner:
             order = OpenSource(session.id, source, "a", None, False, False, None, 0, False, want)
             session.send(order)
         session.send(SeekSource(session.id, SOURCE, SOUGHT, 0))
-        overlays = (Overlay(OVERLAY, 1.0, 0.0, 0),)
+        overlays = (OverlayOrder(OVERLAY, 1.0, 0.0, 0),)
         session.send(Plan(session.id, 2, 1, FIRST, SOURCE, SOURCE, NEXT, Filters(), overlays=overlays))
         session.send(Grant(session.id, 1, FIRST, FIRST + GRANTED, frozenset({PCM, OPUS, MP3})))
 

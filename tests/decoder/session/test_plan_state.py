@@ -13,7 +13,7 @@ from tonearm.decoder.messages import (
     PASSED_GRANT_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
-    Crossfade,
+    CrossfadeOrder,
     Flush,
     Grant,
     Mark,
@@ -34,10 +34,10 @@ from tonearm.decoder.session.plan_moves import (
     RenewSession,
     Resting,
     Resuming,
+    SessionState,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
     Steady,
     Switching,
 )
@@ -81,10 +81,10 @@ def plan_in(orders: tuple[Order, ...]) -> Plan:
     return plan
 
 
-STATES: tuple[type[State], ...] = get_args(State)
+STATES: tuple[type[SessionState], ...] = get_args(SessionState)
 
 
-def reach(state: type[State]) -> Bench:
+def reach(state: type[SessionState]) -> Bench:
     bench = Bench()
     if state is Changing:
         bench.play(1, filters=QUIET)
@@ -141,7 +141,7 @@ SAME_INPUT_OTHER_MOVE = {
 
 
 @pytest.mark.parametrize(("state", "move"), [(state, move) for state in STATES for move in MOVES[state]])
-def test_a_move_of_the_table(state: type[State], move: Move) -> None:
+def test_a_move_of_the_table(state: type[SessionState], move: Move) -> None:
     bench = reach(state)
     make(bench, move)
     assert type(bench.plan.state) is MOVES[state][move]
@@ -151,7 +151,7 @@ def test_a_move_of_the_table(state: type[State], move: Move) -> None:
     ("state", "move"),
     [pair for pair in product(STATES, Move) if pair[1] not in MOVES[pair[0]] and pair not in SAME_INPUT_OTHER_MOVE],
 )
-def test_any_other_move_is_refused(state: type[State], move: Move) -> None:
+def test_any_other_move_is_refused(state: type[SessionState], move: Move) -> None:
     bench = reach(state)
     with pytest.raises(RefusedMove, match="while"):
         make(bench, move)
@@ -411,7 +411,7 @@ def test_without_a_session_nothing_is_ordered() -> None:
 
 # Crossfades
 
-CROSS = Crossfade(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+CROSS = CrossfadeOrder(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
 
 
 def faded(bench: Bench) -> list[int]:
@@ -581,7 +581,7 @@ def test_no_fade_begins_in_frames_that_are_rendered_once_more() -> None:
     bench.send(5)
     bench.plan.rest()
     bench.plan.listen(frozenset({Output("opus")}))
-    fade = Crossfade(4 * FRAME_SAMPLES, 9_600, "linear", is_late=True)
+    fade = CrossfadeOrder(4 * FRAME_SAMPLES, 9_600, "linear", is_late=True)
     bench.plan.play(Program(1, 2, Mix(FLAT, fade)))
     bench.plan.wake()
     plan = plan_in(bench.plan.session_opened(2))

@@ -18,7 +18,7 @@ from tonearm.core.frame import FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output,
 from tonearm.decoder.messages import (
     Audio,
     Burst,
-    Crossfade,
+    CrossfadeOrder,
     Decoded,
     DropSource,
     Failed,
@@ -66,7 +66,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.current: int | None = None
         self.next: int | None = None
         self.filters = Filters()
-        self.crossfade: Crossfade | None = None
+        self.crossfade: CrossfadeOrder | None = None
         self.has_listeners = True
         # What was sent
         self.sent = 0
@@ -106,7 +106,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             return  # it ended in the meantime
         self.fading.add(self.current)
         self.current, self.next, self.crossfade = self.next, None, None
-        self.play(Crossfade(0, fade_samples, "linear"))
+        self.play(CrossfadeOrder(0, fade_samples, "linear"))
 
     @precondition(lambda self: self.current is not None)
     @rule(sample=SAMPLES)
@@ -123,7 +123,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     @rule(at_sample=SAMPLES, samples=st.sampled_from([960, 5_000, 40_000]))
     def fade_into_the_next_track(self, at_sample: int, samples: int) -> None:
         assert self.current is not None
-        self.crossfade = Crossfade(at_sample, samples, "linear")
+        self.crossfade = CrossfadeOrder(at_sample, samples, "linear")
         self.crossfades.setdefault(self.current, []).append(at_sample)
         self.play()
 
@@ -298,7 +298,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             if self.opening.pop(source, None) is None:
                 self.to_decoder.append(DropSource(self.sessions, source))
 
-    def play(self, cut_fade: Crossfade | None = None) -> None:
+    def play(self, cut_fade: CrossfadeOrder | None = None) -> None:
         if self.plan.current != self.current:
             self.may_jump = self.has_cut = True
             self.ends_in_next_frame = self.leaves_somewhere = None

@@ -8,11 +8,18 @@ import pytest
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes
-from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, MOST_GAIN_DB, STEP_MS, Meter, next_gain_db, wanted_gain_db
+from tonearm.worker.filters.loudness import (
+    KNOWN_AFTER_MS,
+    METER_STEP_MS,
+    MOST_NORMALIZATION_DB,
+    Meter,
+    next_gain_db,
+    wanted_gain_db,
+)
 
 
 def next_gain(meter: Meter, gain_db: float, target_lufs: float) -> float:
-    return next_gain_db(meter.integrated_lufs, meter.measured_ms, gain_db, target_lufs, STEP_MS)
+    return next_gain_db(meter.integrated_lufs, meter.measured_ms, gain_db, target_lufs, METER_STEP_MS)
 
 
 def tones(*parts: tuple[float, float]) -> Planes:
@@ -71,7 +78,7 @@ def after(level_dbfs: float, seconds: float) -> Meter:
 class TestGain:
     def test_it_goes_down_at_once_but_by_one_db_a_second_at_most(self) -> None:
         gain_db = 0.0
-        for _ in range(1000 // STEP_MS):
+        for _ in range(1000 // METER_STEP_MS):
             gain_db = next_gain(after(-6.0, 1.0), gain_db, -14.0)
         assert gain_db == pytest.approx(-1.0)
 
@@ -83,7 +90,7 @@ class TestGain:
         assert next_gain(after(-23.0, 4.0), 0.05, -23.0) == pytest.approx(0.0, abs=0.06)
 
     def test_it_has_an_end(self) -> None:
-        assert wanted_gain_db(-65.0, -14.0) == MOST_GAIN_DB
+        assert wanted_gain_db(-65.0, -14.0) == MOST_NORMALIZATION_DB
         assert wanted_gain_db(-20.0, -14.0) == 6.0
 
 

@@ -27,7 +27,7 @@ from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
     CloseSession,
-    Crossfade,
+    CrossfadeOrder,
     Encoded,
     Failed,
     FromDecoder,
@@ -59,7 +59,7 @@ class DecoderStory:
         self._seeks = dice.choice((0, 0, 1, 3))
         self._sources = 1
         self._current, self._following = 1, 0
-        self._fade: Crossfade | None = None
+        self._fade: CrossfadeOrder | None = None
         self._turned_in = -1  # the frame in which the current one followed `_turned_from`
         self._turned_from = 0
         self._epoch = 1
@@ -81,7 +81,7 @@ class DecoderStory:
                 self._following = self._sources = 2
                 self._open(descriptor, 0, None)
                 if dice.one_in(2):
-                    self._fade = Crossfade(dice.randint(0, 40_000), dice.choice((960, 9_600, 48_000)), "linear")
+                    self._fade = CrossfadeOrder(dice.randint(0, 40_000), dice.choice((960, 9_600, 48_000)), "linear")
                 self._plan(0)
             self._grant()
             while not self.ending:

@@ -8,7 +8,7 @@ from tests.support.pcm import channels, noise
 from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Echo, Effects, Filters, Limiter
 from tonearm.core.frame import FRAME_SAMPLES, PCM, Output
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Audio, Crossfade, Overlay
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Audio, CrossfadeOrder, OverlayOrder
 
 FIRST = FIRST_OVERLAY_SOURCE
 PLAIN = Filters(effects=Effects(limiter=Limiter(enabled=False)))
@@ -33,11 +33,11 @@ def bench_with(*overlays: bytes, filters: Filters = PLAIN, music: bool = True) -
     return bench
 
 
-def overlay(number: int = 0, *, volume: float = 1.0, duck_db: float = 0.0, fade: int = 0, **rest: int) -> Overlay:
-    return Overlay(FIRST + number, volume, duck_db, fade, **rest)  # type: ignore[arg-type]
+def overlay(number: int = 0, *, volume: float = 1.0, duck_db: float = 0.0, fade: int = 0, **rest: int) -> OverlayOrder:
+    return OverlayOrder(FIRST + number, volume, duck_db, fade, **rest)  # type: ignore[arg-type]
 
 
-def begin(bench: SessionBench, *overlays: Overlay, pauses: bool = False) -> None:
+def begin(bench: SessionBench, *overlays: OverlayOrder, pauses: bool = False) -> None:
     """From the next frame that would be sent on, exactly these sound."""
     bench.overlays, bench.pauses = overlays, pauses
     begins = not bench.sent and bench.epoch > 1  # a cut that did not arrive yet belongs to every plan after it
@@ -203,7 +203,7 @@ def test_a_change_of_filters_leaves_it_as_it_is() -> None:
 
 
 def test_a_crossfade_goes_on_under_it() -> None:
-    fade = Crossfade(40 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+    fade = CrossfadeOrder(40 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
     plain, mixed = (bench_with(CLIP) for _ in range(2))
     for bench in (plain, mixed):
         bench.plan(0, switch_to=1, following=2, crossfade=fade)
@@ -240,11 +240,11 @@ def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at_not_low
 
 @pytest.mark.parametrize(
     ("crossfade", "echo", "at_frame"),
-    [(Crossfade(40 * FRAME_SAMPLES, 20 * FRAME_SAMPLES, "linear"), None, 50), (None, Echo(delay_ms=300), 40)],
+    [(CrossfadeOrder(40 * FRAME_SAMPLES, 20 * FRAME_SAMPLES, "linear"), None, 50), (None, Echo(delay_ms=300), 40)],
     ids=["crossfade", "echo"],
 )
 def test_what_goes_on_with_the_music_stands_still_while_it_is_held(
-    crossfade: Crossfade | None, echo: Echo | None, at_frame: int
+    crossfade: CrossfadeOrder | None, echo: Echo | None, at_frame: int
 ) -> None:
     filters = Filters(effects=Effects(echo=echo, limiter=Limiter(enabled=False)))
     plain, held = (bench_with(bytes(len(CLIP)), filters=filters) for _ in range(2))

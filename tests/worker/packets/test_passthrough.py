@@ -16,7 +16,7 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.filters import BAND_COUNT, Compressor, Effects, Filters, Limiter, Normalization, Timescale
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, PCM, Output
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, Overlay
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, OverlayOrder
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.limiter import QUIET
 from tonearm.worker.filters.normalization import Level, SourceLoudness
@@ -303,7 +303,7 @@ def test_under_an_overlay_the_lag_goes_on() -> None:
     bench.run(200)
     assert bench.audios[-1].lag_samples == 500
     under = len(bench.audios)
-    bench.overlays = (Overlay(FIRST_OVERLAY_SOURCE, 1.0, 0.0, 0),)
+    bench.overlays = (OverlayOrder(FIRST_OVERLAY_SOURCE, 1.0, 0.0, 0),)
     bench.plan(bench.sent, after=2)
     bench.run()
     assert {audio.lag_samples for audio in bench.audios[under:]} == {500}

@@ -8,20 +8,20 @@ from tests.support.pcm import channels, noise, sounds_the_same
 from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoder.messages import Crossfade, Mark, MarkKind
+from tonearm.decoder.messages import CrossfadeOrder, Mark, MarkKind
 
 FRAMES = 100  # two seconds
 AT = 40 * FRAME_SAMPLES + 300
 SPAN = 20 * FRAME_SAMPLES + 100
-POWER = Crossfade(AT, SPAN, "equalPower")
-LINEAR = Crossfade(AT, SPAN, "linear")
+POWER = CrossfadeOrder(AT, SPAN, "equalPower")
+LINEAR = CrossfadeOrder(AT, SPAN, "linear")
 
 
 def sources(*, frames: int = FRAMES) -> dict[int, StoredSource]:
     return {number: StoredSource(noise(frames=frames, peak=9_000, seed=number)) for number in (1, 2, 3)}
 
 
-def bench_with(crossfade: Crossfade | None, known: dict[int, StoredSource] | None = None) -> SessionBench:
+def bench_with(crossfade: CrossfadeOrder | None, known: dict[int, StoredSource] | None = None) -> SessionBench:
     bench = SessionBench(known or sources())
     bench.plan(0, switch_to=1, following=2, crossfade=crossfade)
     return bench
@@ -43,7 +43,7 @@ def expected(first: NDArray[np.float64], second: NDArray[np.float64], curve: str
 
 
 @pytest.mark.parametrize("crossfade", [POWER, LINEAR], ids=["equal power", "linear"])
-def test_the_old_source_goes_out_as_the_new_one_comes_in(crossfade: Crossfade) -> None:
+def test_the_old_source_goes_out_as_the_new_one_comes_in(crossfade: CrossfadeOrder) -> None:
     bench = bench_with(crossfade)
     sound = channels(bench.run())
     result = expected(samples_of(bench.sources[1]), samples_of(bench.sources[2]), crossfade.curve)
@@ -173,8 +173,8 @@ def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(of
     first, middle, last = (noise(frames=20, peak=9_000, seed=seed) for seed in (1, 2, 3))
     bench = SessionBench({1: StoredSource(first), 2: StoredSource(middle), 3: StoredSource(last)})
     span = 10 * FRAME_SAMPLES
-    bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(span - offset, span, "linear"))
-    bench.plan(0, after=2, following=3, crossfade=Crossfade(span, span, "linear"), base_epoch=bench.epoch)
+    bench.plan(0, switch_to=1, following=2, crossfade=CrossfadeOrder(span - offset, span, "linear"))
+    bench.plan(0, after=2, following=3, crossfade=CrossfadeOrder(span, span, "linear"), base_epoch=bench.epoch)
     sound = channels(bench.run()).astype(np.float64)
     share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
     here, there = channels(first).astype(np.float64), channels(middle).astype(np.float64)
@@ -183,7 +183,7 @@ def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(of
     assert np.abs(sound[at : at + span] - expected).max() <= 0.51
 
 
-REST = Crossfade(AT, SPAN, "linear", is_late=True)
+REST = CrossfadeOrder(AT, SPAN, "linear", is_late=True)
 
 
 def faded_from(first: NDArray[np.float64], second: NDArray[np.float64], begins_at: int) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from tonearm.core.filters import (
 )
 from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES, NO_OUTPUTS
 from tonearm.core.track_info import MeasuredLoudness
-from tonearm.decoder.messages import GRANT_FRAMES, Crossfade, Grant, MarkKind, Measured
+from tonearm.decoder.messages import GRANT_FRAMES, CrossfadeOrder, Grant, MarkKind, Measured
 from tonearm.worker.filters.blocks import FULL_SCALE
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.sources.pcm_store import PcmStore
@@ -73,7 +73,7 @@ def peak_db(pcm: bytes) -> float:
 
 
 def played(
-    *sources: MemorySource, filters: Filters, following: int | None = None, crossfade: Crossfade | None = None
+    *sources: MemorySource, filters: Filters, following: int | None = None, crossfade: CrossfadeOrder | None = None
 ) -> SessionBench:
     bench = SessionBench(dict(enumerate(sources, 1)), filters)
     bench.plan(0, switch_to=1, following=following, crossfade=crossfade)
@@ -120,7 +120,7 @@ def test_the_ends_of_tracks_are_where_they_are_without_it(samples: int) -> None:
 
 def test_a_crossfade_of_loud_tracks_is_limited_and_the_rest_is_left_alone() -> None:
     sources = [SoundSource(sine(997, -0.5, 3.0)), SoundSource(sine(997, -0.5, 3.0))]
-    bench = played(*sources, filters=Filters(), following=2, crossfade=Crossfade(2 * SECOND, SECOND, "equalPower"))
+    bench = played(*sources, filters=Filters(), following=2, crossfade=CrossfadeOrder(2 * SECOND, SECOND, "equalPower"))
     pcm = bench.run()
     assert peak_db(pcm[2 * SECOND * 4 : 3 * SECOND * 4]) < -0.4  # the tracks themselves are at -0.5
     alone = [channels(source.pcm(0, 3 * SECOND)) for source in sources]
@@ -236,7 +236,7 @@ def test_a_cut_with_other_settings_does_not_click(before: Filters, after: Filter
 def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
     sounds = sine(997, -12.0), sine(500, -20.0)
     sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]
-    fade = Crossfade(SECOND, SECOND, "linear")
+    fade = CrossfadeOrder(SECOND, SECOND, "linear")
     result = heard(played(*sources, filters=NORMALIZED, following=2, crossfade=fade))
     share = (np.arange(SECOND) + 0.5) / SECOND
     wanted = sounds[0] * 10 ** (-6 / 20)
@@ -249,7 +249,7 @@ def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
 @pytest.mark.parametrize(("before", "after"), [(Filters(), NORMALIZED), (NORMALIZED, Filters())])
 def test_switched_where_tracks_crossfade_it_does_not_click(before: Filters, after: Filters, at_frame: int) -> None:
     sources = [SoundSource(sine(213, -12.0), lufs=-24.0), SoundSource(sine(213, -12.0), lufs=-16.0)]
-    fade = Crossfade(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
+    fade = CrossfadeOrder(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
     bench = played(*sources, filters=before, following=2, crossfade=fade)
     bench.run(frames=40)
     source = 1 if at_frame <= 46 else 2

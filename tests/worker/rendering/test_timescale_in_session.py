@@ -7,7 +7,7 @@ from tests.support.pcm import bend, channels
 from tests.support.session_bench import MemorySource, SessionBench, StoredSource, frame_count
 from tonearm.core.filters import Effects, Filters, Timescale
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoder.messages import Crossfade, Mark, MarkKind
+from tonearm.decoder.messages import CrossfadeOrder, Mark, MarkKind
 
 SECOND = 48_000
 PEAK = 8_000
@@ -211,7 +211,7 @@ def test_a_skip_and_a_start_in_the_middle() -> None:
 
 def test_a_crossfade_has_its_length_in_time_heard() -> None:
     bench = bench_of(ToneSource(2 * SECOND), ToneSource(2 * SECOND, 500.0), filters=at(speed=2.0))
-    fade = Crossfade(2 * SECOND - 2 * SECOND // 2, SECOND // 2, "equalPower")
+    fade = CrossfadeOrder(2 * SECOND - 2 * SECOND // 2, SECOND // 2, "equalPower")
     bench.plan(0, switch_to=1, following=2, crossfade=fade)
     bench.run()
     assert [(mark.kind, mark.frame, mark.source) for mark in bench.marks[1:]] == [
@@ -227,7 +227,7 @@ def test_a_crossfade_has_its_length_in_time_heard() -> None:
 @pytest.mark.parametrize(("speed_before", "speed"), [(1.0, 2.0), (2.0, 1.0), (0.5, 1.5)])
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(speed_before: float, speed: float) -> None:
     bench = bench_of(StoredSource(bytes(4 * 2 * SECOND)), ToneSource(4 * SECOND, 500.0), filters=at(speed=speed_before))
-    fade = Crossfade(SECOND, SECOND, "linear")
+    fade = CrossfadeOrder(SECOND, SECOND, "linear")
     bench.plan(0, switch_to=1, following=2, crossfade=fade)
     begins_at = round(50 / speed_before)
     bench.run(frames=begins_at + 25)
@@ -245,7 +245,7 @@ def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(spe
 
 def test_a_change_in_the_middle_of_a_crossfade_leaves_the_old_sound_its_pace() -> None:
     bench = bench_of(ToneSource(4 * SECOND), StoredSource(bytes(4 * 4 * SECOND)))
-    bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(2 * SECOND, 2 * SECOND, "linear"))
+    bench.plan(0, switch_to=1, following=2, crossfade=CrossfadeOrder(2 * SECOND, 2 * SECOND, "linear"))
     bench.run(frames=125)
     bench.plan(bench.sent, after=2, filters=at(rate=2.0))
     bench.run()

@@ -29,17 +29,17 @@ from tonearm.decoder.messages import (
 )
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.reading.errors import OwnErrors
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Report
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, CursorReport
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import SourceServices
-from tonearm.worker.sources.source_content import STEP_SAMPLES
+from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 STATION = 7
 LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "lost", "x")
 # What may lie ahead of the session that needs most: a step is whole.
-MOST_AHEAD = AHEAD_SAMPLES + STEP_SAMPLES
+MOST_AHEAD = AHEAD_SAMPLES + DECODED_STEP_SAMPLES
 
 
 @cache
@@ -53,8 +53,8 @@ class Bench:
     def __init__(self, data: bytes = b"", failure: PlayFailure | None = None) -> None:
         self._data = data or station()
         self._failure = failure
-        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        self.reported: dict[int, list[Report]] = {}
+        self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
+        self.reported: dict[int, list[CursorReport]] = {}
         self._waits = 0
         self.titles: dict[int, str] = {}  # by the offset of the station's bytes
         self.used: dict[LiveMember, int] = {}
@@ -105,7 +105,7 @@ class Bench:
         else:
             self.live.deliver(DataFailed(STATION, SHARED_SOURCE, offset, self._failure))
 
-    def told(self, session: int, kind: type[Report]) -> Report:
+    def told(self, session: int, kind: type[CursorReport]) -> CursorReport:
         """Waits for a report to a session."""
         while not (found := [one for one in self.reported.get(session, []) if isinstance(one, kind)]):
             self.work()

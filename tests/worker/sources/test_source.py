@@ -29,10 +29,10 @@ from tonearm.decoder.messages import (
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.errors import OwnErrors
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, Demand, Report
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, CursorReport, Demand
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
-from tonearm.worker.sources.source_content import STEP_SAMPLES
+from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 
 class Bench:
@@ -53,7 +53,7 @@ class Bench:
         self.answers = 0
         self.answered: Callable[[], None] = lambda: None
         self._failure = failure
-        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
         decoding, opening = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
         order = order or open_order(7, 3, len(data))
@@ -73,7 +73,7 @@ class Bench:
         self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
         self.source.start()
 
-    def next_report(self) -> Report:
+    def next_report(self) -> CursorReport:
         """The next one that is no read request."""
         while True:
             report = self._reports.get(timeout=PATIENCE_S)
@@ -142,9 +142,9 @@ def test_decoding_keeps_to_its_distance_ahead() -> None:
     bench.next_report()
     used = 0
     while used < 3 * SAMPLE_RATE_HZ:
-        while store.end < used + AHEAD_SAMPLES - STEP_SAMPLES:
+        while store.end < used + AHEAD_SAMPLES - DECODED_STEP_SAMPLES:
             bench.answer_requests()
-        assert store.end <= used + AHEAD_SAMPLES + STEP_SAMPLES
+        assert store.end <= used + AHEAD_SAMPLES + DECODED_STEP_SAMPLES
         used += SAMPLE_RATE_HZ // 2
         bench.source.used(used, is_current=True)
     bench.source.drop()
@@ -203,8 +203,8 @@ def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_so
         bench.answer_requests()
     for _ in range(10):  # it would ask for more at once
         bench.answer_requests()
-    assert store.end <= 2 * STEP_SAMPLES
+    assert store.end <= 2 * DECODED_STEP_SAMPLES
     bench.source.used(0, is_current=True)
-    while store.end < AHEAD_SAMPLES - STEP_SAMPLES:
+    while store.end < AHEAD_SAMPLES - DECODED_STEP_SAMPLES:
         bench.answer_requests()
     bench.source.drop()

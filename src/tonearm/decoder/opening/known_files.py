@@ -10,7 +10,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.opening.source_input import Open
+from tonearm.decoder.opening.source_input import OpenUri
 
 MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
@@ -19,7 +19,7 @@ class KnownFiles:
     """Facts of local files, for all players of a node; the files used last are kept. `load` opens a file in a decoder
     process for its facts, and counts its length where the file does not state it."""
 
-    def __init__(self, open_source: Open, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
+    def __init__(self, open_source: OpenUri, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
         self._open_source = open_source
         self._load = load
         self._facts: OrderedDict[FileVersion, SourceFacts] = OrderedDict()

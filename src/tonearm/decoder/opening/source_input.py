@@ -59,7 +59,7 @@ class SourcePart:
 
 
 # Opens a URI, or raises `PlayError`. The caller owns the opened source.
-Open: TypeAlias = Callable[[SourceUri, ReportWait], Awaitable[OpenedSource | Playlist]]
+OpenUri: TypeAlias = Callable[[SourceUri, ReportWait], Awaitable[OpenedSource | Playlist]]
 
 
 class PlayersOpener(Protocol):
@@ -218,7 +218,7 @@ class _OnItsWay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenInSession:
     """Open in the session. Read requests have `number`. Bytes come from `supply`; without one from a descriptor."""
 
     opened: OpenedSource
@@ -243,7 +243,7 @@ class SourceOpening:
         source: SourceId,
         part: SourcePart,
         delay_s: float,
-        open_source: Open,
+        open_source: OpenUri,
         link: PoolSession,
         report: Callable[[OpeningReport], None],
         *,
@@ -259,7 +259,7 @@ class SourceOpening:
         self._loudness = loudness
         self._link = link
         self._report = report
-        self._state: _Delayed | _OnItsWay | _Open | _GivenAway = _Delayed() if delay_s else _OnItsWay(OPENING)
+        self._state: _Delayed | _OnItsWay | _OpenInSession | _GivenAway = _Delayed() if delay_s else _OnItsWay(OPENING)
         self._opening: asyncio.Task[None] | None = None
         if kept is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(open_source, delay_s))
@@ -276,8 +276,8 @@ class SourceOpening:
         return None if self._open_now is None else self._open_now.number
 
     @property
-    def _open_now(self) -> _Open | None:
-        return self._state if isinstance(self._state, _Open) else None
+    def _open_now(self) -> _OpenInSession | None:
+        return self._state if isinstance(self._state, _OpenInSession) else None
 
     def seek(self, new_source: SourceId, start_sample: int) -> bool:
         """Goes on as `new_source`, from `start_sample` on. Returns False while the delay before opening lasts."""
@@ -300,7 +300,7 @@ class SourceOpening:
         match self._state:
             case _Delayed(wait=wait) | _OnItsWay(wait=wait):
                 return wait
-            case _Open(supply=SourceFeed() | Carrier() as supply):
+            case _OpenInSession(supply=SourceFeed() | Carrier() as supply):
                 return supply.waiting_for
         return DECODER_BUSY
 
@@ -350,7 +350,7 @@ class SourceOpening:
             await now.supply.close()
         await now.opened.close()
 
-    async def _open(self, open_source: Open, delay_s: float) -> None:
+    async def _open(self, open_source: OpenUri, delay_s: float) -> None:
         if delay_s:
             await asyncio.sleep(delay_s)
         try:
@@ -392,7 +392,7 @@ class SourceOpening:
         supply: SourceFeed | Carrier | None = carrier
         if descriptor is None and carrier is None:
             supply = SourceFeed(opened, self._link.send, reading)
-        self._state = _Open(opened, self._source, supply)
+        self._state = _OpenInSession(opened, self._source, supply)
         order = OpenSource(
             session=self._link.id,
             source=self._source,

@@ -33,7 +33,7 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Want,
 )
-from tonearm.decoder.opening.source_input import Expanded, Open, OpeningReport, SourceOpening, SourcePart
+from tonearm.decoder.opening.source_input import Expanded, OpeningReport, OpenUri, SourceOpening, SourcePart
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 
@@ -49,7 +49,7 @@ class LoneSource(ABC, Generic[_T]):
     frames_ahead = 0
     claim = Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
 
-    def __init__(self, uri: SourceUri, open_source: Open, pool: DecoderPool, want: Want) -> None:
+    def __init__(self, uri: SourceUri, open_source: OpenUri, pool: DecoderPool, want: Want) -> None:
         self._uri = uri
         self._open_source = open_source
         self._pool = pool
@@ -113,7 +113,7 @@ class LoneSource(ABC, Generic[_T]):
 LOAD_DEADLINE_S: Final = 15.0
 LOADS_AT_ONCE: Final = 8
 
-_Outcome: TypeAlias = SourceFacts | FoundPicture | PlayFailure
+_Loaded: TypeAlias = SourceFacts | FoundPicture | PlayFailure
 
 _NOTHING_PLAYABLE: Final = PlayFailure(
     FailureCode.EMPTY,
@@ -135,7 +135,7 @@ class TrackLoader:
 
     def __init__(
         self,
-        open_source: Open,
+        open_source: OpenUri,
         suspect: Callable[[SourceUri], None],
         pool: OnDemandPool,
         *,
@@ -149,7 +149,7 @@ class TrackLoader:
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
     async def load(
-        self, uri: SourceUri, open_source: Open | None = None, *, counts_length: bool = False
+        self, uri: SourceUri, open_source: OpenUri | None = None, *, counts_length: bool = False
     ) -> SourceFacts:
         """The facts of `uri`, opened by `open_source` or as usual. With `counts_length` a local file that does not
         state its length is read to its end. Nothing stays open when this returns, raises or is cancelled.
@@ -169,7 +169,7 @@ class TrackLoader:
     def is_busy(self) -> bool:
         return bool(self._loads)
 
-    def _begin(self, uri: SourceUri, open_source: Open, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
+    def _begin(self, uri: SourceUri, open_source: OpenUri, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
         task = asyncio.get_running_loop().create_task(self._load(uri, open_source, want))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
@@ -183,7 +183,7 @@ class TrackLoader:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri, open_source: Open, want: Want) -> SourceFacts | FoundPicture:
+    async def _load(self, uri: SourceUri, open_source: OpenUri, want: Want) -> SourceFacts | FoundPicture:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
                 outcome = await self._open(uri, pool, open_source, want)
@@ -196,15 +196,15 @@ class TrackLoader:
         return outcome
 
     async def _open(
-        self, uri: SourceUri, pool: DecoderPool, open_source: Open, want: Want = Want.FACTS
-    ) -> _Outcome | tuple[Track, ...]:
-        load = _Load(uri, pool, open_source, self._suspect, want)
+        self, uri: SourceUri, pool: DecoderPool, open_source: OpenUri, want: Want = Want.FACTS
+    ) -> _Loaded | tuple[Track, ...]:
+        load = _TrackSource(uri, pool, open_source, self._suspect, want)
         try:
             return await load.outcome
         finally:
             await load.close()
 
-    async def _open_first_of(self, entries: tuple[Track, ...], pool: DecoderPool) -> _Outcome:
+    async def _open_first_of(self, entries: tuple[Track, ...], pool: DecoderPool) -> _Loaded:
         """The facts of the first entry that can be played; if there is none, the failure of the last entry."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
@@ -217,11 +217,11 @@ class TrackLoader:
         return failure
 
 
-class _Load(LoneSource[_Outcome | tuple[Track, ...]]):
+class _TrackSource(LoneSource[_Loaded | tuple[Track, ...]]):
     """Opens the source, and again when the process dies."""
 
     def __init__(
-        self, uri: SourceUri, pool: DecoderPool, open_source: Open, suspect: Callable[[SourceUri], None], want: Want
+        self, uri: SourceUri, pool: DecoderPool, open_source: OpenUri, suspect: Callable[[SourceUri], None], want: Want
     ) -> None:
         super().__init__(uri, open_source, pool, want)
         self._suspect = suspect
@@ -267,7 +267,7 @@ _EPOCH: Final = FIRST_EPOCH + 1
 class Trials:
     """Tries one source at a time, in the process of `pool`, which is for nothing else."""
 
-    def __init__(self, open_source: Open, pool: OnDemandPool) -> None:
+    def __init__(self, open_source: OpenUri, pool: OnDemandPool) -> None:
         self._open_source = open_source
         self._pool = pool
         self._one_at_a_time = asyncio.Lock()
@@ -296,7 +296,7 @@ class Trials:
 class _Trial(LoneSource[bool]):
     """Plays the source. The outcome is whether it ended its process."""
 
-    def __init__(self, uri: SourceUri, open_source: Open, pool: DecoderPool) -> None:
+    def __init__(self, uri: SourceUri, open_source: OpenUri, pool: DecoderPool) -> None:
         super().__init__(uri, open_source, pool, Want.SOUND)
         self._play()
 

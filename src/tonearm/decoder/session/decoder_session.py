@@ -19,7 +19,7 @@ from tonearm.core.track import Track
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Audio,
-    Crossfade,
+    CrossfadeOrder,
     Decoded,
     Encoded,
     Failed,
@@ -63,13 +63,13 @@ class Suspected(NamedTuple):
 
 
 SourceReport: TypeAlias = Opened | SeekRefused | Decoded | FirstAudio
-Report: TypeAlias = SourceReport | OpeningReport | Audio | Encoded | SessionFailed | Suspected
+SessionReport: TypeAlias = SourceReport | OpeningReport | Audio | Encoded | SessionFailed | Suspected
 """What a session reports. `Audio`: its frames are in the buffer. `Decoded` and `Failed` come before the last frames of
 the source are sent. `SessionFailed`: its source, and all overlays, are not opened again."""
 
 
 @dataclass(slots=True)
-class _Source:
+class _SessionSource:
     """A source that is opened in each session. `is_given_up`: it is not, after an error of the decoder."""
 
     part: SourcePart
@@ -83,7 +83,7 @@ class DecoderSession:
 
     def __init__(
         self,
-        report: Callable[[Report], None],
+        report: Callable[[SessionReport], None],
         pool: DecoderPool,
         opener: PlayersOpener,
         until_tick_s: Callable[[], float],
@@ -92,7 +92,7 @@ class DecoderSession:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._report = report
         self._pool = pool
-        self._sources: dict[SourceId, _Source] = {}
+        self._sources: dict[SourceId, _SessionSource] = {}
         self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
         self.plans: Final = PlanState(until_tick_s)  # the player asks it and takes events; its orders are done here
@@ -137,7 +137,7 @@ class DecoderSession:
         part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
         is_music = source < FIRST_OVERLAY_SOURCE
         loudness = self._loudness.opening(source, track, waiting) if is_music else NO_HINTS
-        self._open(source, _Source(part, loudness), delay_s)
+        self._open(source, _SessionSource(part, loudness), delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
         opening = self._openings.get(source)
@@ -162,7 +162,7 @@ class DecoderSession:
         self.plans.drop(source)
         self._openings.drop(source)
 
-    def play(self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False) -> None:
+    def play(self, program: Program, cut_fade: CrossfadeOrder | None = None, *, from_silence: bool = False) -> None:
         """Has `program` played from the earliest possible frame on. Does nothing when it is played already.
 
         With `cut_fade` the source that sounded before fades out, until it is dropped. `from_silence`: no source sounded
@@ -378,12 +378,12 @@ class DecoderSession:
         while (source := self.plans.take_faded()) is not None:
             self.drop(source)
 
-    def _open(self, source: SourceId, added: _Source, delay_s: float = 0.0) -> None:
+    def _open(self, source: SourceId, added: _SessionSource, delay_s: float = 0.0) -> None:
         self.wake()
         self._add(source, added)
         self._start_opening(source, added.part, delay_s)
 
-    def _add(self, source: SourceId, added: _Source) -> None:
+    def _add(self, source: SourceId, added: _SessionSource) -> None:
         self._sources[source] = added
         self.plans.add(source, added.part.start_sample)
 

@@ -19,7 +19,7 @@ from tonearm.decoder.messages import Audio, Mark, MarkKind, OverlayPosition
 from tonearm.protocol.framing import packets_as_messages, pcm_as_messages
 
 
-class _Part(NamedTuple):
+class _OverlayFrames(NamedTuple):
     """Frames `first_frame` to `end_frame - 1`, in which the overlays do not change."""
 
     first_frame: int
@@ -32,7 +32,7 @@ class OverlayPositions:
     has an overlay."""
 
     def __init__(self) -> None:
-        self._parts: deque[_Part] = deque()  # frames of the first part may have been sent
+        self._parts: deque[_OverlayFrames] = deque()  # frames of the first part may have been sent
         self._sounding: set[SourceId] = set()  # in the frame sent last
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class OverlayPositions:
 
     def append(self, audio: Audio) -> None:
         if audio.overlays:
-            self._parts.append(_Part(audio.first_frame, audio.first_frame + audio.frames, audio.overlays))
+            self._parts.append(_OverlayFrames(audio.first_frame, audio.first_frame + audio.frames, audio.overlays))
 
     def void_from(self, frame: int) -> None:
         while self._parts and self._parts[-1].first_frame >= frame:
@@ -65,7 +65,7 @@ class OverlayPositions:
         if self._parts and self._parts[-1].end_frame > frame:
             part = self._parts.pop()
             goes_on = tuple(at._replace(ends=False) for at in part.positions)
-            self._parts.append(_Part(part.first_frame, frame, goes_on))
+            self._parts.append(_OverlayFrames(part.first_frame, frame, goes_on))
 
     # Frames are sent
 
@@ -105,13 +105,13 @@ class OverlayPositions:
             part._replace(positions=tuple(at for at in part.positions if at.source != source)) for part in self._parts
         )
 
-    def _part_of(self, frame: int) -> _Part:
+    def _part_of(self, frame: int) -> _OverlayFrames:
         """The part with this frame; one without overlays when there is none."""
         parts = (part for part in self._parts if part.first_frame <= frame < part.end_frame)
-        return next(parts, _Part(frame, frame + 1, ()))
+        return next(parts, _OverlayFrames(frame, frame + 1, ()))
 
 
-MAX_WAITING_TITLES: Final = 200  # of one source; the latest titles are kept
+MAX_TITLES_AHEAD: Final = 200  # of one source; the latest titles are kept
 
 # While overlays sound, the last frames of the buffer are not plain, so that the player can ask for more in time.
 LOW_FRAMES: Final = 2
@@ -154,7 +154,7 @@ class FrameBuffer:
         self.end_frame = 0
         self._payloads: deque[Payloads] = deque()
         # The first run has the frame that was sent last.
-        self._runs: deque[_Run] = deque((_Run(0, 0, 0),))
+        self._runs: deque[_FrameRun] = deque((_FrameRun(0, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
         # The frame from which on a new sound is expected after a cut; the tail of the old sound may come first.
@@ -188,7 +188,7 @@ class FrameBuffer:
         return self._cut_at is not None and self._cut_at >= self.next_frame
 
     @property
-    def _next_run(self) -> "_Run":
+    def _next_run(self) -> "_FrameRun":
         """The run of the next frame."""
         runs = self._runs
         return runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
@@ -247,7 +247,7 @@ class FrameBuffer:
     def add_title(self, source: SourceId, sample: int, title: str) -> None:
         """The source has this title from `sample` on. Samples of one source come in order."""
         self.end_plain_run()
-        self._titles.setdefault(source, deque(maxlen=MAX_WAITING_TITLES)).append((sample, title))
+        self._titles.setdefault(source, deque(maxlen=MAX_TITLES_AHEAD)).append((sample, title))
 
     def forget_titles(self, source: SourceId) -> None:
         self._titles.pop(source, None)
@@ -375,17 +375,17 @@ class FrameBuffer:
             _, title = waiting.popleft()
         return title
 
-    def _continue_with(self, run: "_Run") -> None:
+    def _continue_with(self, run: "_FrameRun") -> None:
         """Frames from `end_frame` on belong to `run`, from its first frame on."""
         frame = max(run.first_frame, self.end_frame)
         while len(self._runs) > 1 and self._runs[-1].first_frame >= frame:
             self._runs.pop()
         if not self._runs[-1].continues_with(run, frame):
             self.end_plain_run()
-            self._runs.append(_Run(frame, *run.position(frame), run.position_rate, run.is_passed, run.forms))
+            self._runs.append(_FrameRun(frame, *run.position(frame), run.position_rate, run.is_passed, run.forms))
 
 
-class _Run(NamedTuple):
+class _FrameRun(NamedTuple):
     """Consecutive frames of one source, all in the same `forms`. `position_samples` is the position in the source of
     the first frame's first sample; it is before the source's start when the source begins in the middle of that frame.
     `position_rate`: how many samples of the source pass in a sample that is heard. `is_passed`: the frames have the
@@ -416,7 +416,7 @@ class _Run(NamedTuple):
             and self.forms == forms
         )
 
-    def continues_with(self, run: "_Run", frame: int) -> bool:
+    def continues_with(self, run: "_FrameRun", frame: int) -> bool:
         """Whether `run` gives `frame` the same position as this run. At another rate than 1 positions are rounded, so
         they may differ by a sample."""
         (source, here), (other_source, there) = self.position(frame), run.position(frame)
@@ -442,13 +442,13 @@ def _payloads(audio: Audio) -> Sequence[Payloads]:
     return list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
 
 
-def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
+def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_FrameRun]:
     """The runs of the frames in `audio`. A run replaces the run before it when that begins no earlier."""
     source = audio.source
     rate, is_passed = audio.position_rate, audio.is_passed
-    yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)
+    yield _FrameRun(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
             before_begin = round(mark.offset_samples * rate)
-            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed, forms)
+            yield _FrameRun(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed, forms)

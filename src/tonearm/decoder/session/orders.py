@@ -13,7 +13,7 @@ from tonearm.decoder.messages import (
     PASSED_GRANT_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
-    Crossfade,
+    CrossfadeOrder,
     Grant,
     Plan,
 )
@@ -26,14 +26,14 @@ from tonearm.decoder.session.plan_moves import (
     Program,
     Resuming,
     SessionStart,
-    State,
+    SessionState,
     Switching,
 )
 
 MAX_FRAMES_AGAIN: Final = 50  # so many frames another process renders again at most, for its encoders
 
 
-def crossfade_now(state: Attached, wanted: Program) -> Crossfade | None:
+def crossfade_now(state: Attached, wanted: Program) -> CrossfadeOrder | None:
     """The crossfade that a plan made in this state has, of the one that is wanted."""
     crossfade = wanted.mix.crossfade
     if isinstance(state, Resuming) and crossfade is not None:
@@ -170,7 +170,7 @@ class Grants:
         if audio.frames:
             self._only_passes = audio.is_passed and not audio.pcm and all(form.passes_through for form in self.outputs)
 
-    def grant(self, session: SessionStart, state: State, played: Epoch, wanted: Mix) -> Grant:
+    def grant(self, session: SessionStart, state: SessionState, played: Epoch, wanted: Mix) -> Grant:
         """Lets the decoder render on from the frames that were sent."""
         sent = self._at = self._buffer.next_frame
         if isinstance(state, Resuming):  # frames that the new session has not rendered may have been sent

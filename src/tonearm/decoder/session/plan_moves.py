@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
-from tonearm.decoder.messages import Burst, Crossfade, Flush, Grant, OpenSession, Overlay, Plan
+from tonearm.decoder.messages import Burst, CrossfadeOrder, Flush, Grant, OpenSession, OverlayOrder, Plan
 
 
 class SessionStart(NamedTuple):
@@ -67,7 +67,7 @@ class Switching:
     sound fades out."""
 
     session: SessionStart
-    cut_fade: Crossfade | None = None
+    cut_fade: CrossfadeOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Resuming:
 
 
 Attached: TypeAlias = Steady | Changing | Switching | Resuming  # to a session
-State: TypeAlias = Detached | Resting | Attached
+SessionState: TypeAlias = Detached | Resting | Attached
 
 
 class Move(Enum):
@@ -98,7 +98,7 @@ class Move(Enum):
 
 
 # Switching has no CHANGE: a plan that replaces a cut has to cut, too.
-MOVES: Final[Mapping[type[State], Mapping[Move, type[State]]]] = {
+MOVES: Final[Mapping[type[SessionState], Mapping[Move, type[SessionState]]]] = {
     Detached: {
         Move.CUT: Detached,
         Move.CHANGE: Detached,
@@ -153,8 +153,8 @@ class Mix(NamedTuple):
     yet."""
 
     filters: Filters
-    crossfade: Crossfade | None = None
-    overlays: tuple[Overlay, ...] = ()
+    crossfade: CrossfadeOrder | None = None
+    overlays: tuple[OverlayOrder, ...] = ()
     pauses: bool = False
     may_crossfade: bool = False
 

@@ -22,7 +22,7 @@ from tonearm.decoder.messages import (
     BURST_FRAMES,
     Audio,
     Burst,
-    Crossfade,
+    CrossfadeOrder,
     Flush,
     Grant,
     Mark,
@@ -53,10 +53,10 @@ from tonearm.decoder.session.plan_moves import (
     Resting,
     Resuming,
     SessionStart,
+    SessionState,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
     Steady,
     Switching,
 )
@@ -73,7 +73,7 @@ class PlanState:
 
     def __init__(self, until_tick_s: Callable[[], float]) -> None:
         self._until_tick_s = until_tick_s
-        self.state: State = Detached()
+        self.state: SessionState = Detached()
         self.buffer = FrameBuffer()
         self.late_plans_total = 0
         self._grants = Grants(self.buffer)
@@ -151,7 +151,7 @@ class PlanState:
         self.buffer.forget_titles(source)
 
     def play(
-        self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False
+        self, program: Program, cut_fade: CrossfadeOrder | None = None, *, from_silence: bool = False
     ) -> tuple[Order, ...]:
         """Plans `program` from the earliest possible frame on. A next source that is not known is left out. With
         `cut_fade` the replaced source fades out under the current source, until `take_faded` returns it.
@@ -387,7 +387,7 @@ class PlanState:
 
     # Plans
 
-    def _fade_at_cut(self, wanted: Program, cut_fade: Crossfade | None) -> Crossfade | None:
+    def _fade_at_cut(self, wanted: Program, cut_fade: CrossfadeOrder | None) -> CrossfadeOrder | None:
         """How the earlier sound fades out, in the plan that cuts to `wanted`."""
         before, state = self._wanted.current, self.state
         late_fade = state.cut_fade if isinstance(state, Switching) else None
@@ -405,7 +405,7 @@ class PlanState:
         self._faded += self._fading
         self._fading.clear()
 
-    def _cut(self, wanted: Program, cut_fade: Crossfade | None = None) -> tuple[Order, ...]:
+    def _cut(self, wanted: Program, cut_fade: CrossfadeOrder | None = None) -> tuple[Order, ...]:
         session = self._session
         self._enter(Move.CUT, self.state if session is None else Switching(session, cut_fade))
         self._wanted = wanted
@@ -526,7 +526,7 @@ class PlanState:
         state = self.state
         self._enter(Move.CHANGE, Changing(state.session) if isinstance(state, Steady) else state)
 
-    def _enter(self, move: Move, state: State) -> None:
+    def _enter(self, move: Move, state: SessionState) -> None:
         if MOVES[type(self.state)].get(move) is not type(state):
             raise RefusedMove(f"{move.value} while {type(self.state).__name__}")
         self.state = state

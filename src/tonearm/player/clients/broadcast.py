@@ -303,7 +303,9 @@ class Broadcast:
         """Sends a silent packet to each listener that is new in mid-stream, before its first packet: otherwise its
         Opus decoder would play the first 100 ms of quiet music much too loud."""
         group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
-        primer = framed(_SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
+        primer = framed(
+            _SILENT_PACKET_MESSAGE, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE)
+        )
         for listener in group.listeners:
             if listener.must_prime and listener.held is None:
                 listener.must_prime = False
@@ -366,8 +368,8 @@ class Broadcast:
         burst = list(messages)[-_messages_in(sink.output, sink.burst_ms) :]
         if listener.must_prime and (burst or held):
             listener.must_prime = False
-            if burst[:1] != [_SILENT_PACKET]:
-                burst.insert(0, _SILENT_PACKET)
+            if burst[:1] != [_SILENT_PACKET_MESSAGE]:
+                burst.insert(0, _SILENT_PACKET_MESSAGE)
         for message in burst:
             sink.write(framed(message, sink.framing, _NO_STAMP))
         for in_framing in held:
@@ -461,8 +463,8 @@ class Broadcast:
 
 
 _NO_STAMP: Final = Stamp(0, 0)
-_SILENT_FRAME: Final = as_message(SILENT_FRAME)
-_SILENT_PACKET: Final = as_message(SILENT_PACKET)
+_SILENT_FRAME_MESSAGE: Final = as_message(SILENT_FRAME)
+_SILENT_PACKET_MESSAGE: Final = as_message(SILENT_PACKET)
 
 
 def _messages_in(output: Output, duration_ms: int) -> int:
@@ -473,9 +475,9 @@ def _messages_in(output: Output, duration_ms: int) -> int:
 def _silence(output: Output) -> bytes:
     match output.format:
         case "pcm":
-            return _SILENT_FRAME
+            return _SILENT_FRAME_MESSAGE
         case "opus":
-            return _SILENT_PACKET
+            return _SILENT_PACKET_MESSAGE
         case "mp3":
             return as_message(silent_mp3_frame(output.bitrate_bps))
 

@@ -15,7 +15,7 @@ from tonearm.sources.http.errors import admission_error, status_error
 from tonearm.sources.http.facts import content_range, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 from tonearm.sources.local_file import FileOpener
-from tonearm.sources.playlist import Body, ReaderBody, linked_uri, playlist_error, read_playlist
+from tonearm.sources.playlist import ByteStream, ReaderBody, linked_uri, playlist_error, read_playlist
 
 # From a server without range requests, so much of a file may be skipped.
 _MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
@@ -56,7 +56,7 @@ class HlsFiles:
         except RequestError as error:
             raise admission_error(error) from error
 
-    async def open(self, uri: SourceUri, byte_range: ByteRange | None = None, skip_bytes: int = 0) -> Body:
+    async def open(self, uri: SourceUri, byte_range: ByteRange | None = None, skip_bytes: int = 0) -> ByteStream:
         """The body of a file or of a range of it, without its first `skip_bytes`. Raises `PlayError`."""
         start = skip_bytes + (byte_range.start if byte_range else 0)
         length = byte_range.length - skip_bytes if byte_range else None
@@ -70,7 +70,7 @@ class HlsFiles:
         finally:
             await body.close()
 
-    async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[Body, SourceUri]:
+    async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[ByteStream, SourceUri]:
         """The body, and where redirects ended."""
         if uri.kind == "file":
             return ReaderBody((await self._files.open(uri)).reader, start, length), uri

@@ -8,7 +8,7 @@ from typing import Final
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError
 from tonearm.core.printable import text_for_logs
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
-from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
+from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, MediaSegment, parse_hls
 from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error
 from tonearm.sources.read_ahead import RetryBudget
 
@@ -56,7 +56,7 @@ class SegmentFollower:
         self._read_at_s = asyncio.get_running_loop().time()
         self.base = file.uri  # the references of the newest segment are relative to it
 
-    async def segments(self) -> AsyncGenerator[Segment, None]:
+    async def segments(self) -> AsyncGenerator[MediaSegment, None]:
         """All segments of a complete playlist; of a live one the segments from near its end on, until it is complete.
 
         Segments that left a live playlist before the reader reached them are left out. Raises `PlayError`.
@@ -119,7 +119,7 @@ class SegmentFollower:
                 return
 
 
-def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | None:
+def _segment_at(segments: tuple[MediaSegment, ...], number: int | None) -> MediaSegment | None:
     """The segment `number`, None when it is still to come. Without a number: the segment where a live stream begins.
 
     A stream that counts from the beginning again, or has no `number` any more, begins again. A stream that is a few

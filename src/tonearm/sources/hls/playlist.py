@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class MediaSegment:
     """`number` counts over all versions of a live playlist. `init` has to be read before the segment's own bytes.
 
     `breaks`: the segment has another encoding or other timestamps than the one before. `is_gap`: there is no file.
@@ -56,7 +56,7 @@ class Segment:
 class MediaPlaylist:
     """A media playlist. `is_complete`: no segments will be added."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[MediaSegment, ...]
     target_duration_s: float
     is_complete: bool
 
@@ -140,7 +140,7 @@ def _master(lines: Iterable[str]) -> MasterPlaylist:
 def _media(lines: Sequence[str]) -> MediaPlaylist:
     head = dict(line.partition(":")[::2] for line in lines if line.startswith("#EXT-X-"))
     first = _whole(head.get("#EXT-X-MEDIA-SEQUENCE", "0"))
-    segments: list[Segment] = []
+    segments: list[MediaSegment] = []
     tags: dict[str, str] = {}  # of the next segment
     init: Piece | None = None
     before: Piece | None = None
@@ -158,7 +158,7 @@ def _media(lines: Sequence[str]) -> MediaPlaylist:
             before = Piece(line, _segment_range(tags.get("#EXT-X-BYTERANGE"), line, before))
             duration_s = _duration_s(tags.get("#EXTINF", "0").partition(",")[0])
             breaks, is_gap = "#EXT-X-DISCONTINUITY" in tags, "#EXT-X-GAP" in tags
-            segments.append(Segment(first + len(segments), before, duration_s, init, breaks, is_gap))
+            segments.append(MediaSegment(first + len(segments), before, duration_s, init, breaks, is_gap))
             tags = {}
     target_duration_s = _duration_s(head.get("#EXT-X-TARGETDURATION", "0"))
     target_duration_s = target_duration_s or max((segment.duration_s for segment in segments), default=0.0)

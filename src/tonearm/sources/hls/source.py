@@ -13,7 +13,7 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.follow import SegmentFollower, parse_in_thread, read_media_playlist
-from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, Piece, Segment, best_audio
+from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, MediaSegment, Piece, best_audio
 from tonearm.sources.http.errors import may_pass, read_error
 from tonearm.sources.playlist import nothing_to_play
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
@@ -58,7 +58,7 @@ class HlsReader(SourceReader):
         self._name = name
         self._follower = SegmentFollower(files, file, playlist)
         self._retries = RetryBudget(files.settings.resume_delays_s)
-        self._before: Segment | None = None
+        self._before: MediaSegment | None = None
         self._init = b""  # of the part: what a demuxer that begins with a later segment needs first
         self._entries: deque[StreamEntry] = deque(maxlen=_MOST_ENTRIES)
         self._ahead = ReadAhead(
@@ -98,7 +98,7 @@ class HlsReader(SourceReader):
                 else:
                     lost_in_a_row = 0
 
-    async def _append_segment(self, segment: Segment) -> None:
+    async def _append_segment(self, segment: MediaSegment) -> None:
         if segment.is_gap:
             return
         before, self._before = self._before, segment

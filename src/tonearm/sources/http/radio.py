@@ -25,7 +25,7 @@ from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 # Asks for titles. Servers without titles ignore it.
 TITLES_WANTED: Final[Mapping[str, str]] = {"Icy-MetaData": "1"}
 # Far more than fit into what is read ahead; a server must not fill the memory with them.
-MAX_WAITING_TITLES: Final = 100
+MAX_UNTOLD_TITLES: Final = 100
 # 16 kB is common. Farther apart titles would be useless, and a longer number is no interval.
 MAX_INTERVAL_BYTES: Final = 1024 * 1024
 
@@ -51,7 +51,7 @@ class RadioReader(SourceReader):
         self._file = file
         self._stall_timeout_s = settings.stall_timeout_s
         self._retries = RetryBudget(settings.live_resume_delays_s)
-        self._titles: deque[TitleAtByte] = deque(maxlen=MAX_WAITING_TITLES)
+        self._titles: deque[TitleAtByte] = deque(maxlen=MAX_UNTOLD_TITLES)
         self._last_title = ""
         self._is_reconnecting = False
         self._response: aiohttp.ClientResponse | None = response

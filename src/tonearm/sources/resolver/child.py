@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, resolver_supervision
-from tonearm.sources.resolver.confinement import Confinement, close_descriptors, confine_resolver, limit_resources
+from tonearm.sources.resolver.confinement import AuditHook, close_descriptors, confine_resolver, limit_resources
 from tonearm.sources.resolver.door import DoorKnocker
 
 # The node kills a late process; this limit is for a process whose node is gone.
@@ -46,7 +46,7 @@ def serve(arguments: Sequence[str]) -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     limit_resources(int(memory_limit_mb))
-    confinement = Confinement()
+    confinement = AuditHook()
     sys.addaudithook(confinement)
     if int(door) >= 0:
         DoorKnocker(int(door)).install()

@@ -23,7 +23,7 @@ class ChildBroken(Exception):
     """The process ended, or its answer cannot be parsed; it cannot be used any more."""
 
 
-class ChildProcess:
+class ResolverChild:
     """A process of the pool. It has to be killed when its work is cancelled or failed: otherwise its late answer could
     be taken for the next one.
 
@@ -168,10 +168,10 @@ class ChildPool:
         self._keeps_one = keeps_one
         self._places = asyncio.Semaphore(at_most)
         self.waiting = 0  # how many requests wait for a process
-        self._idle: list[tuple[ChildProcess, asyncio.TimerHandle | None]] = []
-        self._working: set[ChildProcess] = set()
+        self._idle: list[tuple[ResolverChild, asyncio.TimerHandle | None]] = []
+        self._working: set[ResolverChild] = set()
         # Processes whose requests were cancelled while they started: the next request takes one of these.
-        self._starting: set[asyncio.Task[ChildProcess]] = set()
+        self._starting: set[asyncio.Task[ResolverChild]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -234,14 +234,14 @@ class ChildPool:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    async def _asked(self, child: ChildProcess, request: JsonObject) -> JsonObject:
+    async def _asked(self, child: ResolverChild, request: JsonObject) -> JsonObject:
         is_first = not child.answers
         answer = await child.ask(request)
         if is_first and child.sandbox is not None and self._take_note is not None:
             self._take_note(child.sandbox)
         return answer
 
-    def _idle_child(self) -> ChildProcess | None:
+    def _idle_child(self) -> ResolverChild | None:
         while self._idle:
             child, timer = self._idle.pop()
             if timer is not None:
@@ -252,7 +252,7 @@ class ChildPool:
             self._end(child)
         return None
 
-    async def _warm_child(self) -> ChildProcess:
+    async def _warm_child(self) -> ResolverChild:
         """A new process. Its start goes on when the caller is cancelled: otherwise, where no caller waits long enough,
         a slow start would never succeed."""
         starting = self._starting.pop() if self._starting else asyncio.create_task(self._started())
@@ -264,18 +264,18 @@ class ChildPool:
                 starting.add_done_callback(self._started_for_nobody)
             raise
 
-    def _started_for_nobody(self, starting: asyncio.Task[ChildProcess]) -> None:
+    def _started_for_nobody(self, starting: asyncio.Task[ResolverChild]) -> None:
         """Keeps the process as an idle one, unless a request waits for it again, or it did not start."""
         if starting in self._starting:
             self._starting.discard(starting)
             if not starting.cancelled() and starting.exception() is None:
                 self._put_back(starting.result())
 
-    async def _started(self) -> ChildProcess:
+    async def _started(self) -> ResolverChild:
         child = None
         try:
             async with asyncio.timeout(self._start_s):
-                child = await ChildProcess.start(self._command, self._dial)
+                child = await ResolverChild.start(self._command, self._dial)
                 self._working.add(child)
                 if self._is_closed:
                     raise ChildBroken("the node is shutting down")
@@ -287,7 +287,7 @@ class ChildPool:
             raise
         return child
 
-    def _put_back(self, child: ChildProcess) -> None:
+    def _put_back(self, child: ResolverChild) -> None:
         self._working.discard(child)
         if self._is_closed or child.answers >= _ANSWERS_AT_MOST:
             self._end(child)
@@ -297,11 +297,11 @@ class ChildPool:
         timer = None if is_kept else loop.call_later(self._idle_s, self._dismiss, child)
         self._idle.append((child, timer))
 
-    def _dismiss(self, child: ChildProcess) -> None:
+    def _dismiss(self, child: ResolverChild) -> None:
         self._idle = [entry for entry in self._idle if entry[0] is not child]
         self._end(child)
 
-    def _end(self, child: ChildProcess) -> None:
+    def _end(self, child: ResolverChild) -> None:
         self._working.discard(child)
         child.kill()
         task = asyncio.get_running_loop().create_task(child.wait())

@@ -52,8 +52,8 @@ _REACHES_OUT: Final = frozenset(
 )  # fmt: skip
 
 
-class Confinement:
-    """The audit hook: `sys.addaudithook(Confinement())`. `proxy_port` is the one port that may be connected to."""
+class AuditHook:
+    """`sys.addaudithook(AuditHook())`. `proxy_port` is the one port that may be connected to."""
 
     def __init__(self) -> None:
         self.proxy_port: int | None = None

@@ -14,18 +14,19 @@ from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
 
 Planes: TypeAlias = NDArray[np.floating[Any]]
 # A filter's state. It is never changed in place, since rendering may begin again from it.
-State: TypeAlias = Any
+FilterState: TypeAlias = Any
 
 _Sample = TypeVar("_Sample", bound=np.generic)
 _After = TypeVar("_After")
 
 FULL_SCALE: Final = 32_768.0
+PCM_DTYPE: Final = np.dtype("<i2")  # made once: numpy would read the text at each block
 
 
-class States(Protocol):
+class FilterStates(Protocol):
     """The states after each frame of a block."""
 
-    def __getitem__(self, frame: int, /) -> State: ...
+    def __getitem__(self, frame: int, /) -> FilterState: ...
 
     def __len__(self) -> int: ...
 
@@ -55,10 +56,10 @@ class StatesOnDemand(Sequence[_After]):
 class Kernel(Protocol):
     """A filter at one setting. It holds no sound: the state comes in and goes out."""
 
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         """The state before any sound."""
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, States]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterStates]:
         """The block filtered, not rounded and not clipped, and the state after each of its frames.
 
         `planes` is not changed. Where a sound is split into blocks makes no difference.

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from tonearm.core.filters import Effect, Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, half_cosine, interleaved
+from tonearm.worker.filters.blocks import (
+    PCM_DTYPE,
+    FilterState,
+    FilterStates,
+    Kernel,
+    Planes,
+    StatesOnDemand,
+    half_cosine,
+    interleaved,
+)
 from tonearm.worker.filters.limiter import QUIET, LimiterState
 from tonearm.worker.filters.linear import EchoKernel, KaraokeKernel, equalizer, high_pass, low_pass
 from tonearm.worker.filters.modes import ModalFilter
@@ -59,7 +68,6 @@ HISTORY_FRAMES: Final = 25
 
 _LOWEST: Final = -32768.0
 _HIGHEST: Final = 32767.0
-_PCM: Final = np.dtype("<i2")
 
 
 # Named tuples, since one of each is made for every block, and frozen dataclasses take longer.
@@ -71,17 +79,17 @@ class _Active(NamedTuple):
     slot: int
     setting: Any
     kernel: Kernel
-    state: State
+    state: FilterState
 
 
-class _Stage(NamedTuple):
+class _ActiveFilters(NamedTuple):
     """Settings, and the filters that are on with their states."""
 
     filters: Filters
     active: tuple[_Active, ...]
 
     @classmethod
-    def fresh(cls, filters: Filters, history: NDArray[np.int16] | None = None) -> "_Stage":
+    def fresh(cls, filters: Filters, history: NDArray[np.int16] | None = None) -> "_ActiveFilters":
         """The settings with the state that `history`, or silence, leaves behind."""
         active = []
         for number, slot in enumerate(SLOTS):
@@ -92,10 +100,10 @@ class _Stage(NamedTuple):
         stage = cls(filters, tuple(active))
         return stage if history is None or not active else stage.after(stage.filtered(history.T)[1], -1)
 
-    def keeping(self, other: "_Stage") -> "_Stage":
+    def keeping(self, other: "_ActiveFilters") -> "_ActiveFilters":
         """This stage, but each filter that has the same setting in `other` has its state, too."""
         same = {active.slot: active for active in other.active}
-        return _Stage(
+        return _ActiveFilters(
             self.filters,
             tuple(
                 same[active.slot] if active.slot in same and same[active.slot].setting == active.setting else active
@@ -108,7 +116,7 @@ class _Stage(NamedTuple):
         settings = {active.slot: active.setting for active in self.active}
         return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
 
-    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, list[States]]:
+    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, list[FilterStates]]:
         """`sound`, 2 by n, before the volume, as planes that may be changed; and for each filter that is on its state
         after each frame."""
         if not self.active:
@@ -124,11 +132,11 @@ class _Stage(NamedTuple):
             after.append(states)
         return planes, after
 
-    def after(self, states: Sequence[States], frame: int) -> "_Stage":
+    def after(self, states: Sequence[FilterStates], frame: int) -> "_ActiveFilters":
         if not self.active:
             return self
         pairs = zip(self.active, states, strict=True)
-        return _Stage(
+        return _ActiveFilters(
             self.filters,
             tuple([_Active(on.slot, on.setting, on.kernel, after[frame]) for on, after in pairs]),
         )
@@ -141,8 +149,8 @@ class ChainState:
     `level` and `limiter` are the states of normalization and limiter, which come after `apply`.
     """
 
-    _stage: _Stage
-    _outgoing: _Stage | None = None
+    _stage: _ActiveFilters
+    _outgoing: _ActiveFilters | None = None
     level: Level = UNLEVELLED
     limiter: LimiterState = QUIET
 
@@ -152,7 +160,7 @@ class ChainState:
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
         """`filters` without a ramp, with the state that `history_pcm` (see `changed`), or silence, leaves behind."""
-        return cls(_Stage.fresh(filters, _history(history_pcm) if history_pcm else None))
+        return cls(_ActiveFilters.fresh(filters, _history(history_pcm) if history_pcm else None))
 
     @property
     def filters(self) -> Filters:
@@ -192,18 +200,18 @@ class ChainState:
             return ChainState(outgoing, None, self.level, self.limiter)
         for stage in (outgoing, self._stage):
             if stage.differs_in_volume_only(filters):
-                return ChainState(_Stage(filters, stage.active), outgoing, self.level, self.limiter)
-        stage = _Stage.fresh(filters, _history(history_pcm)).keeping(outgoing)
+                return ChainState(_ActiveFilters(filters, stage.active), outgoing, self.level, self.limiter)
+        stage = _ActiveFilters.fresh(filters, _history(history_pcm)).keeping(outgoing)
         return ChainState(stage, outgoing, self.level, self.limiter)
 
     def at_once(self, filters: Filters) -> "ChainState":
         """The state with other settings from the next sample on, without a ramp: for audio that begins there."""
-        stage = self._stage if filters == self.filters else _Stage.fresh(filters)
+        stage = self._stage if filters == self.filters else _ActiveFilters.fresh(filters)
         return ChainState(stage, None, self.level, self.limiter)
 
     def anew(self, filters: Filters) -> "ChainState":
         """The state with these settings and without any memory of what sounded: for audio that begins in silence."""
-        return ChainState(_Stage.fresh(filters), None, self.level, self.limiter)
+        return ChainState(_ActiveFilters.fresh(filters), None, self.level, self.limiter)
 
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]:
@@ -218,7 +226,7 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]
     if state.changes_nothing:
         return pcm, (state,) * frames
 
-    planes, states = apply(state, np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T)
+    planes, states = apply(state, np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS).T)
     return as_pcm(planes, may_clip=not state.is_volume_alone or state.filters.volume > 1.0), states
 
 
@@ -251,8 +259,8 @@ def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
         sound.clip(_LOWEST, _HIGHEST, out=sound)
     np.rint(sound, out=sound)
     if row is not None:
-        return row.astype(_PCM).tobytes()
-    samples = np.empty((planes.shape[1], CHANNELS), dtype=_PCM)
+        return row.astype(PCM_DTYPE).tobytes()
+    samples = np.empty((planes.shape[1], CHANNELS), dtype=PCM_DTYPE)
     # One plane at a time takes a third of NumPy's time for the whole transposed array.
     for channel in range(CHANNELS):
         samples[:, channel] = planes[channel]
@@ -268,7 +276,7 @@ def _history(pcm: bytes) -> NDArray[np.int16] | None:
     if not pcm:
         return None
     silence = bytes(-len(pcm) % FRAME_BYTES)
-    history = np.frombuffer(silence + pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    history = np.frombuffer(silence + pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS)
     if len(history) == HISTORY_FRAMES * FRAME_SAMPLES:
         history = history.copy()
         history[:RAMP_SAMPLES] = history[:RAMP_SAMPLES] * half_cosine(RAMP_SAMPLES)[:, np.newaxis]

@@ -21,20 +21,20 @@ from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, interleaved, scale
 from tonearm.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
-STEP_SAMPLES: Final = 16
+LIMITER_STEP_SAMPLES: Final = 16
 LOOKAHEAD_STEPS: Final = 10  # 3.3 ms
 # What the limiter sees after a block: the steps that it looks ahead, one for the line between two steps, and what
 # the interpolation of the last sample needs.
-LOOKAHEAD_SAMPLES: Final = (LOOKAHEAD_STEPS + 2) * STEP_SAMPLES
-_STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
+LOOKAHEAD_SAMPLES: Final = (LOOKAHEAD_STEPS + 2) * LIMITER_STEP_SAMPLES
+_STEPS_PER_FRAME: Final = FRAME_SAMPLES // LIMITER_STEP_SAMPLES
 _RELEASE_MS: Final = 80.0
-_RELEASE: Final = 1.0 - float(np.exp(-1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
+_RELEASE: Final = 1.0 - float(np.exp(-1000.0 * LIMITER_STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
 _RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB is let go
 
 # Between samples a sound may be 3 dB louder than at them (a quarter of the rate, sampled at its 45 degrees), rarely
 # more: below this share of the ceiling nothing is looked for.
 _MAY_PEAK: Final = 0.6
-_STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
+_LIMITER_STEP_SHARES: Final = np.arange(LIMITER_STEP_SAMPLES) / LIMITER_STEP_SAMPLES
 
 
 class Follows(Enum):
@@ -61,9 +61,9 @@ class LimiterState:
 
 
 _IDLE: Final = (1.0,) * LOOKAHEAD_STEPS
-_SILENCE: Final = np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32)
-BEGINNING: Final = LimiterState(_IDLE, _SILENCE, 0.0, Follows.SILENCE)
-QUIET: Final = LimiterState(_IDLE, _SILENCE, 0.0, Follows.UNKNOWN)
+_SILENT_HISTORY: Final = np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32)
+LIMITER_START: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.SILENCE)
+QUIET: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.UNKNOWN)
 
 
 def _idle_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
@@ -137,7 +137,7 @@ def limited(
         held.append(gain)
     smooth = np.convolve(held, np.full(LOOKAHEAD_STEPS, 1.0 / LOOKAHEAD_STEPS), "valid")
     starts, ends = smooth[: frames * _STEPS_PER_FRAME], smooth[1 : frames * _STEPS_PER_FRAME + 1]
-    gains = starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * _STEP_SHARES
+    gains = starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * _LIMITER_STEP_SHARES
     states = [
         LimiterState(tuple(held[(index + 1) * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
         for index, before in enumerate(befores)
@@ -155,15 +155,17 @@ def _loudest(planes: Planes) -> float:
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
     """For each of `steps` steps the gain, up to 1, that its highest true peak needs. None when all may stay."""
-    in_steps = sound[:, HALF_TAPS : HALF_TAPS + steps * STEP_SAMPLES].reshape(CHANNELS, steps, STEP_SAMPLES)
+    in_steps = sound[:, HALF_TAPS : HALF_TAPS + steps * LIMITER_STEP_SAMPLES].reshape(
+        CHANNELS, steps, LIMITER_STEP_SAMPLES
+    )
     peaks = np.abs(in_steps).max(axis=(0, 2)).astype(np.float64)
     loud = np.flatnonzero(peaks > _MAY_PEAK * ceiling)
     if not len(loud):
         return None
     # Around each loud step the points before its first sample count, too.
-    width = STEP_SAMPLES + TAPS
+    width = LIMITER_STEP_SAMPLES + TAPS
     windows = np.lib.stride_tricks.sliding_window_view(sound, width, axis=1)
-    starts = loud * STEP_SAMPLES
+    starts = loud * LIMITER_STEP_SAMPLES
     starts = starts[starts < windows.shape[1]]
     around = windows[:, starts]
     taps = np.lib.stride_tricks.sliding_window_view(around, TAPS, axis=2)

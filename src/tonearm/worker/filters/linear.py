@@ -14,7 +14,7 @@ import numpy as np
 
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, BAND_Q, Echo, HighPass, Karaoke, LowPass
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ, samples_of_ms
-from tonearm.worker.filters.blocks import Planes, State, States, frames_in
+from tonearm.worker.filters.blocks import FilterState, FilterStates, Planes, frames_in
 from tonearm.worker.filters.modes import ModalFilter, cascade
 
 # Players often share settings (a preset). An equalizer takes some 160 KB with 5 bands, 520 at most.
@@ -95,10 +95,10 @@ class KaraokeKernel:
         residue = a / (1.0 - pole.conjugate() / pole)
         self._band = ModalFilter.of(np.array([pole]), np.array([residue]), a)
 
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         return self._band.silence()
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, States]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterStates]:
         middle = np.broadcast_to((planes[0] + planes[1]) * 0.5, planes.shape)
         band, states = self._band.process(middle, state)
         # Both channels of it are the same.
@@ -108,7 +108,7 @@ class KaraokeKernel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Memory:
+class _EchoMemory:
     """The input of the delay, w[n] = x[n] + decay · e[n], frame by frame: the last ones of `older` + `block`.
 
     States of one block share their arrays; the one after frame k takes the first k of `block`.
@@ -132,11 +132,11 @@ class EchoKernel:
         self._delay_samples = samples_of_ms(setting.delay_ms)
         self._kept_frames = -(-self._delay_samples // FRAME_SAMPLES)
 
-    def silence(self) -> State:
-        return _Memory(())
+    def silence(self) -> FilterState:
+        return _EchoMemory(())
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
-        assert isinstance(state, _Memory)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
+        assert isinstance(state, _EchoMemory)
         delay = self._delay_samples
         samples = planes.shape[1]
         older = state.newest(self._kept_frames)
@@ -153,4 +153,4 @@ class EchoKernel:
         sent_in = line[:, delay:]
         frames = frames_in(planes)
         block = tuple(np.ascontiguousarray(part, dtype=np.float32) for part in np.split(sent_in, frames, axis=1))
-        return planes + self._mix * echo, tuple(_Memory(older, block, index + 1) for index in range(frames))
+        return planes + self._mix * echo, tuple(_EchoMemory(older, block, index + 1) for index in range(frames))

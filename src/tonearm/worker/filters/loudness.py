@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes, State
+from tonearm.worker.filters.blocks import FULL_SCALE, FilterState, Planes
 from tonearm.worker.filters.modes import ModalFilter, cascade
 
-STEP_MS: Final = 100
-_STEP_FRAMES: Final = STEP_MS // FRAME_MS
-_BLOCK_STEPS: Final = 400 // STEP_MS
+METER_STEP_MS: Final = 100
+_METER_STEP_FRAMES: Final = METER_STEP_MS // FRAME_MS
+_BLOCK_STEPS: Final = 400 // METER_STEP_MS
 
 _OFFSET_LUFS: Final = -0.691  # BS.1770: so that 997 Hz at 0 dBFS in one channel reads -3.01
 _SILENT_LUFS: Final = -70.0
@@ -35,7 +35,7 @@ HALF_TAPS: Final = TAPS // 2
 # Limits for the gain of a track without loudness tags.
 KNOWN_AFTER_MS: Final = 3_000  # before so much was measured it does not go up
 MOST_DB_PER_SECOND: Final = 1.0
-MOST_GAIN_DB: Final = 12.0
+MOST_NORMALIZATION_DB: Final = 12.0
 _LEAST_GAIN_DB: Final = -40.0
 
 
@@ -52,7 +52,7 @@ def k_weighting() -> ModalFilter:
 class Meter:
     """What was measured of a track so far. A value: feeding gives another one."""
 
-    filter_state: State
+    filter_state: FilterState
     step_energy: float = 0.0  # of the step that is not full yet
     step_frames: int = 0
     recent: tuple[float, ...] = ()  # mean squares of the last full steps, at most four, oldest first
@@ -70,7 +70,7 @@ class Meter:
         if lufs < _SILENT_LUFS:
             return replace(meter, measured_ms=measured_ms)
         number = min(int((lufs - _SILENT_LUFS) * _CLASSES_PER_LU), _CLASSES - 1)
-        blocks = measured_ms // STEP_MS
+        blocks = measured_ms // METER_STEP_MS
         classes = (*(0,) * number, blocks, *(0,) * (_CLASSES - 1 - number)) if blocks else None
         return replace(meter, classes=classes, measured_ms=measured_ms)
 
@@ -103,9 +103,9 @@ class Meter:
 
     def _with_frame(self, energy: float) -> "Meter":
         step_energy, step_frames = self.step_energy + energy, self.step_frames + 1
-        if step_frames < _STEP_FRAMES:
+        if step_frames < _METER_STEP_FRAMES:
             return replace(self, step_energy=step_energy, step_frames=step_frames)
-        recent = (*self.recent, step_energy / _STEP_FRAMES)[-_BLOCK_STEPS:]
+        recent = (*self.recent, step_energy / _METER_STEP_FRAMES)[-_BLOCK_STEPS:]
         return replace(self, step_energy=0.0, step_frames=0, recent=recent, classes=self._counting(recent))
 
     def _counting(self, recent: tuple[float, ...]) -> tuple[int, ...] | None:
@@ -135,7 +135,7 @@ def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_
 
 def wanted_gain_db(loudness_lufs: float, target_lufs: float) -> float:
     """The gain for a track of this loudness, within sense: noise in a silent track is not made loud."""
-    return min(max(target_lufs - loudness_lufs, _LEAST_GAIN_DB), MOST_GAIN_DB)
+    return min(max(target_lufs - loudness_lufs, _LEAST_GAIN_DB), MOST_NORMALIZATION_DB)
 
 
 def _lufs(mean_square: float) -> float:

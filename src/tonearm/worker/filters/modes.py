@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
-from tonearm.worker.filters.blocks import Planes, State, States, interleaved
+from tonearm.worker.filters.blocks import FilterState, FilterStates, Planes, interleaved
 
 # Longer runs make the products more expensive, shorter ones the recursion: 32 to 48 take the same time.
 RUN_SAMPLES: Final = 40
@@ -97,10 +97,10 @@ class ModalFilter:
             to_output.astype(precision),
         )
 
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         return np.zeros((CHANNELS, len(self._by_group)), dtype=np.complex128)
 
-    def process(self, planes: Planes | NDArray[np.int16], state: State) -> tuple[Planes, States]:
+    def process(self, planes: Planes | NDArray[np.int16], state: FilterState) -> tuple[Planes, FilterStates]:
         """As a kernel. The result lies sample by sample, see `interleaved`; so had the sound better."""
         samples = planes.shape[1]
         step_samples = STEP_FRAMES * FRAME_SAMPLES

@@ -9,14 +9,14 @@ import numpy as np
 
 from tonearm.core.filters import ChannelMix, Compressor, Distortion
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes, State, frames_in
+from tonearm.worker.filters.blocks import FULL_SCALE, FilterState, Planes, frames_in
 
 
 class _Stateless:
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         return None
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
         return self._shaped(planes), (None,) * frames_in(planes)
 
     def _shaped(self, planes: Planes) -> Planes:
@@ -66,16 +66,16 @@ class DistortionKernel(_Stateless):
         return curve
 
 
-STEP_SAMPLES: Final = 16
-_STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
-_STEP_MS: Final = 1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ
+COMPRESSOR_STEP_SAMPLES: Final = 16
+_STEPS_PER_FRAME: Final = FRAME_SAMPLES // COMPRESSOR_STEP_SAMPLES
+_STEP_MS: Final = 1000.0 * COMPRESSOR_STEP_SAMPLES / SAMPLE_RATE_HZ
 # How far along a step each of its samples is; the last one is at its end.
-_STEP_SHARES: Final = np.arange(1, STEP_SAMPLES + 1) / STEP_SAMPLES
+_STEP_SHARES: Final = np.arange(1, COMPRESSOR_STEP_SAMPLES + 1) / COMPRESSOR_STEP_SAMPLES
 _SILENCE_DB: Final = -120.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _CompressorMemory:
     """`held_db`: by how much the sound is too loud, at once up and slowly down. `reduction_db`: what is done to it."""
 
     held_db: float
@@ -99,25 +99,25 @@ class CompressorKernel:
         self._attack = math.exp(-_STEP_MS / setting.attack_ms)
         self._release = math.exp(-_STEP_MS / setting.release_ms)
 
-    def silence(self) -> State:
-        return _Memory(0.0, 0.0)
+    def silence(self) -> FilterState:
+        return _CompressorMemory(0.0, 0.0)
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
-        assert isinstance(state, _Memory)
-        peaks = np.abs(planes).max(axis=0).reshape(-1, STEP_SAMPLES).max(axis=1) / FULL_SCALE
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
+        assert isinstance(state, _CompressorMemory)
+        peaks = np.abs(planes).max(axis=0).reshape(-1, COMPRESSOR_STEP_SAMPLES).max(axis=1) / FULL_SCALE
         levels_db = 20.0 * np.log10(np.maximum(peaks, 10.0 ** (_SILENCE_DB / 20.0)))
         excess_db: list[float] = (np.maximum(levels_db - self._threshold_db, 0.0) * self._slope).tolist()
 
         held_db, reduction_db = state.held_db, state.reduction_db
         attack, release = self._attack, self._release
         reductions_db = [reduction_db]
-        states: list[State] = []
+        states: list[FilterState] = []
         for step, wanted_db in enumerate(excess_db, 1):
             held_db = max(wanted_db, release * held_db + (1.0 - release) * wanted_db)
             reduction_db = attack * reduction_db + (1.0 - attack) * held_db
             reductions_db.append(reduction_db)
             if step % _STEPS_PER_FRAME == 0:
-                states.append(_Memory(held_db, reduction_db))
+                states.append(_CompressorMemory(held_db, reduction_db))
 
         gains = np.power(10.0, (self._makeup_db - np.array(reductions_db)) / 20.0)
         gain = gains[:-1, np.newaxis] + np.diff(gains)[:, np.newaxis] * _STEP_SHARES

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.filters import Rotation, Tremolo, Vibrato
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.worker.filters.blocks import Planes, State, frames_in
+from tonearm.worker.filters.blocks import FilterState, Planes, frames_in
 
 # `BASE_DELAY_SEC` and `ADDITIONAL_DELAY` of lavadsp's `VibratoConverter`: at depth 1 the delay swings between 3 samples
 # and 2 ms more.
@@ -57,10 +57,10 @@ class TremoloKernel:
         self._swing = setting.depth / 2.0
         self._oscillator = _Oscillator(setting.frequency)
 
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         return 0.0
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
         phases = self._oscillator.phases(state, frames_in(planes))
         factors = self._oscillator.values(state, phases)
         factors *= self._swing
@@ -80,10 +80,10 @@ class RotationKernel:
     def __init__(self, setting: Rotation) -> None:
         self._oscillator = _Oscillator(setting.rotation_hz)
 
-    def silence(self) -> State:
+    def silence(self) -> FilterState:
         return 0.0
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
         phases = self._oscillator.phases(state, frames_in(planes))
         half = self._oscillator.values(state, phases)
         half *= 0.5
@@ -91,7 +91,7 @@ class RotationKernel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Memory:
+class _VibratoMemory:
     """The oscillator's phase in cycles, and the sound just before, 2 by _TAIL_SAMPLES."""
 
     phase: float
@@ -107,11 +107,11 @@ class VibratoKernel:
         self._swing_samples = setting.depth * _SWING_SAMPLES
         self._oscillator = _Oscillator(setting.frequency)
 
-    def silence(self) -> State:
-        return _Memory(0.0, np.zeros((CHANNELS, _TAIL_SAMPLES), dtype=np.float32))
+    def silence(self) -> FilterState:
+        return _VibratoMemory(0.0, np.zeros((CHANNELS, _TAIL_SAMPLES), dtype=np.float32))
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
-        assert isinstance(state, _Memory)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
+        assert isinstance(state, _VibratoMemory)
         frames = frames_in(planes)
         phases = self._oscillator.phases(state.phase, frames)
         delay = self._oscillator.values(state.phase, phases)
@@ -133,4 +133,4 @@ class VibratoKernel:
         ends = (_TAIL_SAMPLES + FRAME_SAMPLES * (index + 1) for index in range(frames))
         # Copies: a view would keep the whole block in memory.
         tails = (sound[:, end - _TAIL_SAMPLES : end].copy() for end in ends)
-        return read, tuple(_Memory(phase, tail) for phase, tail in zip(phases, tails, strict=True))
+        return read, tuple(_VibratoMemory(phase, tail) for phase, tail in zip(phases, tails, strict=True))

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
-from tonearm.decoder.messages import Overlay, OverlayPosition, Plan
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
+from tonearm.decoder.messages import OverlayOrder, OverlayPosition, Plan
+from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, interleaved, scale
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
 # How much of an overlay has to be decoded before it goes on after an underrun.
 ENOUGH_SAMPLES: Final = samples_of_ms(200)
 _NOT_BEGUN: Final = -1
-_PCM: Final = np.dtype("<i2")
 
 
 class Supply(NamedTuple):
@@ -87,7 +86,7 @@ class OverlayVoice:
     out by `fall` where it is cut off. `ends_at`: the end of its source, once that is known.
     """
 
-    order: Overlay
+    order: OverlayOrder
     sample: int = _NOT_BEGUN
     since: int = 0
     moves: bool = False
@@ -125,7 +124,7 @@ class OverlayVoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlays:
+class OverlayMix:
     """All overlays at one time, and what they do to the music.
 
     `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
@@ -161,7 +160,7 @@ class Overlays:
 
     # Plans
 
-    def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "Overlays":
+    def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "OverlayMix":
         """These overlays from `time` on as a plan says, which may pause the music, or let it go on. `music_sounds`: it
         fades where it is paused or goes on."""
         if not order.overlays and self is NO_OVERLAYS:
@@ -172,7 +171,7 @@ class Overlays:
         fade = falling(time) if order.pauses else rising(time)
         return _simplified(replace(overlays, is_paused=order.pauses, gate=fade if music_sounds else None))
 
-    def _planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
+    def _planned(self, orders: Sequence[OverlayOrder], time: int) -> "OverlayMix":
         """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
         wanted = {order.source: order for order in orders}
         known = {voice.order.source for voice in self.voices}
@@ -187,12 +186,12 @@ class Overlays:
             duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
         return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
 
-    def without_those_over(self, time: int) -> "Overlays":
+    def without_those_over(self, time: int) -> "OverlayMix":
         return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
 
     # Rendering
 
-    def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["Overlays", int]:
+    def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["OverlayMix", int]:
         """These overlays for a block that begins at `time`, and for how many of its frames they stay as they are.
 
         0 frames: an overlay has to be waited for. `due_frames` are so urgent that they are made without waiting.
@@ -234,12 +233,12 @@ class Overlays:
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
 
-    def before_music(self) -> "Overlays":
+    def before_music(self) -> "OverlayMix":
         """These overlays where music begins with nothing of it before."""
         duck = self.duck.without_way_back()
         return self if duck is self.duck else _simplified(replace(self, duck=duck))
 
-    def after(self, time: int, frames: int, *, was_paused: bool, has_music: bool) -> "Overlays":
+    def after(self, time: int, frames: int, *, was_paused: bool, has_music: bool) -> "OverlayMix":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `was_paused`: the
         music stood still in them. `has_music`: some of it was in them."""
         samples = frames * FRAME_SAMPLES
@@ -325,10 +324,10 @@ class Overlays:
             add_fade(planes, time, tail, read)
 
 
-NO_OVERLAYS: Final = Overlays()
+NO_OVERLAYS: Final = OverlayMix()
 
 
-def _simplified(overlays: Overlays) -> Overlays:
+def _simplified(overlays: OverlayMix) -> OverlayMix:
     return NO_OVERLAYS if not overlays.voices and overlays == NO_OVERLAYS else overlays
 
 
@@ -362,7 +361,7 @@ def _add(planes: Planes, row: Planes | None, time: int, voice: OverlayVoice, rea
     """Adds an overlay to `planes`; `row` is the same samples, when they lie one after the other."""
     sample = voice.sample_at(time)
     count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)
-    part = np.frombuffer(read(voice.order.source, sample, count), _PCM).astype(np.float32)
+    part = np.frombuffer(read(voice.order.source, sample, count), PCM_DTYPE).astype(np.float32)
     length = len(part) // CHANNELS
     gains: NDArray[np.float32] | float = voice.order.volume
     for ramp in (voice.rise, voice.fall):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.filters import Timescale
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
-from tonearm.worker.filters.blocks import Planes, half_cosine
+from tonearm.worker.filters.blocks import PCM_DTYPE, Planes, half_cosine
 from tonearm.worker.filters.chain import as_pcm
 from tonearm.worker.sources.pcm_store import PcmStore
 
@@ -34,7 +34,6 @@ ReadSource: TypeAlias = Callable[[int, int], Planes]
 # The stretcher reads up to so much of the file before the place where it stands.
 MARGIN_SAMPLES: Final = samples_of_ms(100)
 
-_PCM: Final = np.dtype("<i2")
 _PIECE: Final = samples_of_ms(60)
 _OVERLAP: Final = samples_of_ms(10)
 _SEARCH: Final = samples_of_ms(16)  # a piece may begin half of this before or after its place
@@ -255,5 +254,5 @@ def _fill(planes: Planes, start: int, store: PcmStore, moved: int) -> None:
     """Puts what `store` has into `planes`, which begin with `start`. Its samples are `moved` by so many."""
     first, last = max(start, store.oldest + moved), min(start + planes.shape[1], store.end + moved)
     if last > first:
-        pcm = np.frombuffer(store.read(first - moved, last - first), dtype=_PCM).reshape(-1, CHANNELS)
+        pcm = np.frombuffer(store.read(first - moved, last - first), dtype=PCM_DTYPE).reshape(-1, CHANNELS)
         planes[:, first - start : last - start] = pcm.T

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, samples_of_ms
-from tonearm.worker.filters.blocks import Planes
+from tonearm.worker.filters.blocks import PCM_DTYPE, Planes
 
 # The curve of a fade. `equalPower`: sine and cosine; `cosine`: half a period, for cuts without a click.
 Curve: TypeAlias = Literal["equalPower", "linear", "cosine"]
 
 GLIDE_SAMPLES: Final = samples_of_ms(5)
-_PCM: Final = np.dtype("<i2")
 
 # Reads up to so many samples of a source from one on, as s16le stereo: fewer at its end.
 ReadPcm: TypeAlias = Callable[[int, int, int], bytes | memoryview]
@@ -163,7 +162,7 @@ def mixed(
     `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness: what
     fades out under it is mixed so that it keeps its own in the end.
     """
-    samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    samples = np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS)
     planes: Planes = samples.T.astype(np.float32, order="C")
     count = planes.shape[1]
     for rise in voices.rises:
@@ -187,7 +186,7 @@ def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArr
     if fade.end_sample is not None:
         count = min(count, max(fade.end_sample - sample, 0))
     pcm = read(fade.source, sample, count)
-    voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
+    voice = np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS).T
     length = voice.shape[1]
     gains = fade.ramp.gains(time + first, length)
     if fade.level_db:

@@ -28,7 +28,7 @@ from tonearm.worker.packets.opus_encoder import encoded_alone
 
 # 7 of 9 is twice as fast as the default, 5.
 _COMPRESSION_LEVEL: Final = "7"
-_FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
+_MP3_FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
 
 # Drives the last of the sound out of the encoder.
 TAIL_PCM: Final = SILENT_FRAME * -(-MP3_DELAY_SAMPLES // FRAME_SAMPLES)
@@ -52,9 +52,9 @@ class Mp3Encoder:
         """The MP3 frames, each of 24 ms, that s16le stereo PCM completes."""
         self._pcm += pcm
         frames: list[bytes] = []
-        while len(self._pcm) >= _FRAME_BYTES:
-            samples = np.frombuffer(bytes(self._pcm[:_FRAME_BYTES]), "<i2").reshape(-1, CHANNELS)
-            del self._pcm[:_FRAME_BYTES]
+        while len(self._pcm) >= _MP3_FRAME_BYTES:
+            samples = np.frombuffer(bytes(self._pcm[:_MP3_FRAME_BYTES]), "<i2").reshape(-1, CHANNELS)
+            del self._pcm[:_MP3_FRAME_BYTES]
             frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples.T), "s16p", "stereo")
             frame.sample_rate = SAMPLE_RATE_HZ
             frame.pts = self._samples

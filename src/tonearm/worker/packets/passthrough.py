@@ -32,7 +32,7 @@ from tonearm.core.frame import (
     SILENT_FRAME,
     Outputs,
 )
-from tonearm.worker.filters.blocks import half_cosine
+from tonearm.worker.filters.blocks import PCM_DTYPE, half_cosine
 from tonearm.worker.filters.chain import ChainState
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.media.opus_format import can_follow_ours, can_pass_through
@@ -45,8 +45,7 @@ WAIT_FRAMES: Final = 50
 # For so many frames, from the one on in which a track begins, the lag may change for it.
 _LAG_FRAMES: Final = 3
 _NO_GAIN_DB: Final = 0.05
-_SILENCE: Final = 10  # 70 dB below full scale, in 16-bit units
-_PCM: Final = np.dtype("<i2")
+_SILENT_BELOW: Final = 10  # 70 dB below full scale, in 16-bit units
 # What is needed of the frames before to begin encoding with any lag.
 RUN_HISTORY_FRAMES: Final = PRIMING_FRAMES + 1
 
@@ -91,7 +90,9 @@ class Passthrough:
 
     def changing_to(self, lag: int, pcm: bytes) -> bytes:
         """`delayed` for one frame in which the lag changes to `lag`, by a glide."""
-        from_, to = (np.frombuffer(self._delayed_by(each, pcm), _PCM).reshape(-1, CHANNELS) for each in (self.lag, lag))
+        from_, to = (
+            np.frombuffer(self._delayed_by(each, pcm), PCM_DTYPE).reshape(-1, CHANNELS) for each in (self.lag, lag)
+        )
         mixed = to.copy()
         share = half_cosine(GLIDE_SAMPLES)[:, np.newaxis]
         mixed[:GLIDE_SAMPLES] = np.rint(from_[:GLIDE_SAMPLES] * (1.0 - share) + to[:GLIDE_SAMPLES] * share)
@@ -102,7 +103,7 @@ class Passthrough:
         assert self.last is not None
         first = FRAME_BYTES - max(self.lag, lag, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
         around = self.last[first:] + pcm[: GLIDE_SAMPLES * SAMPLE_BLOCK_BYTES]
-        return int(np.abs(np.frombuffer(around, _PCM).astype(np.int32)).max()) <= _SILENCE
+        return int(np.abs(np.frombuffer(around, PCM_DTYPE).astype(np.int32)).max()) <= _SILENT_BELOW
 
     def _delayed_by(self, lag: int, pcm: bytes) -> bytes:
         assert self.last is not None
@@ -114,7 +115,7 @@ NOTHING_PASSED: Final = Passthrough()
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PacketRun:
     """The next `frames` frames, which are all passed through as `packets`, or all encoded when there are none.
 
     `lag`: the lag that they should have. When it differs from the lag before, the run has one frame. `opens`: a packet
@@ -159,23 +160,23 @@ def first_allowed(
 
 def next_run(
     state: Passthrough, frames: int, segments: Sequence[Segment], first: int | None, store_of: Callable[[int], object]
-) -> Run:
+) -> PacketRun:
     """The next run, of at most `frames` frames. `segments` say what lies in these; what comes before frame `first` is
     encoded, all of them with None."""
     finder = _Finder(segments, store_of)
     lag = _lag_to_begin_with(state, segments, first, finder)
     if state.before is Before.CUT and lag != state.lag:
-        return Run(1, lag)
+        return PacketRun(1, lag)
     if first is None:
-        return Run(frames, lag)
+        return PacketRun(frames, lag)
     if first == 0 and state.before in (Before.NOTHING, Before.PASSED, Before.READY):
         packets = finder.packets(frames, lag, may_begin=state.before is Before.NOTHING)
         if packets:
-            return Run(len(packets), lag, packets)
+            return PacketRun(len(packets), lag, packets)
     if first == 0 and state.before is not Before.NOTHING:
         wanted = finder.wanted_lag(0)
         if wanted is not None and wanted != lag:
-            return Run(1, wanted)
+            return PacketRun(1, wanted)
     return _encoded_run(finder, lag, frames, max(first, 1), state.waited)
 
 
@@ -187,22 +188,22 @@ def _lag_to_begin_with(state: Passthrough, segments: Sequence[Segment], first: i
     return (finder.wanted_lag(0, anywhere=True) or 0) if may_pass else 0
 
 
-def _encoded_run(finder: "_Finder", lag: int, frames: int, first: int, waited: int) -> Run:
+def _encoded_run(finder: "_Finder", lag: int, frames: int, first: int, waited: int) -> PacketRun:
     """The run up to where a packet of the source may follow, from frame `first` on."""
     for frame in range(first, frames):
         wanted = finder.wanted_lag(frame)
         if wanted is not None and wanted != lag:
-            return Run(frame, lag)  # so that the lag may change there
+            return PacketRun(frame, lag)  # so that the lag may change there
         before = finder.packet_before(frame, lag)
         if before is None or not finder.fits(frame, lag):
             waited = 0
         elif can_follow_ours(before):
-            return Run(frame, lag, opens=True)
+            return PacketRun(frame, lag, opens=True)
         elif waited >= WAIT_FRAMES:
-            return Run(frame, lag, opens=True, predicts=True)
+            return PacketRun(frame, lag, opens=True, predicts=True)
         else:
             waited += 1
-    return Run(frames, lag, waited=waited)
+    return PacketRun(frames, lag, waited=waited)
 
 
 class _Finder:
@@ -291,7 +292,7 @@ def packets_of_run(
     passthrough: Passthrough,
     points: EncoderPoints,
     outputs: Outputs,
-    run: Run,
+    run: PacketRun,
     pcm: bytes,
     history: bytes | None,
     *,

@@ -13,8 +13,8 @@ from tonearm.worker.packets.passthrough import (
     NOTHING_PASSED,
     RUN_HISTORY_FRAMES,
     Before,
+    PacketRun,
     Passthrough,
-    Run,
     first_allowed,
     needs_history,
     next_run,
@@ -23,7 +23,7 @@ from tonearm.worker.packets.passthrough import (
 from tonearm.worker.rendering.joined_music import Gathered
 from tonearm.worker.rendering.output import levelled_again
 from tonearm.worker.rendering.session_sources import SessionSources
-from tonearm.worker.rendering.timeline import Block, Checkpoint, Part, Timeline
+from tonearm.worker.rendering.timeline import Block, BlockPart, Checkpoint, Timeline
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 
@@ -64,7 +64,7 @@ class BlockPackets:
             return PASSED_BLOCK_FRAMES
         return ENCODED_BLOCK_FRAMES if self.are_encoded else BLOCK_FRAMES
 
-    def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run | None:
+    def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> PacketRun | None:
         """Which of the next frames are passed through, or encoded, together. None when no output gets packets of
         sources."""
         if not frames or not self._joined:
@@ -86,11 +86,11 @@ class BlockPackets:
             return next_run(start.passthrough, ENCODED_BLOCK_FRAMES, gathered.segments, first, sources.store_of)
         return run
 
-    def run_of_overlays(self, start: Checkpoint, frames: int) -> Run | None:
+    def run_of_overlays(self, start: Checkpoint, frames: int) -> PacketRun | None:
         """The run of frames that hold overlays alone: all of them are encoded."""
-        return Run(frames, start.passthrough.lag) if self._joined else None
+        return PacketRun(frames, start.passthrough.lag) if self._joined else None
 
-    def needs_no_pcm(self, run: Run | None) -> bool:
+    def needs_no_pcm(self, run: PacketRun | None) -> bool:
         return run is not None and bool(run.packets) and self._joined == self.outputs
 
     def stop_reading_pcm(self, segments: Sequence[Segment]) -> None:
@@ -100,7 +100,7 @@ class BlockPackets:
             if isinstance(store, PacketStore):
                 store.stop_reading()
 
-    def history_for(self, timeline: Timeline, start: Checkpoint, run: Run | None) -> bytes | None:
+    def history_for(self, timeline: Timeline, start: Checkpoint, run: PacketRun | None) -> bytes | None:
         """The frames before a run, when its encoder begins anew; else None. To be called before the PCM of the run is
         read, since packets are decoded in order."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
@@ -112,7 +112,7 @@ class BlockPackets:
     # After a block is rendered
 
     def encode(
-        self, timeline: Timeline, block: Block, run: Run | None, pcm: bytes, history: bytes | None
+        self, timeline: Timeline, block: Block, run: PacketRun | None, pcm: bytes, history: bytes | None
     ) -> tuple[Block, Packets]:
         """The packets of a block that comes next in `timeline`, and the block with all that is needed to encode its
         frames again."""
@@ -165,7 +165,7 @@ def history_before(timeline: Timeline, sources: SessionSources, frames: int = HI
     return b"".join([_unfiltered(part, sources) for part in timeline.last_parts(frames)])
 
 
-def _unfiltered(part: Part, sources: SessionSources) -> bytes:
+def _unfiltered(part: BlockPart, sources: SessionSources) -> bytes:
     pcm = sources.pcm_of(part.segments).ljust(part.frames * FRAME_BYTES, b"\0")
     return pcm if part.voices.are_one else as_pcm(mixed(pcm, part.time, part.voices, sources.view))
 

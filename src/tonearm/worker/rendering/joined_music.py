@@ -11,7 +11,7 @@ from typing import Final
 
 from tonearm.core.crossfade import SHORTEST_LATE_MS
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
-from tonearm.decoder.messages import GRANT_FRAMES, Crossfade, Mark, MarkKind, Plan
+from tonearm.decoder.messages import GRANT_FRAMES, CrossfadeOrder, Mark, MarkKind, Plan
 from tonearm.worker.mixing.overlays import ENOUGH_SAMPLES
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, rising
 from tonearm.worker.rendering.session_sources import SessionSources
@@ -102,7 +102,7 @@ class JoinedMusic:
     def __init__(self, sources: SessionSources) -> None:
         self.position = NO_SOURCE
         self._sources = sources
-        self._crossfades: dict[int, Crossfade] = {}  # by source: how the next one joins instead, before its end
+        self._crossfades: dict[int, CrossfadeOrder] = {}  # by source: how the next one joins instead, before its end
         self._must_flush = False
 
     # Plans
@@ -303,7 +303,7 @@ class JoinedMusic:
     def has_crossfades(self) -> bool:
         return bool(self._crossfades)
 
-    def crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
+    def crossfade_ahead(self, position: SourcePosition) -> CrossfadeOrder | None:
         """The crossfade that ends the source of a position, in samples heard. None when it is past."""
         crossfade = self._crossfades.get(self._sources.file_of(position.source))
         if crossfade is None:
@@ -338,7 +338,7 @@ class JoinedMusic:
         ]
         return sorted([*fading, *gathered, *faded], key=lambda mark: mark.frame)
 
-    def _crossfade_that_can_begin(self, position: SourcePosition) -> Crossfade | None:
+    def _crossfade_that_can_begin(self, position: SourcePosition) -> CrossfadeOrder | None:
         """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
         crossfade = self.crossfade_ahead(position)
         if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
@@ -346,7 +346,7 @@ class JoinedMusic:
         next_source = self._sources.next_of.get(self._sources.file_of(position.source))
         return crossfade if next_source is not None and self._sources.has_samples(next_source) else None
 
-    def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: Gathered) -> bool:
+    def _begin_crossfade(self, crossfade: CrossfadeOrder, start: Checkpoint, gathered: Gathered) -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
         and joins at the end."""
         source = self._sources.file_of(self.position.source)
@@ -391,7 +391,7 @@ def begins_with_tail(start: Checkpoint) -> bool:
     return any(fade.ramp.start == start.time for fade in start.voices.fades)
 
 
-def _remaining_crossfade(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
+def _remaining_crossfade(crossfade: CrossfadeOrder, position: SourcePosition) -> CrossfadeOrder | None:
     """The rest of a crossfade that begins late, as soon as possible. None when the rest is too short."""
     at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
     samples = crossfade.at_sample + crossfade.samples - at_sample
@@ -399,5 +399,5 @@ def _remaining_crossfade(crossfade: Crossfade, position: SourcePosition) -> Cros
     return replace(crossfade, at_sample=at_sample, samples=samples) if is_enough else None
 
 
-def _curve(crossfade: Crossfade) -> Curve:
+def _curve(crossfade: CrossfadeOrder) -> Curve:
     return "linear" if crossfade.curve == "linear" else "equalPower"

@@ -9,10 +9,10 @@ import numpy as np
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, scale
+from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, StatesOnDemand, scale
 from tonearm.worker.filters.chain import ChainState, apply, as_pcm, process
 from tonearm.worker.filters.limiter import (
-    BEGINNING,
+    LIMITER_START,
     LOOKAHEAD_SAMPLES,
     QUIET,
     Follows,
@@ -31,7 +31,6 @@ from tonearm.worker.rendering.timeline import Checkpoint
 # The filters take whole frames, also for the samples that the limiter looks ahead.
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
 _CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
-_PCM: Final = np.dtype("<i2")
 _FULL_PCM: Final = FULL_SCALE - 1.0
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only releases its gain
 
@@ -111,7 +110,7 @@ class BlockOutput:
         if overlays.gate is not None and overlays.gate.falls:
             planes[:, :FRAME_SAMPLES] = self._music_before_pause(start, before_pause())
         unchanged = Levels(None, (filters.level,) * frames)
-        sound = _Sound(planes, (filters,) * frames, unchanged)
+        sound = _FilteredMusic(planes, (filters,) * frames, unchanged)
         return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
     def _music_before_pause(self, start: Checkpoint, gathered: Gathered) -> Planes:
@@ -129,7 +128,7 @@ class BlockOutput:
         begins: Sequence[tuple[int, int]],
         *,
         looks_ahead: bool,
-    ) -> "_Sound":
+    ) -> "_FilteredMusic":
         """The music behind its filters, and further than these frames if the limiter looks ahead. `begins`: which
         sources begin in it, and where."""
         filters = start.filters
@@ -143,14 +142,14 @@ class BlockOutput:
             samples = whole_frames * FRAME_SAMPLES
         if filters.is_volume_alone and gathered.voices.are_one:
             # Sample by sample, as the bytes are: turning them into two planes and back takes most of the time.
-            planes = np.frombuffer(_filled(pcm, samples), _PCM).astype(np.float32).reshape(-1, CHANNELS).T
+            planes = np.frombuffer(_filled(pcm, samples), PCM_DTYPE).astype(np.float32).reshape(-1, CHANNELS).T
             if filters.filters.volume != 1.0:
                 planes *= np.float32(filters.filters.volume)
-            return _Sound(planes, (filters,) * frames, normalized)
+            return _FilteredMusic(planes, (filters,) * frames, normalized)
         whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
         voices = mixed(whole, start.time, gathered.voices, self._sources.view, normalized.factors)
         planes, states = apply(filters, voices)
-        return _Sound(planes, states, normalized)
+        return _FilteredMusic(planes, states, normalized)
 
     def _levels(
         self,
@@ -174,7 +173,14 @@ class BlockOutput:
         return levels(level, target_lufs, whole_frames, source, begins, sources.loudness_of, goes_on=goes_on)
 
     def _finished(
-        self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", limits: Limits, *, begins_anew: bool
+        self,
+        start: Checkpoint,
+        frames: int,
+        voices: Voices,
+        sound: "_FilteredMusic",
+        limits: Limits,
+        *,
+        begins_anew: bool,
     ) -> tuple[bytes, Sequence[ChainState]]:
         """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
         begins with the first sample."""
@@ -191,7 +197,7 @@ class BlockOutput:
             setting = filters.filters.effects.limiter
             is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
-            before = BEGINNING if begins_anew and filters.limiter.is_idle else filters.limiter
+            before = LIMITER_START if begins_anew and filters.limiter.is_idle else filters.limiter
             limiter = states_if_idle(planes, frames, ceiling_db, before, limits.loudest)
             may_clip &= limiter is None or ceiling_db > 0.0
             planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
@@ -210,7 +216,7 @@ class BlockOutput:
         return pcm, StatesOnDemand(after, range(frames))
 
 
-class _Sound(NamedTuple):
+class _FilteredMusic(NamedTuple):
     """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
     behind the frames that are made, for the limiter to look at."""
 
@@ -237,10 +243,10 @@ def levelled_again(pcm: bytes, filters: Filters, gain_db: float, voices: Voices)
     limits = _wants_limiter(filters, voices)
     if not gain_db and not limits:
         return pcm
-    planes: Planes = np.frombuffer(pcm, "<i2").reshape(-1, CHANNELS).T.astype(np.float32)
+    planes: Planes = np.frombuffer(pcm, PCM_DTYPE).reshape(-1, CHANNELS).T.astype(np.float32)
     planes *= np.float32(10.0 ** (gain_db / 20.0))
     setting = filters.effects.limiter
     if limits and setting is not None:
         ahead = np.zeros((CHANNELS, LOOKAHEAD_SAMPLES), np.float32)
-        planes, _ = limited(planes, ahead, setting.ceiling_db, BEGINNING)
+        planes, _ = limited(planes, ahead, setting.ceiling_db, LIMITER_START)
     return as_pcm(planes)

@@ -25,7 +25,7 @@ from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.packets.mp3 import Mp3Job
 from tonearm.worker.packets.opus_encoder import NO_POINTS
-from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough, Run
+from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, PacketRun, Passthrough
 from tonearm.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,
     BlockPackets,
@@ -365,7 +365,7 @@ class RenderSession:
         first: Segment,
         rate: float,
         marks: list[Mark],
-        run: Run | None,
+        run: PacketRun | None,
         history: bytes | None,
     ) -> Audio:
         """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
 from tonearm.worker.filters.chain import ChainState
-from tonearm.worker.mixing.overlays import NO_OVERLAYS, Overlays
+from tonearm.worker.mixing.overlays import NO_OVERLAYS, OverlayMix
 from tonearm.worker.mixing.voices import ONE_VOICE, Voices
 from tonearm.worker.packets.opus_encoder import NO_POINTS, EncoderPoints
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough
@@ -55,7 +55,7 @@ class Checkpoint(NamedTuple):
     voices: Voices = ONE_VOICE
     encoders: EncoderPoints = NO_POINTS
     filters_idle: bool = False
-    overlays: Overlays = NO_OVERLAYS
+    overlays: OverlayMix = NO_OVERLAYS
     passthrough: Passthrough = NOTHING_PASSED
 
     @property
@@ -146,7 +146,7 @@ class Block(NamedTuple):
             passthrough=self._passthrough_at(frames),
         )
 
-    def last_frames(self, frames: int) -> "Part":
+    def last_frames(self, frames: int) -> "BlockPart":
         first = (self.frames - frames) * FRAME_SAMPLES
         segments = []
         for segment in self.segments:
@@ -155,7 +155,7 @@ class Block(NamedTuple):
                 offset, length = segment.offset + left_out - first, segment.length - left_out
                 segments.append(Segment(offset, segment.source, segment.sample + left_out, length))
         time = self.start.time + first
-        return Part(time, frames, tuple(segments), self.voices.at(time))
+        return BlockPart(time, frames, tuple(segments), self.voices.at(time))
 
     def _encoders_at(self, frames: int) -> EncoderPoints:
         if frames == self.frames:
@@ -176,7 +176,7 @@ class Block(NamedTuple):
         return replace(after, before=Before.ENCODED, last=last, waited=0)
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """What lies in frames of a block from `time` on: segments that are counted from there, silence after them, and the
     other voices."""
 
@@ -239,9 +239,9 @@ class Timeline:
         pieces.append(SILENT_FRAME * (end_frame - frame))
         return b"".join(pieces)
 
-    def last_parts(self, frames: int) -> list[Part]:
+    def last_parts(self, frames: int) -> list[BlockPart]:
         """The last `frames` frames, or fewer, oldest first. Those in which the music stood still are left out."""
-        parts: list[Part] = []
+        parts: list[BlockPart] = []
         for block in reversed(self._blocks):
             if frames <= 0:
                 break

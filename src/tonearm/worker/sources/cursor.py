@@ -30,7 +30,7 @@ from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
-from tonearm.worker.sources.source_content import STEP_SAMPLES
+from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
 # How far ahead packets are read that are not decoded. They take so little time that a slot itself would cost more.
@@ -94,10 +94,10 @@ class Demand:
 
 
 def step_samples(*, reads_only: bool) -> int:
-    return PACKETS_STEP_SAMPLES if reads_only else STEP_SAMPLES
+    return PACKETS_STEP_SAMPLES if reads_only else DECODED_STEP_SAMPLES
 
 
-Report: TypeAlias = ReadRequest | Opened | SeekRefused | Failed | Decoded | FirstAudio | FoundPicture | Titled
+CursorReport: TypeAlias = ReadRequest | Opened | SeekRefused | Failed | Decoded | FirstAudio | FoundPicture | Titled
 End: TypeAlias = PlayFailure | Literal["complete"]
 
 CANNOT_SEEK: Final = PlayFailure(
@@ -123,7 +123,7 @@ class Cursor:
     appends and ends. The rendering thread seeks, uses and finishes. To read an attribute takes no lock.
     """
 
-    def __init__(self, order: OpenSource, report: Callable[[Report], None]) -> None:
+    def __init__(self, order: OpenSource, report: Callable[[CursorReport], None]) -> None:
         self._order = order
         self._report = report
         self._lock = threading.Lock()

@@ -23,7 +23,15 @@ from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.memory import MemoryBudget, freed_memory
 from tonearm.worker.reading.errors import OwnErrors, UnseekableSource
 from tonearm.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
-from tonearm.worker.sources.cursor import FIRST_STEP_SAMPLES, Cursor, Demand, End, LeftSource, Report, step_samples
+from tonearm.worker.sources.cursor import (
+    FIRST_STEP_SAMPLES,
+    Cursor,
+    CursorReport,
+    Demand,
+    End,
+    LeftSource,
+    step_samples,
+)
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob
 from tonearm.worker.sources.source_content import SourceContent
@@ -44,7 +52,7 @@ class SourceServices:
     decoding: DecodeScheduler
     opening: DecodeScheduler
     threads: DecodeThreads
-    report: Callable[[Report], None]  # passes messages to the node
+    report: Callable[[CursorReport], None]  # passes messages to the node
     pcm_decoded: Callable[[int], None]  # tells the rendering thread of new PCM of a session
     note: Callable[[int, int], None]  # writes down that a slot works on a source
     errors: OwnErrors

@@ -16,7 +16,7 @@ from tonearm.worker.reading.reader import DescriptorReader, RequestingReader
 from tonearm.worker.sources.packet_store import PacketDecoding
 
 # Decoded in one slot. Shorter steps would cost more CPU time.
-STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
+DECODED_STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
 _READ_TOO_SLOWLY: Final = PlayFailure(
     FailureCode.DECODER_DIED,
@@ -107,11 +107,11 @@ class SourceContent:
         while passed < sample:
             yield
             if self.packets is not None:
-                packets = self.packets.take(STEP_SAMPLES)
+                packets = self.packets.take(DECODED_STEP_SAMPLES)
                 passed = packets[-1].audible_to if packets else sample
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
             else:
-                decoded = self._media.decode(STEP_SAMPLES)
+                decoded = self._media.decode(DECODED_STEP_SAMPLES)
                 pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
                 passed = passed + len(decoded) // SAMPLE_BLOCK_BYTES if decoded else sample
         self._media.timed.unlimit()
