@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from tonearm.core.admission import Capacity, Claim, LoadReport
 from tonearm.core.figures import DecoderWork
@@ -115,8 +115,7 @@ class DecoderProcess:
         self.sandbox: SandboxReport | None = None
         self.opus_problem = ""
         self._process: ChildProcess
-        self._is_stopping = False
-        self._watchdog_fired = False
+        self._ended_for: Literal["stop", "silence"] | BrokenMessage | None = None  # by the node
         self._timer: asyncio.TimerHandle | None = None
         self._exited = asyncio.Event()
         self.started_s = 0.0
@@ -128,8 +127,11 @@ class DecoderProcess:
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
         self._asked = self._answered = 0  # the numbers of the last ping and the last pong
         self._is_asked_rarely = True
-        self._broken_rule: BrokenMessage | None = None
-        self.is_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can take sessions: it has loaded everything, and is confined as it must be."""
+        return self.sandbox is not None and (self.sandbox.seccomp or not self._sandbox_mode.needs_seccomp)
 
     async def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
@@ -178,7 +180,7 @@ class DecoderProcess:
         """Closes the socket, so that the process exits, and kills it if it does not. Returns after its exit."""
         if self._exited.is_set():
             return
-        self._is_stopping = True
+        self._ended_for = "stop"
         self._link.close()
         self._set_timer(self._timeouts.kill_after_s, self._process.kill)
         await self._exited.wait()
@@ -207,11 +209,9 @@ class DecoderProcess:
             self._take_pong(message)
         elif isinstance(message, Ready) and self.sandbox is None:
             self.sandbox, self.opus_problem = message.sandbox, message.opus_problem
-            if self._sandbox_mode.needs_seccomp and not message.sandbox.seccomp:
-                return
-            self.is_ready = True
-            self._last_answer_s = self._loop.time()
-            self._on_ready(self)
+            if self.is_ready:
+                self._last_answer_s = self._loop.time()
+                self._on_ready(self)
         elif not 0 < (session or 0) <= self._last_session:
             raise BrokenMessage(f"a {type(message).__name__} for session {session}, which never was in the process")
 
@@ -246,13 +246,12 @@ class DecoderProcess:
 
     def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
         """The process should be exiting; otherwise it is killed."""
-        if isinstance(error, BrokenMessage):
-            self._broken_rule = error
-            self._process.kill()
-            return
-        if error is not None:
-            log.warning("decoder process %d: %s", self.number, error)
         self._set_timer(self._timeouts.kill_after_s, self._process.kill)
+        if isinstance(error, BrokenMessage):
+            self._ended_for = error
+            self._process.kill()
+        elif error is not None:
+            log.warning("decoder process %d: %s", self.number, error)
 
     # The watchdog
 
@@ -271,7 +270,7 @@ class DecoderProcess:
         if self._node_late_s > self._timeouts.ping_interval_s:
             self._last_answer_s = now_s  # the node's loop was blocked and could not read an answer
         elif now_s - self._last_answer_s > self._silence_limit_s:
-            self._watchdog_fired = True
+            self._ended_for = "silence"
             self._process.kill()
             return
         self._ping(number + 1)
@@ -290,26 +289,26 @@ class DecoderProcess:
 
     def _reap(self, code: int) -> None:
         """Takes what the process had sent before it exited, closes its descriptors, and reports why it exited."""
-        if not self._is_stopping:
-            self._link.receive_rest()
+        self._link.receive_rest()
         self._link.close()
         if self._timer is not None:
             self._timer.cancel()
         notes = self._suspects[:]
         self._suspects.close()
         self._exited.set()
-        if not self._is_stopping:
+        cause = self._ended_for
+        if cause != "stop":
             reason, counts = self._explain(code, notes)
             suspects = suspects_of_exit(notes, code) if counts else ()
-            if self._broken_rule is not None and self._broken_rule.session and not suspects:
-                suspects = ((self._broken_rule.session, 0),)  # a process that was taken over may have left no notes
+            if isinstance(cause, BrokenMessage) and cause.session and not suspects:
+                suspects = ((cause.session, 0),)  # a process that was taken over may have left no notes
             self._on_exit(self, reason, suspects)
 
     def _explain(self, code: int, notes: bytes) -> tuple[str, bool]:
         """Why the process exited, and whether that counts against the sources that it worked on."""
-        if self._broken_rule is not None:
-            return f"said what it may not say, and was killed ({self._broken_rule})", True
-        if self._watchdog_fired:
+        if isinstance(self._ended_for, BrokenMessage):
+            return f"said what it may not say, and was killed ({self._ended_for})", True
+        if self._ended_for == "silence":
             return f"did not answer for {self._silence_limit_s:g} seconds", True
         if code == EXIT_MEMORY_LIMIT:
             return "reached its memory limit", True
