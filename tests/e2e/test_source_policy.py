@@ -53,15 +53,9 @@ async def test_patterns_and_hosts(tmp_path: Path) -> None:
         for uri in (
             server.url("/secret.wav"),
             server.url("/%73ecret.wav"),  # the same, written in another way
-            server.url("/song.wav?x=secret"),
             server.url("/song.wav?token=1"),
-            "http://evil.example/music",
             "http://EVIL.example./music",
-            "http://other.example/",
             "http://other.example/?music",  # allowed is not looked for in the query
-            "http://other.example/#music",
-            "http://other.example/127.0.0.1",
-            "http://radio.example.evil.example/",
             "http://127.0.0.2/",
             "/elsewhere/song.wav",
         ):

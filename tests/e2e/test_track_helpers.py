@@ -13,12 +13,11 @@ from urllib.parse import quote
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
-from tests.core.test_track_codec import VERSION_3
-from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
+from tests.support.audio_files import flac, m4a, mp3, music, opus, wav
 from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
 from tests.support.http_client import connected, websocket
-from tests.support.media_server import MediaServer, in_turn, media, redirect, stall, status
+from tests.support.media_server import MediaServer, in_turn, media, redirect, stall
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(3.0)
@@ -129,39 +128,6 @@ async def test_a_radio_station(node: RunningNode) -> None:
         decoded = await decode(node, track["encoded"])
         assert decoded == track
         await server.all_gone()
-
-
-async def test_what_cannot_be_played_is_empty(node: RunningNode, refusing_port: int) -> None:
-    bad_files = {
-        "nothing.mp3": b"",
-        "text.mp3": b"This is no sound at all.\n" * 200,
-        "beginning.m4a": files()["song.m4a"][0][:500],
-        "silent.mp4": video_without_sound(),
-        "header only.wav": wav(SOUND)[:44],
-    }
-    for name, content in bad_files.items():
-        (node.folder / name).write_bytes(content)
-    async with MediaServer() as server:
-        identifiers = [
-            *(str(node.folder / name) for name in (*bad_files, "missing.mp3", "", "x" * 300)),
-            server.serve("/404", status(404)),
-            server.serve("/text", media(b"<html></html>" * 50, content_type="text/html")),
-            server.serve("/circle", redirect("/circle")),
-            f"http://127.0.0.1:{refusing_port}/x.mp3",
-            "",
-            "   ",
-            "ytsearch:never gonna give you up",
-            "spotify:track:1",
-            "http://",
-            "http://user:password@127.0.0.1/x.mp3",
-            "a\x00b",
-            "/" + "a" * 5000,
-            VERSION_3,
-        ]
-        for identifier in identifiers:
-            assert await load(node, identifier) == EMPTY, identifier
-        missing = await node.request("GET", "/v0/loadtracks")
-        assert (missing.status, missing.json()["code"]) == (400, "bad_request")
 
 
 async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:

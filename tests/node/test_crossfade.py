@@ -6,7 +6,6 @@ import pytest
 from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
-from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.node.node import Node
 
@@ -20,10 +19,6 @@ def faded(first: bytes, second: bytes, at: int, count: int, curve: CrossfadeCurv
     else:
         out, come = np.cos(np.pi / 2 * share), np.sin(np.pi / 2 * share)
     return np.concatenate([here[:at], here[at : at + count] * out + there[:count] * come, there[count:]])
-
-
-def at_speed(speed: float) -> FilterChange:
-    return FilterChange(effects={"timescale": Timescale(speed=speed)})
 
 
 async def two_songs(
@@ -74,19 +69,3 @@ async def test_the_death_of_the_decoder_ends_only_the_old_sound(node: Node, shel
     await player.wait_state("idle")
     assert player.ends == [("song1", "finished"), ("song2", "finished")]
     assert player.listener.pcm[-FRAME_BYTES * 50 :] == padded(second)[-FRAME_BYTES * 50 :]
-
-
-async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shelf) -> None:
-    speed = 2.0
-    first, second = shelf.song(3.0), shelf.song(3.0)
-    await node.create_player("p", first[0], {})
-    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=600))
-    node.player("p").change_filters(at_speed(speed))
-    await node.enqueue("p", second[0], {})
-    player = Listening(node, "p")
-    await player.events.wait_for("TrackStart", 2)
-    song_frames = round(150 / speed)
-    assert abs(player.frames_before("TrackStart", 2) - (song_frames - 30)) <= 3
-    await player.wait_state("idle")
-    assert abs(len(player.listener) - (2 * song_frames - 30)) <= 3
-    assert player.ends == [("song1", "finished"), ("song2", "finished")]

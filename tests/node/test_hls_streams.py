@@ -84,11 +84,3 @@ async def test_a_live_stream_up_to_its_end(node: Node, server: MediaServer, code
     assert (info["length"], info["isStream"], info["isSeekable"]) == (0, True, False)
     assert heard_seconds(samples_of(player.listener.pcm)) == pytest.approx(2.3, abs=0.2)
     assert player.failures == []
-
-
-async def test_an_encrypted_stream_says_so(node: Node, server: MediaServer) -> None:
-    text = media_playlist(['#EXT-X-KEY:METHOD=SAMPLE-AES,URI="skd://x"', "0.ts"])
-    player = await listening(node, "p", serve_text(server, "/hls/index.m3u8", text))
-    error = (await player.events.wait_for("TrackException"))["error"]
-    assert error["code"] == "unsupported_codec"
-    assert "encrypted" in error["message"]

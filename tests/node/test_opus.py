@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.audio_files import music, wav
-from tests.support.eventually import eventually
 from tests.support.http_client import WEBSOCKET_HEADERS, websocket
 from tests.support.node_in_process import Listening
 from tests.support.node_over_http import node_over_http
@@ -18,7 +17,7 @@ from tests.support.pcm import channels
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import BAND_COUNT, FilterChange
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
 from tonearm.worker.packets.opus_encoder import OpusEncoder
@@ -138,22 +137,6 @@ async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node
     swung_in = 10 * FRAME_SAMPLES  # a decoder that begins in mid-stream needs 0.2 s
     of_plain = segmental_snr_db(wanted[swung_in:], plain[swung_in:])
     assert segmental_snr_db(wanted[swung_in:], got[swung_in:]) >= of_plain - 0.5
-
-
-async def test_mp3_listeners_get_what_was_sent_and_silence_after_it(node: Node, shelf: Shelf) -> None:
-    (uri,) = songs(shelf, 1.0)
-    mp3 = MemoryListener(output=mp3_output(128_000), wants_silence=True)
-    await node.create_player("p", uri, {})
-    node.player("p").attach(mp3)
-    player = Listening(node, "p")
-    await player.wait_state("idle")
-    heard = len(mp3)
-    await eventually(lambda: len(mp3) > heard + 20, "silence goes on")
-    sizes = {len(message) for message in mp3.messages}
-    assert sizes == {384}
-    loud = [number for number, message in enumerate(mp3.messages) if any(message[40:])]
-    assert loud[-1] - loud[0] + 1 == len(loud), "no silence within the sound"
-    assert 1.0 <= len(loud) * 0.024 <= 1.12
 
 
 async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_asks_for_it(

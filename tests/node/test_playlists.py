@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, Reply, Request, media, stall, status
+from tests.support.media_server import MediaServer, Reply, Request, media, stall
 from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, state_of
-from tests.support.shelf import Shelf
 from tonearm.core.errors import PlayerExists, PlayerNotFound
 from tonearm.core.failure import PlayFailure
 from tonearm.core.track_info import TrackInfo
@@ -62,16 +61,6 @@ async def test_a_playlist_within_itself_ends(node: Node, server: MediaServer, en
     await player.wait_state("failed")
     assert player.starts == ["a"]
     assert player.failures == ["limit_exceeded"] * 2
-
-
-async def test_failures_are_reported_when_it_is_opened(node: Node, server: MediaServer, shelf: Shelf) -> None:
-    song, _ = shelf.song(0.2)
-    gone = server.serve("/gone.m3u", status(404))
-    empty = serve_list(server, "/empty.pls")
-    player = await listening(node, "p", gone, empty, "/missing/list.xspf", song)
-    await player.wait_state("idle")
-    assert player.failures == ["http_status", "empty", "file_missing"]
-    assert player.starts == ["song1"]
 
 
 async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: MediaServer) -> None:

@@ -1,4 +1,4 @@
-"""Ogg pages as other programs read them."""
+"""Ogg pages as other programs read them, and streams of them as they come from payloads and titles."""
 
 import io
 import struct
@@ -7,8 +7,9 @@ import av
 import numpy as np
 import pytest
 
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.server.stream_bodies import OggOpusStream
+from tonearm.core.frame import FRAME_SAMPLES, SILENT_PACKET
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS
+from tonearm.server.stream_bodies import OggBody, OggOpusStream
 
 PACKET = b"\xfc\xff\xfe"
 
@@ -29,24 +30,19 @@ def test_packets_and_tags_come_back() -> None:
     stream = OggOpusStream(7, 312)
     packets = [PACKET, bytes([0xFC]) + bytes(254), bytes([0xFC]) + bytes(255), bytes([0xFC]) + bytes(1000)]
     data = stream.head("tonearm", [("TITLE", "Grüße"), ("ARTIST", "a=b")])
-    data += stream.page(packets[:2]) + stream.page(packets[2:], is_last=True)
-    read, tags, _ = read_back(data)
-    assert read == packets
+    data += stream.page(packets[:2]) + stream.page(packets[2:]) + stream.page([PACKET] * 46) + stream.end()
+    read, tags, length_s = read_back(data)
+    assert read[:4] == packets
     assert (tags["title"], tags["artist"]) == ("Grüße", "a=b")
-
-
-def test_the_length_is_that_of_the_packets() -> None:
-    stream = OggOpusStream(1, 312)
-    data = stream.head("tonearm") + b"".join(stream.page([PACKET] * 5) for _ in range(10)) + stream.end()
-    assert read_back(data)[2] == pytest.approx(1.0, abs=0.01)
+    assert length_s == pytest.approx(1.0, abs=0.01)
 
 
 def test_every_page_has_its_number_its_place_and_a_right_checksum() -> None:
-    stream = OggOpusStream(99, 0)
-    pages = [stream.page([PACKET]) for _ in range(3)]
-    for number, page in enumerate(pages):
+    stream, random = OggOpusStream(99, 0), np.random.default_rng(5)
+    for number, length in enumerate((1, 254, 255, 256, 3000)):
+        page = stream.page([random.bytes(length)])
         magic, version, _, granule, serial, sequence, checksum, segments = struct.unpack_from("<4sBBqIIIB", page)
-        assert (magic, version, serial, sequence, segments) == (b"OggS", 0, 99, number, 1)
+        assert (magic, version, serial, sequence, segments) == (b"OggS", 0, 99, number, length // 255 + 1)
         assert granule == (number + 1) * FRAME_SAMPLES
         assert checksum == plain_checksum(page[:22] + bytes(4) + page[26:])
 
@@ -59,22 +55,6 @@ def plain_checksum(page: bytes) -> int:
         for _ in range(8):
             register = (register << 1 ^ (0x04C11DB7 if register & 0x80000000 else 0)) & 0xFFFFFFFF
     return register
-
-
-def test_checksums_hold_for_any_bytes() -> None:
-    random = np.random.default_rng(5)
-    stream = OggOpusStream(3, 0)
-    for length in (1, 255, 256, 3000):
-        page = stream.page([random.bytes(length)])
-        assert int.from_bytes(page[22:26], "little") == plain_checksum(page[:22] + bytes(4) + page[26:])
-
-
-def test_chained_streams_are_both_read() -> None:
-    data = b""
-    for serial in (1, 2):
-        stream = OggOpusStream(serial, 312)
-        data += stream.head("tonearm", [("TITLE", f"part {serial}")]) + stream.page([PACKET] * 10, is_last=True)
-    assert len(read_back(data)[0]) == 20
 
 
 def test_packets_that_do_not_fit_on_a_page_go_over_several() -> None:
@@ -99,9 +79,15 @@ def test_the_time_on_a_page_is_that_of_the_packets_that_end_on_it() -> None:
     assert times == [(FRAME_SAMPLES, 0), (-1, 1), (3 * FRAME_SAMPLES, 1 | 4)]
 
 
-def test_tags_of_any_length_can_be_read() -> None:
-    stream = OggOpusStream(1, 312)
-    data = stream.head("tonearm", [("TITLE", "x" * 100_000)]) + stream.page([PACKET] * 5, is_last=True)
-    packets, tags, _ = read_back(data)
-    assert len(packets) == 5
-    assert tags["title"] == "x" * 100_000
+def test_an_ogg_stream_goes_on_with_titles_and_packets_of_any_length() -> None:
+    long = "x" * 100_000
+    titles = [("", "first"), (long, long), ("", "last")]
+    body = OggBody(lambda: titles[0], is_chained=True, packets_a_page=1)
+    data = body.head
+    for packet in (SILENT_PACKET, b"\xfc" + bytes(70_000), SILENT_PACKET):
+        data += body.add(packet)
+        titles.pop(0)
+        titles.append(("", "last"))
+    assert data.count(b"OpusHead") == 3
+    assert data.count(b"x") < 3 * MAX_TITLE_CHARACTERS
+    assert read_back(data)[0] == [SILENT_PACKET, b"\xfc" + bytes(70_000), SILENT_PACKET]

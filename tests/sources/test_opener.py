@@ -143,6 +143,7 @@ class TestRedirects:
             "http://user@127.0.0.1/",
             "http://[::1",
             "\x7f",
+            "/" + "x" * 5000,
         ],
     )
     async def test_to_what_is_no_http_uri(self, server: MediaServer, location: str) -> None:

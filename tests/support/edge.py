@@ -25,16 +25,8 @@ from tonearm.sources.opener import SourceOpener
 class StillOpener(SourceOpener):
     """No source answers."""
 
-    def __init__(self) -> None:
-        super().__init__(SourcePolicy(), private_networks=True)
-        self.waiting = 0
-
     async def open(self, uri: SourceUri, report_wait: ReportWait = lambda wait: None) -> OpenedSource | Playlist:
-        self.waiting += 1
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.waiting -= 1
+        await asyncio.Event().wait()
         raise AssertionError
 
 
@@ -42,8 +34,7 @@ class StillNode(Node):
     """Notes the connections of its clients: `listeners`, and `followers` of one player or of all."""
 
     def __init__(self) -> None:
-        self.opener = StillOpener()
-        super().__init__(self.opener, NodeSettings())
+        super().__init__(StillOpener(SourcePolicy(), private_networks=True), NodeSettings())
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
 
