@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import Stage
@@ -85,7 +85,7 @@ class DecoderWork:
     worked_s: float = 0.0
     made_s: float = 0.0
     sessions_failed: int = 0
-    frames: Counter[Way] = field(default_factory=Counter)
+    frames: dict[Way, int] = field(default_factory=lambda: dict.fromkeys(get_args(Way), 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ Names and units follow Prometheus' conventions (prometheus.io, "Metric and label
 states, formats, causes, codes of failures, kinds of processes. Players and URIs are no labels.
 """
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from itertools import accumulate
 from typing import Final, TypeVar
 
@@ -12,7 +14,16 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tonearm.core.figures import LATENESS_S, Lateness, NodeFigures, ResolverFigures, StateFigures, Way
+from tonearm.core.figures import (
+    LATENESS_S,
+    DecoderWork,
+    Lateness,
+    NodeFigures,
+    ProcessFigures,
+    ResolverFigures,
+    StateFigures,
+)
+from tonearm.core.filters import wire_name
 from tonearm.core.frame import OutputFormat
 from tonearm.core.metadata import JsonObject
 
@@ -20,7 +31,6 @@ _Label = TypeVar("_Label", bound=str)
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
 
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
-_WAYS: Final[tuple[Way, ...]] = ("pcm", "opus", "opus_passed", "mp3")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' text exposition format
 
 
@@ -43,25 +53,11 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "trackFailures": {**figures.totals.track_failures},
         "fetches": {**figures.fetches},
         "decoderExits": figures.decoder_exits,
-        "decoderWork": {
-            "workedSeconds": round(figures.decoder_work.worked_s, 3),
-            "madeSeconds": round(figures.decoder_work.made_s, 3),
-            "sessionsFailed": figures.decoder_work.sessions_failed,
-            "frames": {way: figures.decoder_work.frames[way] for way in _WAYS},
-        },
+        "decoderWork": _fields_out(figures.decoder_work),
         "sandbox": {kind: level for kind, level in figures.sandboxes.items() if level},
-        **_resolver_out(figures.resolver),
-        **_state_out(figures.state),
-        "processes": [
-            {
-                "kind": process.kind,
-                "pid": process.pid,
-                "cpuSeconds": round(process.cpu_s, 3),
-                "memoryBytes": process.memory_bytes,
-                "sessions": process.sessions,
-            }
-            for process in figures.processes
-        ],
+        **({} if figures.resolver is None else {"resolver": _fields_out(figures.resolver)}),
+        **({} if figures.state is None else {"state": _fields_out(figures.state)}),
+        "processes": [_fields_out(process) for process in figures.processes],
     }
 
 
@@ -74,21 +70,14 @@ def _underruns(figures: NodeFigures) -> dict[str, int]:
     return {"source": counts["source"], "decoder": counts["decoder"], "clock": figures.times_left_out}
 
 
-def _resolver_out(resolver: ResolverFigures | None) -> JsonObject:
-    return {} if resolver is None else {"resolver": {"working": resolver.working, "waiting": resolver.waiting}}
-
-
-def _state_out(state: StateFigures | None) -> JsonObject:
-    if state is None:
-        return {}
-    return {
-        "state": {
-            "degraded": state.is_degraded,
-            "writes": state.writes,
-            "writeSeconds": round(state.write_s, 3),
-            "unsavedAnswers": state.unsaved_answers,
-        }
-    }
+def _fields_out(figures: DecoderWork | ResolverFigures | StateFigures | ProcessFigures) -> JsonObject:
+    """All fields by their own names: `write_s` is `writeSeconds`, `is_degraded` is `degraded`."""
+    body: JsonObject = {}
+    for item in fields(figures):
+        value = getattr(figures, item.name)
+        name = wire_name(re.sub("_s$", "_seconds", item.name.removeprefix("is_")))
+        body[name] = round(value, 3) if isinstance(value, float) else value
+    return body
 
 
 def metrics_text(figures: NodeFigures) -> bytes:
@@ -133,8 +122,7 @@ class _Figures(Collector):
         yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
         yield _counter("tonearm_fetches", "Sources opened for players, or why not.", "outcome", figures.fetches)
         yield _lateness(figures.lateness)
-        frames = {way: work.frames[way] for way in _WAYS}
-        yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", frames)
+        yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()
         cpu = CounterMetricFamily(
             "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "pid")
