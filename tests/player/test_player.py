@@ -174,8 +174,8 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
     bench.time.stand_still(0.5)
     bench.tick()  # ten frames are due at once, and what the decoder sent meanwhile is not read yet
     quality = bench.player.status().quality
-    assert (quality.underruns, quality.late_frames) == (0, 1)
-    assert (bench.clock.times_skipped, bench.clock.skipped_frames) == (1, 1)
+    assert (quality.underruns, quality.frames_left_out) == (0, 1)
+    assert (bench.clock.times_left_out, bench.clock.frames_left_out) == (1, 1)
     assert not bench.totals.underruns
     bench.audio(10, 30)
     bench.tick(30)
@@ -183,7 +183,7 @@ async def test_a_buffer_that_runs_dry_while_the_node_catches_up_is_told_as_the_n
     bench.tick(20)  # this time nothing came, and the node was in time
     assert bench.player.status().quality.underruns == 1
     assert bench.totals.underruns.total() == 1
-    assert bench.clock.times_skipped == 1
+    assert bench.clock.times_left_out == 1
 
 
 async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:

@@ -47,6 +47,6 @@ def make_status(
         listeners_by_format={},
         last_seq=last_seq,
         quality=PlayerQuality(
-            frames_sent=0, frames_lost=0, underruns=0, late_plans=0, late_frames=0, decoder_process_id=None
+            frames_sent=0, frames_lost=0, underruns=0, late_plans=0, frames_left_out=0, decoder_process_id=None
         ),
     )

@@ -20,7 +20,7 @@ class PlayerQuality:
 
     `frames_lost`: frames that were dropped because a listener was too slow, summed over its listeners. `underruns`: how
     often there was nothing to send in mid-track. `late_plans`: changes that the decoder rendered after the frame they
-    were meant for was due. `late_frames`: frames that were left out because the node was too late for them.
+    were meant for was due. `frames_left_out`: frames that were left out because the node was too late for them.
     `decoder_process_id` is None while no process decodes for the player. `closed_too_slow`, `closed_failed`: how many
     listeners were closed because they read nothing, and because their connections failed in an unforeseen way.
     `waiting_for_room_ms`: for how long the player has been waiting for a place in a decoder process, since the node is
@@ -31,7 +31,7 @@ class PlayerQuality:
     frames_lost: int
     underruns: int
     late_plans: int
-    late_frames: int
+    frames_left_out: int
     decoder_process_id: int | None
     closed_too_slow: int = 0
     closed_failed: int = 0

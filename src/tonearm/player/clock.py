@@ -45,8 +45,8 @@ class Ticking(Protocol):
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that sets the time.
 
-    `skipped_frames` counts the ticks that were skipped because the node was over 200 ms late, and those at which a
-    member's buffer was empty for the same reason; `times_skipped` how often that met a member. `lateness` has how late
+    `frames_left_out` counts the ticks that were skipped because the node was over 200 ms late, and those at which a
+    member's buffer was empty for the same reason; `times_left_out` how often that met a member. `lateness` has how late
     all ticks began.
 
     `beat` is the number of the current tick. `BEAT_MEMBERS` members of a phase share a beat; the next members, and the
@@ -68,12 +68,12 @@ class Clock:
         # Next deadline of members that left: a member that joins again at once is not ticked twice within 20 ms.
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
-        self.skipped_frames = 0
-        self.times_skipped = 0
+        self.frames_left_out = 0
+        self.times_left_out = 0
         self.lateness = Lateness()
 
         self._skipped_at_s = self._late_at_s = -math.inf
-        self._logged_skipped_frames = 0
+        self._logged_frames_left_out = 0
         self._log_again_at_s = self._origin_s
         self.beat = 0
 
@@ -128,8 +128,8 @@ class Clock:
 
     def leave_out(self, member: Ticking, ticks: int = 1) -> None:
         """Counts ticks at which the member could send nothing because the node is late."""
-        self.skipped_frames += ticks
-        self.times_skipped += 1
+        self.frames_left_out += ticks
+        self.times_left_out += 1
         member.ticks_skipped(ticks)
 
     def stop(self) -> None:
@@ -194,12 +194,12 @@ class Clock:
             log.warning(
                 "the node is late: %d frames were left out in the last while (%d since its start), %d players heard a "
                 "gap of %d ms just now; it has more to do than this machine can",
-                self.skipped_frames - self._logged_skipped_frames,
-                self.skipped_frames,
+                self.frames_left_out - self._logged_frames_left_out,
+                self.frames_left_out,
                 len(phase.members),
                 ticks * FRAME_MS,
             )
-            self._logged_skipped_frames = self.skipped_frames
+            self._logged_frames_left_out = self.frames_left_out
             self._log_again_at_s = self._now_s() + LOG_INTERVAL_S
 
 

@@ -229,7 +229,7 @@ class Engine:
             self.went_wrong()
 
     def ticks_skipped(self, count: int) -> None:
-        self._sending.skipped_frames += count
+        self._sending.frames_left_out += count
 
     def _update_ticking(self) -> None:
         """Has the clock tick this player only while there is something to send."""

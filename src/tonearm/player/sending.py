@@ -78,7 +78,7 @@ class Sending:
         self.underruns = 0
         self._mp3_end_frame = 0  # frames before this one were encoded to MP3
         self._mp3_waits = 0  # ticks without a frame since the decoder was asked to encode the rest to MP3
-        self.skipped_frames = 0
+        self.frames_left_out = 0
 
     @property
     def quality(self) -> PlayerQuality:
@@ -90,7 +90,7 @@ class Sending:
             frames_lost=broadcast.frames_lost,
             underruns=self.underruns,
             late_plans=self._plans.late_plans_total,
-            late_frames=self.skipped_frames,
+            frames_left_out=self.frames_left_out,
             decoder_process_id=self._session.decoder_process_id,
             closed_too_slow=broadcast.closed[NOTHING_READ],
             closed_failed=broadcast.closed[FAILED],

@@ -111,7 +111,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
             "framesLostByListeners": quality.frames_lost,
             "timesRunDry": quality.underruns,
             "latePlans": quality.late_plans,
-            "lateFrames": quality.late_frames,
+            "lateFrames": quality.frames_left_out,
             "decoderProcess": quality.decoder_process_id,
             "listenersClosed": {"tooSlow": quality.closed_too_slow, "failed": quality.closed_failed},
             "waitingForRoomMs": quality.waiting_for_room_ms,
