@@ -1,6 +1,20 @@
+import asyncio
+import gc
+
 import pytest
 
-from tonearm.node.quarantine import MAX_SUSPECTS, MOST_ACQUITTALS, QUARANTINE_S, Quarantine
+from tests.support.fetching import opener
+from tests.support.shelf import Shelf
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.node.quarantine import (
+    DEATHS_TO_TRIAL,
+    MAX_SUSPECTS,
+    MOST_ACQUITTALS,
+    QUARANTINE_S,
+    Quarantine,
+    QuarantinedOpener,
+)
 
 
 def died_twice(quarantine: Quarantine, source: str, now_s: float = 0.0) -> None:
@@ -85,3 +99,43 @@ def test_only_so_many_sources_are_remembered() -> None:
         quarantine.suspect(f"other {number}", 1.0)
     assert not quarantine.needs_trial("first", 1.0)
     assert quarantine.needs_trial("kept", 1.0)
+
+
+@pytest.mark.parametrize("askers_stay", [True, False])
+async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_whoever_still_waits(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture, askers_stay: bool
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def trial(uri: SourceUri) -> bool:
+        begun.set()
+        await goes_on.wait()
+        raise RuntimeError("no trial today")
+
+    async with opener() as source_opener:
+        quarantined = QuarantinedOpener(source_opener, trial)
+        uri = parse_source_uri(shelf.song(0.1)[0])
+
+        async def ask() -> None:
+            opened = await quarantined.open(uri, lambda wait: None)
+            assert isinstance(opened, OpenedSource)
+            await opened.close()
+
+        for _ in range(DEATHS_TO_TRIAL):
+            await ask()
+            quarantined.add(uri)
+        askers = [asyncio.create_task(ask()) for _ in range(2)]
+        await begun.wait()
+        if not askers_stay:
+            for asker in askers:
+                asker.cancel()
+            await asyncio.wait(askers)
+        goes_on.set()
+        if askers_stay:
+            await asyncio.gather(*askers)
+        await ask()  # without another trial
+        await quarantined.stop()
+    gc.collect()
+    (told,) = caplog.records
+    assert told.name == "tonearm.node.quarantine"
+    caplog.clear()

@@ -3,6 +3,7 @@ too.
 """
 
 import asyncio
+import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
@@ -12,9 +13,12 @@ from typing import Final
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.shared_streams import SharingOpener
+
+log = logging.getLogger(__name__)
 
 DEATHS_TO_TRIAL: Final = 2
 QUARANTINE_S: Final = 3600.0
@@ -166,8 +170,13 @@ class QuarantinedOpener:
         self._quarantine.note_open(source)
 
     async def _try(self, uri: SourceUri) -> None:
+        """A trial that goes wrong is one that did no harm, since most suspects are innocent, but not for ever."""
+        ended = False
         try:
             ended = await self._ends_its_process(uri)
-            self._quarantine.tried(uri.normalised, time.monotonic(), ended_its_process=ended)
+        except Exception:
+            # Nobody may be waiting any more to whom it could be told.
+            log.exception("the trial of %s went wrong", text_for_logs(uri.given))
         finally:
             del self._trials[uri.normalised]
+        self._quarantine.tried(uri.normalised, time.monotonic(), ended_its_process=ended)
