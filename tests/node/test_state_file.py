@@ -1,5 +1,6 @@
 """The file that players survive a restart in, and what becomes of files that cannot be used."""
 
+import errno
 import json
 import os
 import shutil
@@ -170,6 +171,85 @@ def test_a_log_whose_head_is_damaged_is_set_aside_with_its_file(tmp_path: Path, 
         assert "damaged" in file.set_aside
         assert held(file) == []
     assert len([*left.parent.glob("*.set-aside-*")]) == 2
+
+
+def killed_while_it_wrote(path: Path) -> list[int]:
+    """Makes a file with p in it, and q and r in its log, one after the other. Returns where in the log each begins."""
+    folder = path.parent / "before"
+    folder.mkdir()
+    with opened(folder / path.name) as file:
+        write(file, player("p", "a").snapshot())
+    begins = []
+    with opened(folder / path.name) as file:
+        for player_id in "qr":
+            log = folder / "state.sqlite-wal"
+            begins.append(max(32, log.stat().st_size))
+            write(file, player(player_id, "a").snapshot())
+        for part in folder.glob("state.sqlite*"):
+            shutil.copy(part, path.parent)
+    return begins
+
+
+@pytest.mark.parametrize(("damaged", "found"), [(0, ["p"]), (1, ["p", "q"])])
+@pytest.mark.parametrize("at", [10, 1000])  # in the head of a frame, in its page
+def test_what_a_damaged_log_has_lost_is_told_and_the_log_is_kept(
+    tmp_path: Path, damaged: int, found: list[str], at: int
+) -> None:
+    path, log = tmp_path / "state.sqlite", tmp_path / "state.sqlite-wal"
+    begins = killed_while_it_wrote(path)
+    content = bytearray(log.read_bytes())
+    content[begins[damaged] + at] ^= 1
+    log.write_bytes(content)
+    with opened(path) as file:
+        assert "its log is damaged" in file.set_aside
+        assert [one.player_id for one in held(file)] == found
+        write(file, player("s", "a").snapshot())
+    (kept,) = tmp_path.glob("*.set-aside-*")
+    assert kept.read_bytes() == content
+    assert kept.stat().st_mode & 0o777 == 0o600
+    with opened(path) as file:
+        assert file.set_aside == ""
+        assert [one.player_id for one in held(file)] == [*found, "s"]
+
+
+def test_a_log_that_is_damaged_from_the_first_change_of_a_new_file_on_is_told(tmp_path: Path) -> None:
+    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+    log = left.with_name("state.sqlite-wal")
+    content = bytearray(log.read_bytes())
+    content[1000] ^= 1
+    log.write_bytes(content)
+    with opened(left) as file:
+        assert "its log is damaged" in file.set_aside
+        assert held(file) == []
+
+
+def test_a_damaged_log_that_cannot_be_kept_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+    log = left.with_name("state.sqlite-wal")
+    content = bytearray(log.read_bytes())
+    content[1000] ^= 1
+    log.write_bytes(content)
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", no_room)
+    with opened(left) as file:
+        assert "could not be kept (No space left on device)" in file.set_aside
+
+
+@pytest.mark.parametrize("rest", [0, 10, 100, 4120, -1, -4100, -4130])
+def test_what_was_on_its_way_into_the_log_when_the_node_died_is_no_damage(tmp_path: Path, rest: int) -> None:
+    """A killed node leaves a part of a change; a machine that lost its power, perhaps zeros in its place."""
+    path, log = tmp_path / "state.sqlite", tmp_path / "state.sqlite-wal"
+    killed_while_it_wrote(path)
+    content = log.read_bytes()
+    log.write_bytes(content[:rest] if rest < 0 else content + bytes(rest))
+    with opened(path) as file:
+        assert file.set_aside == ""
+        assert [one.player_id for one in held(file)] == (["p", "q"] if rest < 0 else ["p", "q", "r"])
 
 
 def test_a_record_that_cannot_be_read_costs_only_its_player(tmp_path: Path) -> None:

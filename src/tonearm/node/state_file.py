@@ -6,6 +6,7 @@ loses its power at most the last ones, for the disk is not waited for (WAL with 
 
 import contextlib
 import json
+import shutil
 import sqlite3
 import struct
 import time
@@ -26,6 +27,7 @@ SIGN_EVERY_MS: Final = 1_000  # at most
 LONG_LOG_BYTES: Final = 16 * 1024 * 1024
 # https://sqlite.org/fileformat2.html, section 4.1
 _LOG_HEAD_BYTES: Final = 32
+_FRAME_HEAD_BYTES: Final = 24
 _LOG_MAGICS: Final = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of the words that are summed up
 _APPLICATION_ID: Final = 0x746F6E65  # "tone", so that `file` can tell it
 
@@ -72,7 +74,7 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.set_aside = ""  # why an older file was put away; empty: it was not
+        self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, dict[str, _TrackState]] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
@@ -80,9 +82,9 @@ class StateFile:
     def open(self) -> None:
         """Opens the file or makes it.
 
-        A damaged file or log, and one with which nodes died again and again before they were ready, is renamed, and a
-        new one begun. Raises `StateFileError` when there is nowhere to write, another node uses the file, or a newer
-        one made it.
+        A damaged file, and one with which nodes died again and again before they were ready, is renamed, and a new one
+        begun. Of a damaged log all is taken up to the damage. Raises `StateFileError` when there is nowhere to write,
+        another node uses the file, or a newer one made it.
         """
         try:
             self._open()
@@ -213,6 +215,7 @@ class StateFile:
         database.execute("PRAGMA journal_mode = WAL").fetchall()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA wal_autocheckpoint = 0")
+        self._empty_log(database)
         database.execute("BEGIN IMMEDIATE")
         try:
             self._require_ours(database)
@@ -222,6 +225,25 @@ class StateFile:
             raise
         database.execute("COMMIT")
         _require_sound(database)
+
+    def _empty_log(self, database: sqlite3.Connection) -> None:
+        """Moves what a killed node left in the log into the file. Of a damaged log sqlite takes what is before the
+        damage, and would write over the rest without a word; so a copy of that log is kept."""
+        ((_, frames, _),) = database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        log = Path(f"{self.path}-wal")
+        if _has_changes_behind(log, frames):
+            kept = Path(f"{self._set_aside_path()}-wal")
+            try:
+                kept.touch(0o600)
+                shutil.copyfile(log, kept)
+                copied = f"was kept as {kept.name}"
+            except OSError as error:
+                copied = f"could not be kept ({error.strerror})"
+            self.set_aside = (
+                f"The state in {self.path} is older than it was, for its log is damaged: what changed from there on is "
+                f"lost. The log {copied}."
+            )
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")
@@ -245,7 +267,7 @@ class StateFile:
     def _put_away(self, why: str) -> None:
         """Renames the file and begins a new one."""
         self._let_go()
-        kept = self.path.with_name(f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}")
+        kept = self._set_aside_path()
         try:
             for ending in ("-wal", ""):
                 if (part := Path(f"{self.path}{ending}")).exists():
@@ -255,6 +277,9 @@ class StateFile:
             self._let_go()
             raise StateFileError(f"{self.path}: {why}, and it cannot be set aside: {error}; move it away") from error
         self.set_aside = f"The state in {self.path} was set aside as {kept.name}, for {why}; players began anew."
+
+    def _set_aside_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}")
 
     def _why_not(self, error: sqlite3.OperationalError) -> str:
         if "locked" in str(error):
@@ -324,6 +349,22 @@ def _is_log_head(head: bytes) -> bool:
         first = (first + even + second) & 0xFFFFFFFF
         second = (second + odd + first) & 0xFFFFFFFF
     return (first, second) == struct.unpack(">2I", head[24:])
+
+
+def _has_changes_behind(log: Path, frames: int) -> bool:
+    """Whether a log holds the end of a change behind its first `frames`, which are all that sqlite could read. A node
+    that dies while it writes leaves no such end, and a machine that loses its power seldom. A last change whose end is
+    damaged itself looks like these."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        head = file.read(_LOG_HEAD_BYTES)
+        frame_bytes = _FRAME_HEAD_BYTES + int.from_bytes(head[8:12], "big")
+        size_bytes = log.stat().st_size
+        for end in range(_LOG_HEAD_BYTES + (frames + 1) * frame_bytes, size_bytes + 1, frame_bytes):
+            file.seek(end - frame_bytes)
+            frame = file.read(_FRAME_HEAD_BYTES)
+            if frame[8:16] == head[16:24] and any(frame[4:8]):  # of this log, and the last one of a change
+                return True
+    return False
 
 
 def _require_sound(database: sqlite3.Connection) -> None:
