@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import random
 import signal
+import weakref
 
 import pytest
 
@@ -18,8 +20,10 @@ from tests.support.sinks import MemoryListener
 from tonearm.core.errors import NotSeekable
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import NodeSettings
+from tonearm.node.tracks import WantedTrack
 
 _ORDERS = ("play", "play", "pause", "skip", "seek", "loop", "queue", "queue", "filters", "listen")
 
@@ -124,3 +128,26 @@ async def test_whatever_clients_do(
             one.kept_its_promises()
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert decoders_die or not errors
+
+
+async def test_deleted_players_are_freed_at_once_without_the_collector_of_cycles(
+    shelf: Shelf, server: MediaServer
+) -> None:
+    """The collector would find them late, and make all players wait when it does."""
+    song, _ = shelf.song(0.5)
+    stalls = server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000))
+    uris = [song, stalls, server.url("/nothing.mp3"), "/missing.mp3"]
+    async with running_node(NodeSettings(decoder_processes=1)) as node:
+        gc.disable()
+        try:
+            for number, uri in enumerate(uris):
+                player = await listening(node, f"p{number}", uri, *uris)
+                node.add_overlay(player.id, WantedTrack(song), OverlaySettings())
+                if uri is song:
+                    await player.more_frames(10)
+                deleted = weakref.ref(node.player(player.id))
+                await node.delete_player(player.id)
+                del player
+                await eventually(lambda: deleted() is None, "the player is freed")  # noqa: B023
+        finally:
+            gc.enable()

@@ -548,7 +548,7 @@ async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCapture
 
 
 async def test_a_player_that_was_deleted_keeps_no_sound() -> None:
-    """Its objects refer to each other, so that they stay until the collector of cycles comes, which is seldom."""
+    """Also while a request or a connection still holds it."""
     bench = PlayerBench("a")
     bench.start(10)
     tracemalloc.start()

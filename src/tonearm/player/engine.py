@@ -45,6 +45,7 @@ from tonearm.player.player_services import PlayerServices
 from tonearm.player.sending import Due, HeadStart, Moment, Retitled, Sending
 from tonearm.player.sleep import Circumstances, Sleep
 from tonearm.player.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
+from tonearm.player.weak_calls import weakly
 
 log = logging.getLogger(__name__)
 
@@ -64,16 +65,21 @@ class Engine:
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
         self._joins = Joins(playback)
         self._session = DecoderSession(
-            self.receive, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
+            weakly(self.receive), services.pool, services.opener, weakly(self._until_tick_s), services.carriers
         )
-        self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
+        broadcast = Broadcast(playback.player_id, self._session.buffer)
+        self.broadcast: Final = broadcast
         self.overlays: Final = PlayerOverlays(
-            self._session, self.emit, self._overlays_changed, call_later, services.settings.start_timeout_s
+            self._session,
+            weakly(self.emit),
+            weakly(self._overlays_changed),
+            call_later,
+            services.settings.start_timeout_s,
         )
         self._sending = Sending(playback, self._session, self.overlays, self._joins, self.broadcast)
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
-        self._head_start = HeadStart(self._sending, self.tick, lambda: self.broadcast.least_burst_ms, clock)
-        self._stalls = StallWatch(call_later, self._report_stall, self._give_up)
+        self._head_start = HeadStart(self._sending, weakly(self.tick), lambda: broadcast.least_burst_ms, clock)
+        self._stalls = StallWatch(call_later, weakly(self._report_stall), weakly(self._give_up))
         self._live_pause = LivePause(call_later, self._session.rest, services.settings.live_pause_s)
 
     def stop(self) -> None:
@@ -465,6 +471,9 @@ class Engine:
         outcome = self._playback.failed(source, failure)
         self._session.drop(source)
         self._perform(outcome)
+
+    def _until_tick_s(self) -> float:
+        return self._clock.until_tick_s(self)
 
     def _report_stall(self, source: SourceId) -> None:
         self._perform(self._playback.stuck(source, self._stalls.threshold_ms, self._session.waiting_for.cause))

@@ -16,6 +16,7 @@ from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Decoded, Failed, Firs
 from tonearm.decoder.opening.source_input import Expanded
 from tonearm.decoder.session.decoder_session import DecoderSession, SourceReport
 from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_mid_track
+from tonearm.player.weak_calls import weakly
 
 
 class PlayerOverlays:
@@ -66,7 +67,7 @@ class PlayerOverlays:
         self._changed()
         for source, (track, _) in zip(sources, new, strict=True):
             self._session.open(source, track, track.start_ms)
-            watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
+            watch = self._watches[source] = self._watch()
             watch.follow(source, self._patience, is_paused=False)
 
     def remove(self, overlay_id: str) -> None:
@@ -162,6 +163,9 @@ class PlayerOverlays:
             )
             for ready in self._rules.ready
         )
+
+    def _watch(self) -> StallWatch:
+        return StallWatch(self._call_later, weakly(self._report_stall), weakly(self._give_up))
 
     def _report_stall(self, source: SourceId) -> None:
         """Does nothing: no event reports a stall of an overlay before it is given up."""

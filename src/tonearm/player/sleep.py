@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
+from weakref import ref
 
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -113,7 +114,7 @@ class Sleep:
     """One player's sleep. `follow` is to be called whenever circumstances may have changed."""
 
     def __init__(self, player: Sleeper, clock: Clock, call_later: CallLater, circumstances: Circumstances) -> None:
-        self._player = player
+        self._owner = ref(player)
         self._clock = clock
         self._call_later = call_later
         self._now = circumstances
@@ -124,6 +125,12 @@ class Sleep:
         self._unheard_frames = 0  # passed without audio while a listener waited
         self._quiet_since_s: float | None = None  # None: nobody has listened yet
         self.state = SleepState.AWAKE
+
+    @property
+    def _player(self) -> Sleeper:
+        player = self._owner()
+        assert player is not None, "the player is gone, and its sleep was not stopped"
+        return player
 
     @property
     def is_asleep(self) -> bool:

@@ -319,4 +319,7 @@ async def while_connected(request: EdgeRequest, work: Coroutine[Any, Any, T]) ->
             await asyncio.wait((task,))
     if task.cancelled() and lost.done():
         raise ConnectionResetError("the client did not wait for the answer")
-    return task.result()
+    try:
+        return task.result()
+    finally:
+        del task, both  # an error keeps this function's frame, by its traceback, and the task keeps the error

@@ -27,6 +27,19 @@ _FLOOD_PAUSE_S: Final = 0.01
 _LOWEST_CLOSE_CODE: Final = 1000
 
 
+class _Response(web.WebSocketResponse):
+    """aiohttp's `close` keeps the error that it meets at a connection that is gone, and by the error's traceback
+    itself."""
+
+    async def close(self, *, code: int = 1000, message: bytes = b"", drain: bool = True) -> bool:
+        try:
+            return await super().close(code=code, message=message, drain=drain)
+        finally:
+            error = self.exception()
+            if error is not None:
+                error.__traceback__ = None
+
+
 class WebSocketConnection:
     """A WebSocket: aiohttp does the handshake and parses what is received, this class writes what is sent.
 
@@ -37,7 +50,7 @@ class WebSocketConnection:
     def __init__(self, request: web.BaseRequest, streams: OpenStreams, kernel_buffer_bytes: int | None = None) -> None:
         """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
         self._request = request
-        self._response = web.WebSocketResponse(
+        self._response = _Response(
             compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
         )
         _require_handshake(request, self._response)

@@ -4,6 +4,7 @@ Remote files, internet radio and HLS streams differ in how they fill the window,
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -141,6 +142,9 @@ class ReadAhead(ReadWindow):
         self._arrived.set()
         self._filling.cancel()
         await asyncio.wait((self._filling,))
+        if self._filling.cancelled():
+            with contextlib.suppress(asyncio.CancelledError):
+                self._filling.result()  # otherwise the task keeps the error, whose traceback keeps this object
         self.clear()
 
     async def wait_for_room(self) -> None:

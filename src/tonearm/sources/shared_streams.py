@@ -5,6 +5,7 @@ bytes, and a reader that comes later, begins where a demuxer can begin.
 """
 
 import asyncio
+import contextlib
 import logging
 from bisect import bisect_right
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
 
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource, ReportWait, SharedStream, SourceReader, TitleAtByte, Wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri
@@ -84,6 +85,7 @@ class _Opening:
         self._reports: list[ReportWait] = []
         self._last_wait: Wait | None = None
         self._opened: OpenedSource | Playlist | None = None
+        self._failure: PlayFailure | None = None
         self._waiting = 0
         self.is_given_up = False
         self._task = asyncio.get_running_loop().create_task(self._open(uri, opener))
@@ -111,22 +113,27 @@ class _Opening:
         if isinstance(opened, Playlist):
             self._opened = opened  # other callers may have the playlist, too
         if opened is None:
-            try:
-                self._task.result()
-            except PlayError as error:
-                raise PlayError(error.failure) from error
+            self._task.result()
+            if self._failure is not None:
+                raise PlayError(self._failure)
         return opened
 
     async def _give_up(self) -> None:
         self.is_given_up = True
         self._task.cancel()
         await asyncio.wait((self._task,))
+        if self._task.cancelled():
+            with contextlib.suppress(asyncio.CancelledError):
+                self._task.result()  # otherwise the task keeps the error, whose traceback keeps this object
         opened, self._opened = self._opened, None
         if isinstance(opened, OpenedSource):
             await opened.close()
 
     async def _open(self, uri: SourceUri, opener: UriOpener) -> None:
-        self._opened = await opener.open(uri, self._report)
+        try:
+            self._opened = await opener.open(uri, self._report)
+        except PlayError as error:  # the task would keep it, and its traceback this object
+            self._failure = error.failure
 
     def _report(self, wait: Wait) -> None:
         self._last_wait = wait

@@ -56,6 +56,7 @@ class SourceFeed:
         if self._answering is not None:
             self._answering.cancel()
             await asyncio.wait([self._answering])
+            self._answering = None  # an error that it ended with keeps this object by its traceback
         await self._reader.close()
 
     async def _answer(self, request: ReadRequest, before: asyncio.Task[None] | None) -> None:

@@ -341,6 +341,7 @@ class SourceOpening:
     async def _close(self) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
+            self._opening = None  # an error that it ended with keeps this object by its traceback
         now = self._open_now
         if now is None:
             return
