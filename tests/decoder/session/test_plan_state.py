@@ -315,6 +315,17 @@ def test_a_last_partial_frame_is_flushed_once() -> None:
     assert bench.plan.flush() == ()
 
 
+def test_a_plan_for_a_new_listener_is_flushed_like_the_one_before() -> None:
+    """The decoder waits for the next source again with each plan."""
+    bench = Bench()
+    bench.play(1, 2)
+    bench.plan.decoded(1)
+    bench.plan.flush()
+    bench.plan.listen(NO_OUTPUTS)
+    bench.plan.listen(PCM_ONLY)
+    assert bench.plan.flush() == (Flush(1),)
+
+
 # Sessions
 
 

@@ -100,8 +100,7 @@ class DecoderSession:
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it
         self.is_paused = False  # set by the player: the session of a paused player is not urgent
-        self._claim_number = pool.next_claim()
-        self._has_sounded = False  # frames have come since the last `next_claim`
+        self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
         self._is_for_nobody = True  # no listener has come since the player was created
         self._open_session()
 
@@ -199,7 +198,7 @@ class DecoderSession:
         """Ends a rest; otherwise does nothing. `has_burst`: a stream begins with frames that were sent before."""
         if self.plans.is_resting:
             self.plans.wake()
-            self._claim_number, self._has_sounded = self._pool.next_claim(), False
+            self._claim = Claim(Urgency.STARTS, self._pool.next_claim())
             self._open_session(has_burst=has_burst)
 
     def order_burst(self, output: Output) -> bool:
@@ -243,16 +242,15 @@ class DecoderSession:
     @property
     def claim(self) -> Claim:
         if self.is_paused or self._is_for_nobody or not self.plans.is_heard:
-            urgency = Urgency.UNHEARD
-        else:
-            urgency = Urgency.PLAYS if self._has_sounded else Urgency.STARTS
-        return Claim(urgency, self._claim_number)
+            return self._claim._replace(urgency=Urgency.UNHEARD)
+        return self._claim
 
     def receive(self, message: FromDecoder) -> None:
         try:
             match message:
                 case Audio():
-                    self._has_sounded = True
+                    if self._claim.urgency is Urgency.STARTS:
+                        self._claim = self._claim._replace(urgency=Urgency.PLAYS)
                     orders = self.plans.audio(message)
                     if orders:
                         self._carry_out(orders)
@@ -364,7 +362,7 @@ class DecoderSession:
                 self._mp3_to,
                 has_burst=has_burst,
                 is_heard=not self._is_for_nobody,
-                claim=self._claim_number,
+                claim=self._claim.number,
             )
             self._carry_out(orders)
 

@@ -137,7 +137,7 @@ def begin_session(
                 begun.add(source)
             opens.append(OpenSourceAt(source, at_sample, resumes))
     start = SessionStart(number, first_frame, frozenset(begun), frozenset(overlays_at), overlays_over)
-    resuming = Resuming(start, current, first_frame, next_sample) if current is not None and goes_on else None
+    resuming = Resuming(start, current, next_sample) if current is not None and goes_on else None
     return start, resuming, tuple(opens)
 
 
@@ -174,7 +174,7 @@ class Grants:
         """Lets the decoder render on from the frames that were sent."""
         sent = self._at = self._buffer.next_frame
         if isinstance(state, Resuming):  # frames that the new session has not rendered may have been sent
-            sent = min(sent, state.at_frame)
+            sent = min(sent, session.first_frame)
         if wanted.overlays and self._buffer.frames_ahead < DUE_FRAMES:
             self._due_before = max(sent, session.first_frame) + DUE_FRAMES
         if self._only_passes:

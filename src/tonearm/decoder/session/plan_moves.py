@@ -72,12 +72,10 @@ class Switching:
 
 @dataclass(frozen=True, slots=True)
 class Resuming:
-    """A new session goes on after the buffered frames of an earlier one: from `at_frame` on, with `source` at
-    `next_sample`."""
+    """A new session goes on after the buffered frames of an earlier one, with `source` at `next_sample`."""
 
     session: SessionStart
     source: SourceId
-    at_frame: int
     next_sample: int
 
 

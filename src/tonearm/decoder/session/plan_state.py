@@ -83,7 +83,7 @@ class PlanState:
         self._fading: set[SourceId] = set()  # sources that fade out under the current source
         self._cuts_silence = False  # no sound came before the last cut
         self._faded: list[SourceId] = []
-        self._has_flushed = False
+        self._flushed_epoch = 0  # the plan whose last, partial frame was filled up
         self._lag_samples: int | None = None  # of the Opus packets in the buffer (see `Audio`); None before any came
 
     # What the player asks
@@ -162,7 +162,6 @@ class PlanState:
             wanted = Program(wanted.current, None, wanted.mix._replace(crossfade=None))
         if wanted == self._wanted:
             return ()
-        self._has_flushed = False
         if wanted.current != self._wanted.current or isinstance(self.state, Switching):
             cut_fade = self._fade_at_cut(wanted, cut_fade)
             # While an earlier cut was not sent yet, the sound before that cut still needs its tail.
@@ -191,7 +190,7 @@ class PlanState:
             return self._plan_from(buffer.next_frame, outputs)
         self._enter_change()
         if isinstance(self.state, Resuming):
-            return self._plan_from(self.state.at_frame, outputs)
+            return self._plan_from(self.state.session.first_frame, outputs)
         if not buffer.next_frame:
             buffer.void_from(0)  # the first listener is to hear the first sample
         return self._plan_from(buffer.next_frame, outputs)
@@ -242,11 +241,12 @@ class PlanState:
         return (self._granted() if self._grants.have_passed else ()) + self.flush()
 
     def flush(self) -> tuple[Order, ...]:
-        """The player waits for the last, partial frame of the current source: has it filled with silence, once."""
+        """The player waits for the last, partial frame of the current source: each plan has it filled up once."""
         wanted, session = self._wanted, self._session
-        if session is None or self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
+        is_flushed = self._flushed_epoch == self._planned.number
+        if session is None or is_flushed or wanted.next is None or not self.is_decoded(wanted.current):
             return ()
-        self._has_flushed = True
+        self._flushed_epoch = self._planned.number
         return (Flush(session.id),)
 
     def order_burst(self, output: Output) -> tuple[Order, ...]:
@@ -343,7 +343,6 @@ class PlanState:
         again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
-        self._has_flushed = False
         self._planned = self._played = Epoch(self._planned.number + 1, Mix(filters))
         first_frame = start.first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
@@ -440,7 +439,7 @@ class PlanState:
         if session is not None and buffer.end_frame < end_frame and buffer.end_frame <= session.first_frame:
             # The buffered frames now end before the frame at which this session began: it lacks what is between.
             return (RenewSession(),)
-        return self._plan_from(self.state.at_frame if isinstance(self.state, Resuming) else self._earliest_frame())
+        return self._plan_from(self._earliest_frame())
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
         """Orders what is wanted, from `at_frame` on. `outputs` is set when the plan is made for a new output."""
@@ -474,6 +473,8 @@ class PlanState:
     def _earliest_frame(self) -> int:
         """The first frame that a change can still reach in time."""
         buffer = self.buffer
+        if isinstance(self.state, Resuming):
+            return self.state.session.first_frame
         if self._wanted.mix.pauses:
             return buffer.next_frame  # it has music, so it is not sent meanwhile
         if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < PLAN_LEAD_S:
@@ -505,7 +506,6 @@ class PlanState:
         if mark.source != self._wanted.current:
             return None  # a plan that starts where a source ended reports the end again
         self._wanted = Program(self.buffer.begins_now, None, self._wanted.mix._replace(crossfade=None))
-        self._has_flushed = False
         progress = self._sources.get(mark.source)
         is_interrupted = progress is not None and mark.kind is MarkKind.INTERRUPTED
         fades = mark.kind is MarkKind.FADING
