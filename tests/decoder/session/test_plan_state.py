@@ -274,6 +274,22 @@ def test_a_fade_in_a_frame_that_was_sent_without_it_is_put_off(fades_at: int, at
     assert [order.at_frame for order in orders if isinstance(order, Plan)] == ([] if at_frame is None else [at_frame])
 
 
+@pytest.mark.parametrize("dies_first", [True, False])
+def test_a_cut_is_one_also_where_the_process_dies(dies_first: bool) -> None:
+    bench = Bench()
+    bench.send(1)
+    if dies_first:
+        bench.plan.lose()
+    bench.plan.play(Program(2, None, Mix(FLAT)))
+    if not dies_first:
+        bench.plan.lose()
+    bench.plan.session_opened(2)
+    epoch = bench.plan._planned.number
+    bench.plan.audio(Audio(2, epoch, 1, 5, 2, 0, (Mark(MarkKind.BEGIN, 1, 2),), bytes(5 * FRAME_BYTES)))
+    assert bench.plan.take_event() == SourceBegan(2)
+    assert [bench.plan.buffer.pop().is_cut for _ in range(2)] == [True, False]
+
+
 # Listeners, grants, flushes
 
 

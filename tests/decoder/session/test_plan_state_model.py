@@ -6,11 +6,11 @@ replaced.
 """
 
 from collections import deque
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
 from tonearm.core.filters import Filters
@@ -29,6 +29,7 @@ from tonearm.decoder.messages import (
 )
 from tonearm.decoder.session.frame_buffer import SentFrame
 from tonearm.decoder.session.plan_moves import (
+    Changing,
     Detached,
     Mix,
     OpenSourceAt,
@@ -36,10 +37,12 @@ from tonearm.decoder.session.plan_moves import (
     Program,
     RenewSession,
     Resting,
+    Resuming,
     SourceBegan,
     SourceEnded,
     SourceFaded,
     Steady,
+    Switching,
 )
 from tonearm.decoder.session.plan_state import PlanState
 from tonearm.protocol.framing import payload_of
@@ -73,6 +76,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.next_frame = 0
         self.first_frame_of_session = 0
         self.has_cut = False  # since the session was opened
+        self.is_cut_ahead = False  # since the last frame
         self.heard: dict[int, int] = {}  # up to which sample of each source
         self.crossfades: dict[int, list[int]] = {}  # where each source was asked to fade into the next one
         self.fading: set[int] = set()  # sources that go on under the current one
@@ -240,6 +244,31 @@ class PlanStateMachine(RuleBasedStateMachine):
     def a_process_is_there(self) -> None:
         self.open_session()
 
+    # What must hold in each state
+
+    @invariant()
+    def the_state_is_what_it_says(self) -> None:
+        plan, state = self.plan, self.plan.state
+        match state:
+            case Detached() | Resting():
+                assert not any(plan.can_be_sought(source) or plan.is_decoded(source) for source in self.tracks)
+                assert isinstance(state, Detached) or not self.buffer.frames_ahead
+            case Steady():
+                assert plan._planned == plan._played
+            case Changing():
+                assert plan._planned.number > plan._played.number
+                assert state.postponed <= plan.late_plans_total
+            case Switching():
+                assert plan._planned.number > plan._played.number
+                assert not self.buffer.frames_ahead
+            case Resuming():
+                assert plan._planned.number > plan._played.number
+                assert self.buffer.end_frame >= state.session.first_frame
+            case _:
+                assert_never(state)
+        if not isinstance(state, (Detached, Resting)):
+            assert state.session.id == self.sessions
+
     # What must hold in the end
 
     def teardown(self) -> None:
@@ -300,7 +329,7 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def play(self, cut_fade: CrossfadeOrder | None = None) -> None:
         if self.plan.current != self.current:
-            self.may_jump = self.has_cut = True
+            self.may_jump = self.has_cut = self.is_cut_ahead = True
             self.ends_in_next_frame = self.leaves_somewhere = None
         self.do(self.plan.play(Program(self.current, self.next, Mix(self.filters, self.crossfade)), cut_fade))
         self.take_faded()
@@ -471,6 +500,8 @@ class PlanStateMachine(RuleBasedStateMachine):
         expected = max(self.next_frame, self.first_frame_of_session) if self.has_cut else self.next_frame
         assert content.frame == expected == self.buffer.next_frame - 1, "a frame left out or doubled"
         assert content.position == (frame.source, frame.position_samples)
+        assert frame.is_cut or not self.is_cut_ahead
+        self.is_cut_ahead = False
         sources = [piece.source for piece in content.pieces]
         if self.leaves_somewhere is not None and sources[0] == self.leaves_somewhere[0] != self.current:
             self.ends_in_next_frame = sources[0]

@@ -145,6 +145,13 @@ class SentFrame(NamedTuple):
         return self.position_samples + round(samples * self.position_rate)
 
 
+class Cut(NamedTuple):
+    """From `at_frame` on a new sound is expected. The tail of the old one may come first, but not `from_silence`."""
+
+    at_frame: int
+    from_silence: bool
+
+
 class FrameBuffer:
     """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is sent next."""
 
@@ -157,8 +164,7 @@ class FrameBuffer:
         self._runs: deque[_FrameRun] = deque((_FrameRun(0, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
-        # The frame from which on a new sound is expected after a cut; the tail of the old sound may come first.
-        self._cut_at: int | None = None
+        self._cut: Cut | None = None  # the last one, until the new sound is sent
         self._plain_until = 0  # frames before this one are plain
         self.overlays = OverlayPositions()
 
@@ -183,9 +189,9 @@ class FrameBuffer:
         return bool(self.frames_ahead) and self._next_run.position_rate == 0.0
 
     @property
-    def is_cut_ahead(self) -> bool:
-        """Whether the next frame does not continue the frame that was sent last."""
-        return self._cut_at is not None and self._cut_at >= self.next_frame
+    def cut_ahead(self) -> Cut | None:
+        """The last cut, when no frame was sent since."""
+        return self._cut if self._cut is not None and self._cut.at_frame >= self.next_frame else None
 
     @property
     def _next_run(self) -> "_FrameRun":
@@ -239,10 +245,10 @@ class FrameBuffer:
                 self._continue_with(run)
         self.end_frame = end_frame
 
-    def cut(self) -> None:
-        """Notes that the frame `end_frame` will not continue the frame before it."""
+    def cut(self, *, from_silence: bool = True) -> None:
+        """Notes that the frame `end_frame` will not continue the frame before it, as in another session."""
         self.end_plain_run()
-        self._cut_at = self.end_frame
+        self._cut = Cut(self.end_frame, from_silence)
 
     def add_title(self, source: SourceId, sample: int, title: str) -> None:
         """The source has this title from `sample` on. Samples of one source come in order."""
@@ -332,9 +338,9 @@ class FrameBuffer:
         run = self._runs[0]
         source, position_samples = run.position(self.next_frame)
         self.next_frame += 1
-        is_cut = self._cut_at is not None and self._cut_at < self.next_frame and source != 0
+        is_cut = self._cut is not None and self._cut.at_frame < self.next_frame and source != 0
         if is_cut:
-            self._cut_at = None
+            self._cut = None
         payloads = self._payloads.popleft()
         filled = self._filled_samples(source) if self._marks else 0
         frame = SentFrame(run.forms, payloads, source, position_samples, None, run.position_rate, is_cut, filled)
@@ -344,7 +350,7 @@ class FrameBuffer:
     def allow_plain(self, frames: int) -> None:
         """To be called after `pop`: the next `frames` frames are plain, arrived or not, up to the first of them with a
         mark, a title or another run."""
-        if self._cut_at is not None or self._titles.get(self._runs[0].source):
+        if self._cut is not None or self._titles.get(self._runs[0].source):
             return
         plain_until = self.next_frame + frames
         if self._marks:

@@ -50,13 +50,9 @@ def plan_order(
     epochs: tuple[int, int],
     at_frame: int,
     outputs: Outputs | None,
-    *,
-    from_silence: bool,
 ) -> Plan:
-    """The order of a program, from `at_frame` on. `epochs`: its number, and that of the plan that is played.
-
-    `outputs` are set when the plan is there for a new one of them. `from_silence`: nothing sounded before the last cut.
-    """
+    """The order of a program, from `at_frame` on. `epochs`: its number, and that of the plan that is played. `outputs`
+    are set when the plan is there for a new one of them."""
     current, next_source, mix, session = program.current or 0, program.next, program.mix, state.session
     switch_to: int | None = None
     if isinstance(state, Switching):
@@ -82,7 +78,7 @@ def plan_order(
             if overlay.source not in session.overlays_over
         ),
         pauses=mix.pauses,
-        from_silence=from_silence and isinstance(state, Switching),
+        from_silence=isinstance(state, Switching) and state.from_silence,
     )
 
 

@@ -64,10 +64,11 @@ class Changing:
 @dataclass(frozen=True, slots=True)
 class Switching:
     """The newest plan cuts to another source; the buffer is empty until its frames arrive. `cut_fade`: how the earlier
-    sound fades out."""
+    sound fades out. `from_silence`: there was none, so the cut needs no tail."""
 
     session: SessionStart
-    cut_fade: CrossfadeOrder | None = None
+    cut_fade: CrossfadeOrder | None
+    from_silence: bool
 
 
 @dataclass(frozen=True, slots=True)

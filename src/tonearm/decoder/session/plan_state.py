@@ -29,7 +29,7 @@ from tonearm.decoder.messages import (
     MarkKind,
     OpenSession,
 )
-from tonearm.decoder.session.frame_buffer import FrameBuffer
+from tonearm.decoder.session.frame_buffer import Cut, FrameBuffer
 from tonearm.decoder.session.orders import (
     DUE_FRAMES,
     ENOUGH_FRAMES,
@@ -81,7 +81,6 @@ class PlanState:
         self._wanted = Program(None, None, Mix(Filters()))
         self._planned = self._played = Epoch(0, self._wanted.mix)
         self._fading: set[SourceId] = set()  # sources that fade out under the current source
-        self._cuts_silence = False  # no sound came before the last cut
         self._faded: list[SourceId] = []
         self._flushed_epoch = 0  # the plan whose last, partial frame was filled up
         self._lag_samples: int | None = None  # of the Opus packets in the buffer (see `Audio`); None before any came
@@ -165,16 +164,16 @@ class PlanState:
         if wanted.current != self._wanted.current or isinstance(self.state, Switching):
             cut_fade = self._fade_at_cut(wanted, cut_fade)
             # While an earlier cut was not sent yet, the sound before that cut still needs its tail.
-            self._cuts_silence = from_silence and (self._cuts_silence or not self._is_cut_ahead)
-            return self._cut(wanted, cut_fade)
+            cut = self._cut_ahead
+            return self._cut(wanted, cut_fade, from_silence=from_silence and (cut is None or cut.from_silence))
         return self._change(wanted)
 
     def fall_silent(self) -> tuple[Order, ...]:
         """No sound is sent any more, as in a pause: a cut that was not sent yet becomes a cut from silence."""
-        if self._cuts_silence or not self._is_cut_ahead or self._fading or self._session is None:
+        cut = self._cut_ahead
+        if cut is None or cut.from_silence or self._fading or self._session is None:
             return ()
-        self._cuts_silence = True
-        return self._cut(self._wanted)
+        return self._cut(self._wanted, None, from_silence=True)
 
     def listen(self, outputs: Outputs) -> tuple[Order, ...]:
         """Sets the forms in which frames are rendered. Without any, the decoder only counts frames."""
@@ -284,7 +283,7 @@ class PlanState:
         if not isinstance(state, Resuming):
             self.buffer.void_from(audio.first_frame)
         if isinstance(state, Switching):
-            self.buffer.cut()
+            self.buffer.cut(from_silence=state.from_silence)
         self.buffer.append(audio)
         if self._planned.mix == self._wanted.mix:
             return ()
@@ -404,18 +403,20 @@ class PlanState:
         self._faded += self._fading
         self._fading.clear()
 
-    def _cut(self, wanted: Program, cut_fade: CrossfadeOrder | None = None) -> tuple[Order, ...]:
+    def _cut(self, wanted: Program, cut_fade: CrossfadeOrder | None, *, from_silence: bool) -> tuple[Order, ...]:
         session = self._session
-        self._enter(Move.CUT, self.state if session is None else Switching(session, cut_fade))
+        self._enter(Move.CUT, self.state if session is None else Switching(session, cut_fade, from_silence))
         self._wanted = wanted
         passed_frames = self.buffer.next_frame
         self.buffer.void()
+        if session is None:
+            self.buffer.cut()
+            return ()
         # The session resumed after buffered frames that are void now. It has another state of the overlays, or lacks
         # the beginning of a source.
-        if session is not None and (
-            (passed_frames < session.first_frame and (session.overlays_begun or session.overlays_over))
-            or not session.begun_in_buffer.isdisjoint((wanted.current, wanted.next))
-        ):
+        if (
+            passed_frames < session.first_frame and (session.overlays_begun or session.overlays_over)
+        ) or not session.begun_in_buffer.isdisjoint((wanted.current, wanted.next)):
             return (RenewSession(),)
         return self._plan_from(self.buffer.next_frame)
 
@@ -457,7 +458,6 @@ class PlanState:
             (number, self._played.number),
             at_frame,
             outputs,
-            from_silence=self._cuts_silence,
         )
         return order, *self._granted()
 
@@ -466,9 +466,9 @@ class PlanState:
         return () if grant is None else (grant,)
 
     @property
-    def _is_cut_ahead(self) -> bool:
-        """Whether no frame was sent since the last cut."""
-        return isinstance(self.state, Switching) or self.buffer.is_cut_ahead
+    def _cut_ahead(self) -> Switching | Cut | None:
+        """The last cut, when no frame was sent since."""
+        return self.state if isinstance(self.state, Switching) else self.buffer.cut_ahead
 
     def _earliest_frame(self) -> int:
         """The first frame that a change can still reach in time."""
