@@ -44,7 +44,7 @@ from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.player.player_services import PlayerServices
 from tonearm.player.sending import Due, HeadStart, Moment, Retitled, Sending
 from tonearm.player.sleep import Circumstances, Sleep
-from tonearm.player.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
+from tonearm.player.timers import PATIENCE_IN_MID_TRACK, Alarm, Patience, TimerName, Timers, patience_at_start
 from tonearm.player.weak_calls import weakly
 
 log = logging.getLogger(__name__)
@@ -61,32 +61,24 @@ class Engine:
         self._clock = clock
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
+        self._stuck: SourceId | None = None  # the source that was reported as stuck, while it gives no audio
         self._countings: set[asyncio.Task[None]] = set()  # that count the lengths of files
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
         self._joins = Joins(playback)
         self._session = DecoderSession(
             weakly(self.receive), services.pool, services.opener, weakly(self._until_tick_s), services.carriers
         )
-        broadcast = Broadcast(playback.player_id, self._session.buffer)
-        self.broadcast: Final = broadcast
-        self.overlays: Final = PlayerOverlays(
-            self._session,
-            weakly(self.emit),
-            weakly(self._overlays_changed),
-            call_later,
-            services.settings.start_timeout_s,
-        )
-        self._sending = Sending(playback, self._session, self.overlays, self._joins, self.broadcast)
+        broadcast = self.broadcast = Broadcast(playback.player_id, self._session.buffer)
+        self._timers = Timers(call_later, weakly(self._ring))
+        self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
+        self._sending = Sending(playback, self._session, self._joins, self.broadcast)
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
         self._head_start = HeadStart(self._sending, weakly(self.tick), lambda: broadcast.least_burst_ms, clock)
-        self._stalls = StallWatch(call_later, weakly(self._report_stall), weakly(self._give_up))
-        self._live_pause = LivePause(call_later, self._session.rest, services.settings.live_pause_s)
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
         self._is_closed = True
-        self._stalls.follow(None, patience_in_mid_track(), is_paused=False)
-        self._live_pause.follow(None)
+        self._timers.stop()
         self._sleep.stop()
         self._clock.leave(self)
         self._head_start.stop()
@@ -198,7 +190,8 @@ class Engine:
         session.play(program, cut_fade, from_silence=not self._sending.sounds)
         self._wait_changed()
         is_paused_live = playback.paused and playback.current.info.is_stream and not self.overlays
-        self._live_pause.follow(playback.current_source if is_paused_live else None)
+        paused_live = playback.current_source if is_paused_live else None
+        self._timers.follow(Alarm.LIVE_PAUSE, paused_live, self._services.settings.live_pause_s)
         self._update_ticking()
 
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
@@ -216,10 +209,6 @@ class Engine:
         """Has the next track opened when little of the current track is left."""
         if self._joins.take_opening(self._session.plans.is_decoded, has_listeners=len(self.broadcast) > 0):
             self._perform(self._playback.next_is_due())
-
-    def _overlays_changed(self) -> None:
-        if not self._is_closed:
-            self._perform(Outcome())
 
     # The clock
 
@@ -262,20 +251,32 @@ class Engine:
                     self._session.drop(source)
                 case Retitled(source, title):
                     self._perform(self._playback.retitled(source, title))
-                case Moment.READY:
-                    self._perform(self._playback.recovered())
-                case Moment.MOVED:
-                    self._open_next_in_time()
-                case Moment.UPDATE:
-                    self.emit((self._playback.update(),))
-                case Moment.UNDERRAN:
-                    self._underran()
-                case Moment.NO_FRAME if self._sleep.may_pass_frame():
-                    self._pass_frame()
-                case Moment.NO_FRAME:
-                    self._sending.underrun()
-                    self._underran()
-                    self._sending.send_silence()
+                case _:
+                    self._handle_moment(due)
+
+    def _handle_moment(self, moment: Moment) -> None:
+        match moment:
+            case Moment.READY:
+                self._perform(self._playback.recovered())
+            case Moment.MOVED:
+                self._open_next_in_time()
+            case Moment.UPDATE:
+                self.emit((self._playback.update(),))
+            case Moment.UNDERRAN:
+                self._underran()
+            case Moment.OVERLAYS_COME:
+                self.emit(self.overlays.frame_comes())
+            case Moment.SENT if self.overlays:
+                ended = self.overlays.frame_sent()
+                if ended.events:
+                    self._perform(ended)
+                self._session.grant_due()
+            case Moment.NO_FRAME if self._sleep.may_pass_frame():
+                self._pass_frame()
+            case Moment.NO_FRAME:
+                self._sending.underrun()
+                self._underran()
+                self._sending.send_silence()
 
     def _end(self, ended: SourceEnded) -> None:
         source = ended.source
@@ -392,7 +393,7 @@ class Engine:
             case Suspected(uri):
                 self._services.suspect(uri)
             case SessionFailed(source=source, failure=failure):
-                self.overlays.session_failed(failure)
+                self._perform(self.overlays.session_failed(failure))
                 if 0 < source < FIRST_OVERLAY_SOURCE:
                     self._source_failed(source, failure)
             case _:
@@ -406,7 +407,7 @@ class Engine:
                 self._joins.seek_failed(source)
                 self._perform(outcome)
             case _ if report.source >= FIRST_OVERLAY_SOURCE:
-                self.overlays.receive(report)
+                self._perform(self.overlays.receive(report))
                 if isinstance(report, Failed) and report.gave_audio:
                     self._frames_arrived()
             case Opened(source=source, facts=facts):
@@ -451,11 +452,21 @@ class Engine:
         if self._is_closed:
             return
         playback = self._playback
-        timeout_s = self._services.settings.start_timeout_s
-        patience = patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(timeout_s)
-        wait = self._session.waiting_for
-        is_paused = playback.paused or not (wait.counts or wait.is_told)
-        self._stalls.follow(playback.stalled, patience, is_paused=is_paused, gives_up=wait.counts)
+        stalled, wait = playback.stalled, self._session.waiting_for
+        if self._stuck != stalled:
+            self._stuck = None
+        is_reported = self._stuck is not None
+        is_timed = stalled is not None and not playback.paused and (wait.counts or (wait.is_told and not is_reported))
+        patience = self._patience
+        delay_s = patience.give_up_after_s if is_reported else patience.stuck_after_s
+        self._timers.follow(Alarm.STALL, (stalled, is_reported) if is_timed else None, delay_s)
+
+    @property
+    def _patience(self) -> Patience:
+        """How long the current source may give no audio. After a pause, and after a wait that does not count, it has
+        the whole time again."""
+        is_in_mid_track = self._playback.is_in_mid_track
+        return PATIENCE_IN_MID_TRACK if is_in_mid_track else patience_at_start(self._services.settings.start_timeout_s)
 
     def went_wrong(self) -> None:
         """After an error in the node's code: fails the track, so that the player goes on and clients see why."""
@@ -475,15 +486,34 @@ class Engine:
     def _until_tick_s(self) -> float:
         return self._clock.until_tick_s(self)
 
-    def _report_stall(self, source: SourceId) -> None:
-        self._perform(self._playback.stuck(source, self._stalls.threshold_ms, self._session.waiting_for.cause))
+    # Timers
 
-    def _give_up(self, source: SourceId) -> None:
-        failure = SILENT_FOR_TOO_LONG
-        if not self._playback.is_in_mid_track:
-            wait = self._session.waiting_for
-            failure = never_started(self._stalls.limit_s, wait.cause, wait.stage)
-        self._source_failed(source, failure)
+    def _ring(self, timer: TimerName) -> None:
+        """A timer has gone off."""
+        try:
+            match timer:
+                case Alarm.LIVE_PAUSE:
+                    self._session.rest()
+                case Alarm.STALL:
+                    self._stalled()
+                case overlay:
+                    self._perform(self.overlays.gave_nothing(overlay))
+        except Exception:
+            log.exception("player %s: what a timer was for could not be done", self._playback.player_id)
+            self.went_wrong()
+
+    def _stalled(self) -> None:
+        playback, wait, patience = self._playback, self._session.waiting_for, self._patience
+        source = playback.stalled
+        if source is None:
+            return
+        if self._stuck is None:
+            self._stuck = source
+            self._perform(playback.stuck(source, round(patience.stuck_after_s * 1000), wait.cause))
+        elif playback.is_in_mid_track:
+            self._source_failed(source, SILENT_FOR_TOO_LONG)
+        else:
+            self._source_failed(source, never_started(patience.in_all_s, wait.cause, wait.stage))
 
 
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> CrossfadeOrder | None:

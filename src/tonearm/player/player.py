@@ -154,13 +154,11 @@ class Player:
 
     def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
         """Has these tracks sound over the music, together as soon as all of them have audio. Raises `LimitReached`."""
-        self._engine.catch_up()
-        self._overlays.add(*new)
+        self._engine.do(lambda _: self._overlays.add(*new))
 
     def remove_overlay(self, overlay_id: str) -> None:
         """Raises `OverlayNotFound`."""
-        self._engine.catch_up()
-        self._overlays.remove(overlay_id)
+        self._engine.do(lambda _: self._overlays.remove(overlay_id))
 
     def change_metadata(self, merge: bool, value: Json) -> None:
         """Raises `BadRequest` when `value`, or what it leads to, is too long."""

@@ -20,7 +20,6 @@ from tonearm.decoder.session.orders import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FR
 from tonearm.decoder.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
 from tonearm.player.clock import Clock
-from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.protocol.framing import FrameFlag
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
@@ -35,6 +34,8 @@ class Moment(Enum):
     UNDERRAN = "underran"
     MOVED = "moved"  # the position has changed
     UPDATE = "update"  # a PlayerUpdate is due
+    OVERLAYS_COME = "overlays come"  # the next frame may have overlays in it
+    SENT = "sent"  # a frame that may have overlays in it
 
 
 class Retitled(NamedTuple):
@@ -58,7 +59,6 @@ class Sending:
         self,
         playback: PlaybackState,
         session: DecoderSession,
-        overlays: PlayerOverlays,
         joins: Joins,
         broadcast: Broadcast,
     ) -> None:
@@ -66,7 +66,6 @@ class Sending:
         self._session = session
         self._plans = session.plans
         self._buffer = session.buffer
-        self._overlays = overlays
         self._joins = joins
         self._broadcast = broadcast
         self._is_buffering = True  # before the first frame, and after an underrun
@@ -235,8 +234,7 @@ class Sending:
             yield Retitled(frame.source, frame.title)
         yield Moment.MOVED
         yield from self._update_in_time()
-        if self._overlays:
-            self._overlays.frame_sent()
+        yield Moment.SENT
         if frame.source == playback.current_source:
             step_ms = FRAME_MS * frame.position_rate
             self._plain_step_ms = round(step_ms)
@@ -248,13 +246,13 @@ class Sending:
         if self._playback.wants_frames and not self._is_buffering and self._plans.is_steady:
             self.underrun()
             yield Moment.UNDERRAN
-        self._overlays.frame_comes()
+        yield Moment.OVERLAYS_COME
         if self._must_send_overlays:
             frame = self._buffer.pop()
             flags = FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0
             self._send(frame.forms, frame.payloads, beat, flags)
             yield from self._update_in_time()
-            self._overlays.frame_sent()
+            yield Moment.SENT
 
     def _send(self, forms: Forms, payloads: Payloads, beat: int, flags: int = 0) -> None:
         self._frames_sent += 1
@@ -292,7 +290,7 @@ class Sending:
                 self._begun_source = event.source
             yield event
         if self._buffer.overlays:
-            self._overlays.frame_comes()
+            yield Moment.OVERLAYS_COME
         return flags
 
     def _take_complete_ends(self) -> Iterator[Due]:
