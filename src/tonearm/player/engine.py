@@ -42,7 +42,7 @@ from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.clients.event_log import EventLog
 from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.player.player_services import PlayerServices
-from tonearm.player.sending import Due, HeadStart, Moment, Retitled, Sending
+from tonearm.player.sending import Due, Moment, Retitled, Sending
 from tonearm.player.sleep import Circumstances, Sleep
 from tonearm.player.timers import PATIENCE_IN_MID_TRACK, Alarm, Patience, TimerName, Timers, patience_at_start
 from tonearm.player.weak_calls import weakly
@@ -68,12 +68,11 @@ class Engine:
         self._session = DecoderSession(
             weakly(self.receive), services.pool, services.opener, weakly(self._until_tick_s), services.carriers
         )
-        broadcast = self.broadcast = Broadcast(playback.player_id, self._session.buffer)
+        self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
         self._timers = Timers(call_later, weakly(self._ring))
         self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
         self._sending = Sending(playback, self._session, self._joins, self.broadcast)
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
-        self._head_start = HeadStart(self._sending, weakly(self.tick), lambda: broadcast.least_burst_ms, clock)
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
@@ -81,7 +80,6 @@ class Engine:
         self._timers.stop()
         self._sleep.stop()
         self._clock.leave(self)
-        self._head_start.stop()
         for counting in self._countings:
             counting.cancel()
 
@@ -152,7 +150,7 @@ class Engine:
             outputs = PCM_ONLY if is_made_ready else self.broadcast.outputs
             self._session.listen(outputs, is_for_nobody=is_made_ready)
             self._follow()
-            self._head_start.follow()
+            self._session.buffer.end_plain_run()  # frames may have to be sent early from now on
 
     def emit(self, events: tuple[Event, ...]) -> None:
         """Tells the player's clients, and the node, what has happened."""
@@ -218,6 +216,7 @@ class Engine:
             beat = self._clock.beat
             if not self._sending.send_plain(beat):
                 self._handle(self._sending.send_next(beat))
+                self._send_early(beat)
                 self._update_ticking()
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
@@ -225,6 +224,15 @@ class Engine:
 
     def ticks_skipped(self, count: int) -> None:
         self._sending.frames_left_out += count
+
+    def _send_early(self, beat: int) -> None:
+        frames = self._sending.take_early_frames()
+        for _ in range(frames):
+            if not self._sending.send_plain(beat):
+                self._handle(self._sending.send_next(beat))
+        if frames:
+            self._session.grant()
+            self._session.buffer.end_plain_run()
 
     def _update_ticking(self) -> None:
         """Has the clock tick this player only while there is something to send."""
@@ -238,7 +246,6 @@ class Engine:
             self._clock.join(self)
         else:
             self._clock.leave(self)
-        self._head_start.follow()
 
     def _handle(self, falls_due: Iterable[Due]) -> None:
         for due in falls_due:

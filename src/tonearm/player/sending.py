@@ -4,7 +4,7 @@ Frames come from the session's buffer. A frame may come with an event: a track b
 update is due. Sending yields these events as values, before or after the frame, and the player's engine handles them.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -19,11 +19,12 @@ from tonearm.decoder.session.decoder_session import DecoderSession
 from tonearm.decoder.session.orders import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.decoder.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
 from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
-from tonearm.player.clock import Clock
 from tonearm.protocol.framing import FrameFlag
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
+_MOST_EARLY_FRAMES: Final = 8  # are sent early at a tick
+_KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
 
 
 class Moment(Enum):
@@ -113,17 +114,6 @@ class Sending:
         return not self._is_buffering and self._buffer.frames_ahead > 0
 
     @property
-    def frames_sent(self) -> int:
-        """In the life of the player."""
-        return self._frames_sent
-
-    @property
-    def frames_to_spare(self) -> int:
-        """How many frames could be sent at once; 0 for a live stream, which gives no frames faster than they play."""
-        may_send = self.sends_music and self._playback.wants_frames and not self._playback.current.info.is_stream
-        return self._buffer.frames_ahead if may_send else 0
-
-    @property
     def is_buffering(self) -> bool:
         """Whether the player waits for audio: before its first frame, and after an underrun."""
         return self._is_buffering
@@ -188,6 +178,23 @@ class Sending:
         elif self._is_ready_in_pause:
             yield Moment.READY
 
+    def take_early_frames(self) -> int:
+        """How many frames are to be sent at this tick before their time. While there may be more, no frame is plain.
+
+        A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at
+        128 kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are
+        streams that want a burst, the player sends several frames at each tick, until it has sent as much as the
+        shortest burst is long. From then on it is ahead of its listeners by that length, as it is with every other
+        stream. A live stream gives no frames faster than they play.
+        """
+        missing_frames = self._broadcast.least_burst_ms // FRAME_MS - self._frames_sent
+        if missing_frames <= 0:
+            return 0
+        self._buffer.end_plain_run()
+        if not self.sends_music or not self._playback.wants_frames or self._playback.current.info.is_stream:
+            return 0
+        return max(0, min(_MOST_EARLY_FRAMES, missing_frames, self._buffer.frames_ahead - _KEPT_FRAMES))
+
     def send_silence(self) -> None:
         """Sends a frame of silence to the connections that have to be fed."""
         if self._broadcast.wants_silence:
@@ -209,10 +216,6 @@ class Sending:
             self._playback.position_ms = ms_of_samples(self._buffer.end_position()[1])
             yield from self._update_in_time()
             frames -= step
-
-    def grant(self) -> None:
-        """Lets the decoder render on now."""
-        self._session.grant()
 
     def grant_on_beat(self, beat: int) -> None:
         """Lets the decoder render on, at beats that players share: the grants of many players wake a decoder process
@@ -344,53 +347,3 @@ class Sending:
             self._session.grant()
         self._mp3_waits += 1
         return True
-
-
-_MOST_EARLY_FRAMES: Final = 8  # are sent early at a tick
-_KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
-
-
-class HeadStart:
-    """A burst for streams that listen to a player from its start: frames are sent before their time.
-
-    A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at 128
-    kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are streams that
-    want a burst, the player sends several frames at each tick, until it has sent as much as the burst is long. From
-    then on it is ahead of its listeners by the length of the burst, as it is with every other stream.
-
-    It is a player's second member of the clock, beside its engine. `send_frame` sends a frame, as a tick of the engine.
-    `burst_ms` gives the shortest burst that the listeners want; 0 without listeners, and where one wants none."""
-
-    def __init__(
-        self, sending: Sending, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
-    ) -> None:
-        self._sending = sending
-        self._send_frame = send_frame
-        self._burst_ms = burst_ms
-        self._clock = clock
-
-    def follow(self) -> None:
-        """To be called when listeners came or went, and when the player begins or stops to send."""
-        if self._missing_frames > 0:
-            self._clock.join(self)
-        else:
-            self._clock.leave(self)
-
-    def stop(self) -> None:
-        self._clock.leave(self)
-
-    def tick(self) -> None:
-        sending = self._sending
-        frames = min(_MOST_EARLY_FRAMES, self._missing_frames, sending.frames_to_spare - _KEPT_FRAMES)
-        if frames > 0:
-            for _ in range(frames):
-                self._send_frame()
-            sending.grant()
-        self.follow()
-
-    def ticks_skipped(self, count: int) -> None:
-        """Frames that were to be early are sent less early: nothing is lost."""
-
-    @property
-    def _missing_frames(self) -> int:
-        return self._burst_ms() // FRAME_MS - self._sending.frames_sent
