@@ -11,11 +11,11 @@ from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import GRANT_FRAMES
-from tonearm.player.sleep import Circumstances, FrameTimes
+from tonearm.player.sleep import Asleep, Circumstances
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 WITHOUT_LISTENERS = Circumstances(
@@ -62,12 +62,10 @@ def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near
 @pytest.mark.parametrize(
     ("now_s", "frames"), [(99.0, 0), (99.998, 0), (99.9995, 1), (100.0, 1), (100.0189, 1), (100.02, 2), (200.0, 5001)]
 )
-def test_a_frame_passes_every_20_ms_and_none_twice(now_s: float, frames: int) -> None:
-    times = FrameTimes(100.0)
-    assert times.take_due(now_s) == frames
-    assert times.take_due(now_s) == 0
-    assert times.deadline_s() == pytest.approx(100.0 + frames * 0.02)
-    assert times.deadline_s(10) == pytest.approx(100.2 + frames * 0.02)
+def test_a_frame_passes_every_20_ms(now_s: float, frames: int) -> None:
+    assert Asleep(1, 100.0).passed_frames(now_s) == frames
+    assert Asleep(1, 100.0 + frames * FRAME_S).passed_frames(now_s) == 0
+    assert Asleep(1, None).passed_frames(now_s) == 0
 
 
 async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> None:

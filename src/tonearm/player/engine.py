@@ -72,7 +72,7 @@ class Engine:
         self._timers = Timers(call_later, weakly(self._ring))
         self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
         self._sending = Sending(playback, self._session, self._joins, self.broadcast)
-        self._sleep = Sleep(self, clock, call_later, self._circumstances())
+        self._sleep = Sleep(playback, self._sending, clock, self._timers, self._circumstances())
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
@@ -114,7 +114,8 @@ class Engine:
 
     def catch_up(self) -> None:
         """Moves a sleeping player on by the frames that are due. To be called before anything is asked of a player."""
-        self._sleep.catch_up()
+        if frames := self._sleep.take_passed_frames():
+            self._handle(self._sending.pass_frames(frames))
 
     @property
     def seeks_by_frames(self) -> bool:
@@ -312,7 +313,8 @@ class Engine:
 
     def _follow(self) -> None:
         """To be called when something has changed that decides whether the player may sleep."""
-        self._sleep.follow(self._circumstances())
+        if self._sleep.follow(self._circumstances()):
+            self._wake()
         if not len(self.broadcast):
             self._count_length()
 
@@ -330,31 +332,33 @@ class Engine:
             is_stretched=playback.filters.effects.position_rate != 1.0,
         )
 
-    @property
-    def position_ms(self) -> int:
-        return self._playback.position_ms
+    def _sleep_timer(self) -> None:
+        """The player falls asleep, or something is due in its sleep."""
+        if not self._sleep.is_asleep:
+            if self._sleep.falls_asleep(self._clock.next_deadline_s(self)):
+                self._session.rest()
+                self._update_ticking()
+            return
+        self.catch_up()
+        if not self._sleep.sleeps_on():
+            self._wake()
 
-    @property
-    def frames_until_update(self) -> int:
-        return self._sending.frames_until_update
-
-    def pass_frames(self, frames: int) -> None:
-        """Moves the position on by frames that were not rendered, since nobody listens."""
-        self._handle(self._sending.pass_frames(frames))
-
-    def release_session(self) -> None:
-        self._session.rest()
-        self._update_ticking()
-
-    def reopen_session(self) -> None:
+    def _wake(self) -> None:
+        """Opens a session with the sources again, at the player's position, and ticks."""
+        self.catch_up()
+        next_s = self._sleep.wake()
+        if next_s is not None:
+            self._clock.resume_at(self, next_s)
         self._session.wake(has_burst=bool(self.broadcast.bursts))
         self._update_ticking()
+        if next_s is not None:
+            self._sleep.woke(next_s, self._clock.next_deadline_s(self))
 
     def _pass_frame(self) -> None:
         """A frame's time while the source is being opened again."""
         if self.broadcast.wants_silence:
             self.broadcast.send_silence()
-        self.pass_frames(1)
+        self._handle(self._sending.pass_frames(1))
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()
 
@@ -499,6 +503,8 @@ class Engine:
         """A timer has gone off."""
         try:
             match timer:
+                case Alarm.SLEEP:
+                    self._sleep_timer()
                 case Alarm.LIVE_PAUSE:
                     self._session.rest()
                 case Alarm.STALL:

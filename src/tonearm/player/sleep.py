@@ -5,26 +5,20 @@ follow from the time. Near that end, and when a listener comes, the player wakes
 player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
 when the track ends.
 
-  AWAKE           a decoder renders, and each frame is sent
-  ABOUT_TO_SLEEP  as AWAKE, while a timer runs: the listener who left last may come back
-  ASLEEP          one timer for the next event, and nothing else
-  WAKING          the source is being opened again; frames pass without audio
+`Sleep` decides; the engine lets the frames pass, closes the session and opens it again.
 """
 
-import logging
 import math
-from collections.abc import Callable
-from enum import Enum
-from typing import Final, NamedTuple, Protocol
-from weakref import ref
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
+from tonearm.core.playback_state import PlaybackState
 from tonearm.core.track_info import TrackInfo
-from tonearm.player.clock import TIMER_EARLY_S, Clock, Ticking
-from tonearm.player.timers import CallLater, Cancellable
-
-log = logging.getLogger(__name__)
+from tonearm.player.clock import TIMER_EARLY_S, Clock
+from tonearm.player.sending import Sending
+from tonearm.player.timers import Alarm, Timers
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
@@ -32,11 +26,39 @@ SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a se
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
 
 
-class SleepState(Enum):
-    AWAKE = "awake"
-    ABOUT_TO_SLEEP = "about to sleep"
-    ASLEEP = "asleep"
-    WAKING = "waking"
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """A decoder renders, and each frame is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class AboutToSleep:
+    """As `Awake`, while a timer runs: the listener who left last may come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """One timer for the next event, and nothing else. `next_s` is when the next frame passes, None in a pause."""
+
+    source: SourceId | None
+    next_s: float | None
+
+    def passed_frames(self, now_s: float) -> int:
+        """How many frames have passed by now."""
+        if self.next_s is None:
+            return 0
+        return max(0, math.floor((now_s + TIMER_EARLY_S - self.next_s) / FRAME_S) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Waking:
+    """The source is being opened again; frames pass without audio. `unheard_frames`: while a listener waited."""
+
+    source: SourceId | None
+    unheard_frames: int = 0
+
+
+SleepState: TypeAlias = Awake | AboutToSleep | Asleep | Waking
 
 
 class Circumstances(NamedTuple):
@@ -70,193 +92,129 @@ class Circumstances(NamedTuple):
         return self.allow_sleep and until_ms is not None and until_ms - position_ms >= SHORTEST_SLEEP_MS
 
 
-class FrameTimes:
-    """The times of frames that are not sent: the first frame at `first_s`, and the others 20 ms after each other."""
-
-    def __init__(self, first_s: float) -> None:
-        self._next_s = first_s
-
-    def take_due(self, now_s: float) -> int:
-        """How many frames have passed since the last call."""
-        frames = max(0, math.floor((now_s + TIMER_EARLY_S - self._next_s) / FRAME_S) + 1)
-        self._next_s += frames * FRAME_S
-        return frames
-
-    def deadline_s(self, frames: int = 0) -> float:
-        """When the next frame passes, or the frame that is `frames` behind it."""
-        return self._next_s + frames * FRAME_S
-
-
-class Sleeper(Ticking, Protocol):
-    """A player, as far as its sleep is concerned."""
-
-    @property
-    def position_ms(self) -> int: ...
-
-    @property
-    def frames_until_update(self) -> int:
-        """How many frames may pass before the frame with the next PlayerUpdate."""
-
-    def pass_frames(self, frames: int) -> None:
-        """Moves the position on by `frames` and emits their events, as if they had been sent."""
-
-    def release_session(self) -> None:
-        """Closes the session in the decoder and stops ticking."""
-
-    def reopen_session(self) -> None:
-        """Opens a session with the sources again, at the player's position, and ticks."""
-
-    def went_wrong(self) -> None:
-        """An error in the node's code was met and logged."""
-
-
 class Sleep:
-    """One player's sleep. `follow` is to be called whenever circumstances may have changed."""
+    """One player's sleep. Its timer is `Alarm.SLEEP`."""
 
-    def __init__(self, player: Sleeper, clock: Clock, call_later: CallLater, circumstances: Circumstances) -> None:
-        self._owner = ref(player)
+    def __init__(
+        self, playback: PlaybackState, sending: Sending, clock: Clock, timers: Timers, circumstances: Circumstances
+    ) -> None:
+        self._playback = playback
+        self._sending = sending
         self._clock = clock
-        self._call_later = call_later
+        self._timers = timers
         self._now = circumstances
-        self._source: SourceId | None = None  # the current source, while asleep or waking
-        self._times: FrameTimes | None = None  # while asleep and running
-        self._timer: Cancellable | None = None
-        self._behind_s = 0.0  # how much later the clock's ticks are than `_times` was in the last sleep
-        self._unheard_frames = 0  # passed without audio while a listener waited
+        self._behind_s = 0.0  # how much later the clock's ticks are than the frames of the last sleep
         self._quiet_since_s: float | None = None  # None: nobody has listened yet
-        self.state = SleepState.AWAKE
-
-    @property
-    def _player(self) -> Sleeper:
-        player = self._owner()
-        assert player is not None, "the player is gone, and its sleep was not stopped"
-        return player
+        self._state: SleepState = Awake()
 
     @property
     def is_asleep(self) -> bool:
-        return self.state is SleepState.ASLEEP
+        return isinstance(self._state, Asleep)
 
     @property
     def is_waking(self) -> bool:
-        return self.state is SleepState.WAKING
+        return isinstance(self._state, Waking)
 
-    def follow(self, circumstances: Circumstances) -> None:
+    def follow(self, circumstances: Circumstances) -> bool:
+        """To be called whenever circumstances may have changed. Returns whether the player has to wake."""
         before, self._now = self._now, circumstances
         if circumstances.has_listeners or before.has_listeners:
             self._quiet_since_s = self._clock.now_s()
-        match self.state:
-            case SleepState.AWAKE:
+        match self._state:
+            case Awake():
                 self._prepare()
-            case SleepState.ABOUT_TO_SLEEP if not circumstances.allow_sleep:
-                self._enter(SleepState.AWAKE)
-            case SleepState.ASLEEP if circumstances.source != self._source:
-                self._enter(SleepState.AWAKE)
+            case AboutToSleep() if not circumstances.allow_sleep:
+                self._enter(Awake())
+            case Asleep(source=source) | Waking(source=source) if circumstances.source != source:
+                self._enter(Awake())
                 self._prepare()
-            case SleepState.ASLEEP if not circumstances.allow_sleep:
-                self._wake()
-            case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
+            case Asleep() if not circumstances.allow_sleep:
+                return True
+            case Asleep(next_s=next_s) if circumstances.is_running != (next_s is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
-            case SleepState.ASLEEP if self._times is not None and circumstances.open_from_ms != before.open_from_ms:
-                self._run(self._times.deadline_s())
-            case SleepState.WAKING if circumstances.source != self._source:
-                self._enter(SleepState.AWAKE)
-                self._prepare()
+            case Asleep(next_s=next_s) if circumstances.open_from_ms != before.open_from_ms:
+                self._run(next_s)
+        return False
 
-    def catch_up(self) -> None:
-        """Moves the position on by the frames that are due by now. To be called before anything is done with a
-        player."""
-        if self._times is not None:
-            frames = self._times.take_due(self._clock.now_s())
-            if frames:
-                self._player.pass_frames(frames)
+    def take_passed_frames(self) -> int:
+        """How many frames have passed in sleep since the last call."""
+        state = self._state
+        if not isinstance(state, Asleep) or state.next_s is None:
+            return 0
+        frames = state.passed_frames(self._clock.now_s())
+        if frames:
+            self._state = replace(state, next_s=state.next_s + frames * FRAME_S)
+        return frames
+
+    def falls_asleep(self, next_tick_s: float) -> bool:
+        """The timer has gone off while the player was awake. Returns whether it sleeps from now on."""
+        self._enter(Awake())
+        if not self._now.is_worth_sleeping(self._playback.position_ms):
+            return False
+        self._enter(Asleep(self._now.source, None))
+        self._run(next_tick_s - self._behind_s if self._now.is_running else None)
+        self._behind_s = 0.0
+        return True
+
+    def sleeps_on(self) -> bool:
+        """The timer has gone off in sleep, and what was due has passed. Returns whether the player goes on sleeping:
+        otherwise the end of the track is near."""
+        if not self._now.allow_sleep or self._now.is_near_end(self._playback.position_ms):
+            return False
+        if isinstance(self._state, Asleep) and self._state.next_s is not None:
+            self._run(self._state.next_s)
+        return True
+
+    def wake(self) -> float | None:
+        """The player wakes. Returns when its next frame is due; None in a pause."""
+        next_s = self._state.next_s if isinstance(self._state, Asleep) else None
+        self._enter(Waking(self._now.source))
+        return next_s
+
+    def woke(self, next_s: float, next_tick_s: float) -> None:
+        """The player ticks again: the frame that was due at `next_s` is sent at `next_tick_s`."""
+        self._behind_s = next_tick_s - next_s
 
     def may_pass_frame(self) -> bool:
         """Whether a frame may pass without audio, because the player is waking."""
-        if self.state is not SleepState.WAKING:
+        if not isinstance(self._state, Waking):
             return False
-        self._unheard_frames += self._now.has_listeners
-        is_at_end = self._now.end_ms is None or self._player.position_ms + FRAME_MS > self._now.end_ms
-        if self._unheard_frames <= WAKING_LIMIT_FRAMES and not is_at_end:
-            return True
-        self._enter(SleepState.AWAKE)
-        return False
+        unheard_frames = self._state.unheard_frames + self._now.has_listeners
+        is_at_end = self._now.end_ms is None or self._playback.position_ms + FRAME_MS > self._now.end_ms
+        may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not is_at_end
+        self._state = replace(self._state, unheard_frames=unheard_frames) if may_pass else Awake()
+        return may_pass
 
     def woken(self) -> None:
         """The first audio after a sleep has come."""
-        self._enter(SleepState.AWAKE)
+        self._enter(Awake())
         self._prepare()
 
     def stop(self) -> None:
-        """Cancels the timer, when the player is deleted."""
-        self._enter(SleepState.AWAKE)
+        """No frames pass any more: the player is deleted."""
+        self._enter(Awake())
 
     def _prepare(self) -> None:
-        if self._now.is_worth_sleeping(self._player.position_ms):
-            self._enter(SleepState.ABOUT_TO_SLEEP)
+        if self._now.is_worth_sleeping(self._playback.position_ms):
+            self._enter(AboutToSleep())
             quiet_s = math.inf if self._quiet_since_s is None else self._clock.now_s() - self._quiet_since_s
-            delay_s = max(0.0, SLEEP_AFTER_S - quiet_s)
-            self._timer = self._call_later(delay_s, lambda: self._guarded(self._fall_asleep))
+            self._timers.start(Alarm.SLEEP, max(0.0, SLEEP_AFTER_S - quiet_s))
 
-    def _fall_asleep(self) -> None:
-        self._enter(SleepState.AWAKE)
-        if self._now.is_worth_sleeping(self._player.position_ms):
-            next_s = self._clock.next_deadline_s(self._player)
-            self._enter(SleepState.ASLEEP)
-            self._source = self._now.source
-            self._player.release_session()
-            self._run(next_s - self._behind_s if self._now.is_running else None)
-            self._behind_s = 0.0
-
-    def _run(self, first_s: float | None) -> None:
-        """Lets frames pass from `first_s` on; with None no frames pass, as in a pause."""
-        self._cancel()
-        self._times = None if first_s is None else FrameTimes(first_s)
-        if self._times is not None:
-            due_s = self._times.deadline_s(self._frames_until_due())
-            self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), lambda: self._guarded(self._ring))
+    def _run(self, next_s: float | None) -> None:
+        """Lets frames pass from `next_s` on; with None no frames pass, as in a pause."""
+        self._enter(Asleep(self._now.source, next_s))
+        if next_s is not None:
+            due_s = next_s + self._frames_until_due() * FRAME_S
+            self._timers.start(Alarm.SLEEP, max(0.0, due_s - self._clock.now_s()))
 
     def _frames_until_due(self) -> int:
-        frames, open_from_ms = self._player.frames_until_update, self._now.open_from_ms
+        frames, open_from_ms = self._sending.frames_until_update, self._now.open_from_ms
         if not self._now.allow_sleep:
             return 0
         if open_from_ms is None:
             return frames
-        return min(frames, max(0, (open_from_ms - self._player.position_ms) // FRAME_MS))
-
-    def _ring(self) -> None:
-        """The timer's call: an event is due, or the end of the track is near."""
-        self.catch_up()
-        if not self._now.allow_sleep or self._now.is_near_end(self._player.position_ms):
-            self._wake()
-        elif self._times is not None:
-            self._run(self._times.deadline_s())
-
-    def _guarded(self, do: Callable[[], None]) -> None:
-        try:
-            do()
-        except Exception:
-            log.exception("a player could not fall asleep, or what fell due in its sleep failed")
-            self._player.went_wrong()
-
-    def _wake(self) -> None:
-        self.catch_up()
-        times = self._times
-        self._enter(SleepState.WAKING)
-        self._unheard_frames = 0
-        if times is not None:
-            self._clock.resume_at(self._player, times.deadline_s())
-        self._player.reopen_session()
-        if times is not None:
-            self._behind_s = self._clock.next_deadline_s(self._player) - times.deadline_s()
+        return min(frames, max(0, (open_from_ms - self._playback.position_ms) // FRAME_MS))
 
     def _enter(self, state: SleepState) -> None:
-        self._cancel()
-        if state is not SleepState.WAKING:
-            self._source = None
-        self._times = None
-        self.state = state
-
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timers.follow(Alarm.SLEEP, None)
+        self._state = state

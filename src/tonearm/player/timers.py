@@ -24,6 +24,7 @@ class Alarm(Enum):
     """What a player has a timer for."""
 
     STALL = "stall"  # the current source gives no audio
+    SLEEP = "sleep"  # the player falls asleep, or something is due in its sleep
     LIVE_PAUSE = "live pause"  # a live stream goes on while it is paused, so what was buffered becomes out of date
 
 
@@ -69,6 +70,11 @@ class Timers:
             del self._timers[name]
         if cause is not None:
             self._timers[name] = cause, self._call_later(delay_s, lambda: self._ring(name))
+
+    def start(self, name: TimerName, delay_s: float) -> None:
+        """Has a timer go off once more, `delay_s` from now, and only then."""
+        self.follow(name, None)
+        self.follow(name, True, delay_s)
 
     def stop(self) -> None:
         for name in tuple(self._timers):
