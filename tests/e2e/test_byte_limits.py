@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import IMPATIENT, create, enqueue, order, patch, refusal, state
+from tests.support.e2e_players import IMPATIENT, create, enqueue, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected
 from tests.support.node_in_process import BUFFER_S
@@ -47,25 +47,6 @@ async def test_metadata_ends_at_64_kib_whichever_way_it_comes(node: RunningNode)
     assert refusal(await node.request("PUT", "/v0/players/p/track", fat)) == (400, "bad_request")
     assert (await state(node, "p"))["queueLength"] == 0
     await enqueue(node, "p", "x.wav", sized(LIMIT_BYTES))
-
-
-async def test_what_waits_has_a_budget_in_bytes(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(30.0)))
-    async with running_node(tmp_path, IMPATIENT + "max_waiting_bytes = 200000\n") as node:
-        await create(node, "p", "song.wav")
-        for _ in range(3):
-            await enqueue(node, "p", "song.wav", sized(60_000))
-        fat = {"uri": "song.wav", "metadata": sized(60_000)}
-        answer = await node.request("POST", "/v0/players/p/queue", fat)
-        assert refusal(answer) == (429, "limit_reached")
-        assert "player.max_waiting_bytes" in answer.json()["message"]
-        answer = await node.request("POST", "/v0/players/p/queue", {"tracks": [{"uri": "song.wav"}, fat], "index": 0})
-        assert refusal(answer) == (429, "limit_reached")
-        assert (await state(node, "p"))["queueLength"] == 3
-        await enqueue(node, "p", "song.wav")
-        await order(node, "p", "skip")
-        await enqueue(node, "p", "song.wav", sized(60_000))
-        assert (await state(node, "p"))["queueLength"] == 4
 
 
 async def test_kept_events_have_a_budget_in_bytes(tmp_path: Path) -> None:

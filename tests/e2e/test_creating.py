@@ -34,7 +34,7 @@ async def test_of_many_creates_at_once_with_one_id_one_succeeds(node: RunningNod
 
 
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
-    config = PATIENT + "max_players = 2\nmax_waiting_tracks = 3\nmax_listeners = 1\n"
+    config = PATIENT + "max_players = 2\nmax_waiting_tracks = 3\nmax_waiting_bytes = 100000\nmax_listeners = 1\n"
     async with running_node(tmp_path, config) as node:
         await create(node, "a", "x.wav")
         await create(node, "b", "x.wav")
@@ -49,6 +49,11 @@ async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
         assert "no room" in left_out["reasons"][0]
         assert await waiting_uris(node, "c") == [f"{tmp_path}/{name}.wav" for name in "cde"]
 
+        await enqueue(node, "a", "fat.wav", "x" * 60_000)
+        answer = await node.request("POST", "/v0/players/a/queue", {"uri": "x.wav", "metadata": "x" * 60_000})
+        assert refusal(answer) == (429, "limit_reached")
+        assert "player.max_waiting_bytes" in answer.json()["message"]
+        assert (await node.request("DELETE", "/v0/players/a/queue")).status == 204
         for number in range(3):
             await enqueue(node, "a", f"{number}.wav")
         answer = await node.request("POST", "/v0/players/a/queue", {"uri": "x.wav", "metadata": {}})

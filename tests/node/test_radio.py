@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.support.audio_files import Signal, encoded, mp3, opus, tone
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media
+from tests.support.media_server import Answer, MediaServer, Reply, in_turn
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -135,19 +135,6 @@ async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, en
         assert len(server.requests) == 2
 
 
-async def test_a_station_that_stays_away_fails_and_the_next_track_plays(server: MediaServer) -> None:
-    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(0.0, 0.0))
-    async with running_node(fetching=fetching) as node:
-        station = server.serve("/live", radio(sound(), stop_after=8000))
-        player = await listening(node, "p", station, server.serve("/song.mp3", media(other_sound())))
-        await player.events.wait_for("TrackStart", 2)
-        assert player.ends == [("Test FM", "loadFailed")]
-        (failure,) = player.events.named("TrackException")
-        assert (failure["error"]["code"], failure["error"]["stage"]) == ("connection_lost", "read")
-        assert [request.path for request in server.requests].count("/live") == 3
-        assert len(player.listener) > 3 * 8000 / BYTES_PER_S * FRAMES_PER_SECOND * 0.8, "all that came was heard"
-
-
 async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: MediaServer) -> None:
     stations = in_turn(radio(sound()), radio(other_sound()))
     async with running_node(NodeSettings(decoder_processes=1, live_pause_s=0.2)) as node:
@@ -165,22 +152,6 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
         assert (len(player.starts), player.ends) == (1, [])
 
 
-async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
-    server: MediaServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timers, "STUCK_AFTER_S", 0.2)
-    monkeypatch.setattr(timers, "GIVE_UP_AFTER_S", 0.2)
-    fetching = dataclasses.replace(QUICK, stall_timeout_s=60.0)
-    async with running_node(fetching=fetching) as node:
-        station = server.serve("/live", radio(sound(), stop_after=8000, ends_by=fall_silent))
-        player = await listening(node, "p", station, server.serve("/song.mp3", media(other_sound())))
-        await player.events.wait_for("TrackStart", 2)
-        # A station that the machine kept from sending for so long was stuck before, and went on.
-        assert {stuck["cause"] for stuck in player.events.named("TrackStuck")} == {"the source sends nothing"}
-        assert player.failures == ["timeout"]
-        assert player.ends == [("Test FM", "loadFailed")]
-
-
 async def test_a_station_that_is_being_connected_again_says_so(
     server: MediaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,11 +161,3 @@ async def test_a_station_that_is_being_connected_again_says_so(
         player = await listening(node, "p", server.serve("/live", radio(sound(), stop_after=8000)))
         await player.events.wait_for("TrackStuck")
         assert player.events.named("TrackStuck")[0]["cause"] == "the connection is being made again"
-
-
-async def test_a_body_without_length_that_is_no_radio_ends(node: Node, server: MediaServer) -> None:
-    song = server.serve("/song.mp3", media(sound()[:12_000], ranges=False, chunked=True))
-    player = await listening(node, "p", song)
-    await player.events.wait_for("TrackEnd")
-    assert player.ends == [("song", "finished")]
-    assert len(server.requests) == 1

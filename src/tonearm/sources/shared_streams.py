@@ -252,22 +252,22 @@ class LiveStream(SharedStream):
 
 @dataclass
 class _Held:
-    """The kept bytes of a stream, from `start` to `end`, in chunks as they were read, and the ends of its parts."""
+    """The kept bytes of a stream, from `start` to `end`, and the ends of its parts."""
 
     start: int = 0
-    end: int = 0
-    _offsets: list[int] = field(default_factory=list)
-    _chunks: list[bytes] = field(default_factory=list)
+    _bytes: bytearray = field(default_factory=bytearray)
     _part_ends: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self._bytes)
 
     @property
     def is_at_part_end(self) -> bool:
         return bool(self._part_ends) and self._part_ends[-1] == self.end
 
     def append(self, data: bytes) -> None:
-        self._offsets.append(self.end)
-        self._chunks.append(data)
-        self.end += len(data)
+        self._bytes += data
 
     def end_part(self) -> None:
         self._part_ends.append(self.end)
@@ -277,19 +277,15 @@ class _Held:
         return next((end for end in self._part_ends if end >= offset), None)
 
     def read(self, offset: int, most: int) -> bytes:
-        """Up to `most` bytes from `offset` on, out of a single chunk."""
-        index = bisect_right(self._offsets, offset) - 1
-        if index < 0 or offset >= self.end:
-            return b""
-        first = offset - self._offsets[index]
-        return self._chunks[index][first : first + most]
+        """Up to `most` bytes from `offset` on."""
+        first = offset - self.start
+        with memoryview(self._bytes) as held:
+            return bytes(held[first : first + most])
 
     def drop_before(self, offset: int) -> None:
-        count = bisect_right(self._offsets, offset) - 1
-        if count > 0:
-            del self._offsets[:count]
-            del self._chunks[:count]
-            self.start = self._offsets[0]
+        if offset > self.start:
+            del self._bytes[: offset - self.start]
+            self.start = offset
             self._part_ends = [end for end in self._part_ends if end >= self.start]
 
 

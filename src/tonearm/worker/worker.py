@@ -62,7 +62,7 @@ from tonearm.worker.reading.reader import LOST, DescriptorQueue
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
-from tonearm.worker.sources.cursor import Cursor, CursorReport
+from tonearm.worker.sources.cursor import Cursor, CursorReport, Use
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, UrgencyQueue
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
@@ -407,7 +407,7 @@ class Worker:
         if isinstance(source, DecodingSource):
             # Before it starts, so that the first bytes that it requests reach it.
             self._receivers[order.session, order.source] = source
-        source.used(order.start_sample, is_current=session.is_current(order.source), is_heard=session.is_heard)
+        source.used(order.start_sample, Use(session.is_current(order.source), session.is_heard))
         source.start()
 
     def _make_source(
@@ -488,13 +488,8 @@ class Worker:
             return False
         session, resumed = served.session, False
         for source_id, source in served.decoded.items():
-            resumed |= source.used(
-                session.used_up_to(source_id),
-                is_current=session.is_current(source_id),
-                is_heard=session.is_heard,
-                rate=session.position_rate,
-                yields_s=served.yields_s,
-            )
+            use = Use(session.is_current(source_id), session.is_heard, session.position_rate, served.yields_s)
+            resumed |= source.used(session.used_up_to(source_id), use)
         for source_id in [source_id for source_id in served.dropped if not session.uses(source_id)]:
             served.dropped.discard(source_id)
             del served.sources[source_id]

@@ -29,7 +29,7 @@ from tonearm.decoder.messages import (
 )
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.reading.errors import OwnErrors
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, CursorReport
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, CursorReport, Use
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
@@ -78,7 +78,7 @@ class Bench:
         order = open_order(session, 3, None, start_sample=start_sample, is_seekable=False, is_live=True)
         member = LiveMember(structs.replace(order, joins=STATION, **more), self.live, self.services)
         self.used[member] = start_sample
-        member.used(start_sample, is_current=True)
+        member.used(start_sample, Use(is_current=True))
         member.start()
         return member
 
@@ -126,7 +126,7 @@ class Bench:
             pcm += self.decoded(member, at + count).read(at, count)
             member.cursor.store.release_before(at + count)
             self.used[member] = at + count
-            member.used(at + count, is_current=True)
+            member.used(at + count, Use(is_current=True))
         return pcm
 
 
@@ -214,7 +214,7 @@ def test_the_loss_of_the_stream_reaches_each_after_its_sound_and_who_comes_then_
         bench.play(member, 3 * SAMPLE_RATE_HZ)
     for member in members:
         bench.used[member] = 4 * SAMPLE_RATE_HZ
-        member.used(bench.used[member], is_current=True)
+        member.used(bench.used[member], Use(is_current=True))
     for session, member in enumerate(members, 1):
         report = bench.told(session, Failed)
         assert isinstance(report, Failed)

@@ -29,7 +29,7 @@ from tonearm.decoder.messages import (
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.errors import OwnErrors
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, CursorReport, Demand
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, CursorReport, Demand, Use
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
@@ -70,7 +70,7 @@ class Bench:
             memory=MemoryBudget(resource.RLIM_INFINITY),
         )
         self.source = DecodingSource(order, None, services)
-        self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
+        self.source.used(order.start_sample, Use(is_current=True, is_heard=is_heard))
         self.source.start()
 
     def next_report(self) -> CursorReport:
@@ -146,7 +146,7 @@ def test_decoding_keeps_to_its_distance_ahead() -> None:
             bench.answer_requests()
         assert store.end <= used + AHEAD_SAMPLES + DECODED_STEP_SAMPLES
         used += SAMPLE_RATE_HZ // 2
-        bench.source.used(used, is_current=True)
+        bench.source.used(used, Use(is_current=True))
     bench.source.drop()
 
 
@@ -185,7 +185,7 @@ def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_
 
     def urgency(now_s: float, left: int, *, is_current: bool, is_heard: bool = True) -> float:
         demand = Demand(MemoryBudget(resource.RLIM_INFINITY))
-        demand.change(is_current=is_current, is_heard=is_heard, rate=1.0, yields_s=0.0)
+        demand.use = Use(is_current, is_heard)
         return demand.deadline_s(now_s, left)
 
     requested_early = urgency(10.0, 2 * second, is_current=True)
@@ -204,7 +204,7 @@ def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_so
     for _ in range(10):  # it would ask for more at once
         bench.answer_requests()
     assert store.end <= 2 * DECODED_STEP_SAMPLES
-    bench.source.used(0, is_current=True)
+    bench.source.used(0, Use(is_current=True))
     while store.end < AHEAD_SAMPLES - DECODED_STEP_SAMPLES:
         bench.answer_requests()
     bench.source.drop()

@@ -77,18 +77,12 @@ def opening_took_too_long(name: str, seconds: float) -> PlayFailure:
 
 
 def not_seekable(name: str, why: str) -> UnseekableSource:
-    return UnseekableSource(
-        PlayFailure(
-            FailureCode.LIMIT_EXCEEDED,
-            Stage.DECODE,
-            f"Another position in {_quoted(name)} cannot be reached: {why}.",
-            "Play it from its start.",
-        )
-    )
+    message = f"Another position in {_quoted(name)} cannot be reached: {why}."
+    return UnseekableSource.of(FailureCode.LIMIT_EXCEEDED, Stage.DECODE, message, "Play it from its start.")
 
 
 def _decode_error(code: FailureCode, message: str, hint: str) -> PlayError:
-    return PlayError(PlayFailure(code, Stage.DECODE, message, hint))
+    return PlayError.of(code, Stage.DECODE, message, hint)
 
 
 def _quoted(name: str) -> str:

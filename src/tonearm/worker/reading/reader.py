@@ -82,14 +82,8 @@ class DescriptorReader:
                 cached = self._read_cached(n)
                 data = self._read_disk(n) if cached is None else cached
         except OSError as error:
-            raise PlayError(
-                PlayFailure(
-                    FailureCode.FILE_UNREADABLE,
-                    Stage.READ,
-                    f"Reading the file failed: {error.strerror}.",
-                    "Check the disk and the file.",
-                )
-            ) from error
+            message, hint = f"Reading the file failed: {error.strerror}.", "Check the disk and the file."
+            raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint) from error
         self._offset += len(data)
         return data
 

@@ -41,28 +41,26 @@ NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is les
 UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by so much
 
 
-class Demand:
-    """How much a session wants of a source. The rendering thread changes it, any thread may read it.
+class Use(NamedTuple):
+    """How a session uses a source. `rate`: how many of its samples pass in one that is heard. Sources whose deadlines
+    are less than `yields_s` later go first."""
 
-    `yields_s`: sources whose deadlines are less than so much later go first.
+    is_current: bool
+    is_heard: bool = True
+    rate: float = 1.0
+    yields_s: float = 0.0
+
+
+class Demand:
+    """How much a session wants of a source. The rendering thread changes `use`, any thread may read it.
+
     `reads_only`: packets are kept, and their PCM is not read. `left`: decoded samples that were not used yet.
     """
 
     def __init__(self, memory: MemoryBudget) -> None:
         """The less `memory` there is, the less is decoded ahead."""
         self._memory = memory
-        self._is_current = False
-        self._is_heard = True
-        self.yields_s = 0.0
-        self._rate = 1.0  # of its samples to those heard, at least 1
-
-    def change(self, *, is_current: bool, is_heard: bool, rate: float, yields_s: float) -> bool:
-        """Notes how the source is used. True when its session has listeners now and had none before."""
-        self.yields_s = yields_s
-        was_heard, self._is_heard = self._is_heard, is_heard
-        self._is_current = is_current
-        self._rate = max(rate, 1.0)
-        return is_heard and not was_heard
+        self.use = Use(is_current=False)
 
     def needs_more(self, left: int, *, reads_only: bool) -> bool:
         """Whether there is room for a whole step."""
@@ -77,9 +75,10 @@ class Demand:
         step without listeners, since it may never be heard, and when memory is short."""
         # More than a step: whole frames are used, and part of a frame must not delay the next step.
         least = step_samples(reads_only=reads_only) + FIRST_STEP_SAMPLES
-        if not self._is_heard:
+        use = self.use
+        if not use.is_heard:
             return least
-        usual = int((PACKETS_AHEAD_SAMPLES if reads_only else AHEAD_SAMPLES) * self._rate)
+        usual = int((PACKETS_AHEAD_SAMPLES if reads_only else AHEAD_SAMPLES) * max(use.rate, 1.0))
         used = self._memory.used
         return usual if used <= LESS_AHEAD_FROM else ahead(usual, least, used)
 
@@ -89,8 +88,9 @@ class Demand:
         It is a point in time, so that a source becomes more urgent while it waits. Ordered by `left` alone, later
         requests with a little less left would always come first, and in a busy process the source would starve.
         """
-        slack_s = (0.0 if self._is_current else NEXT_SOURCE_SLACK_S) + (0.0 if self._is_heard else UNHEARD_SLACK_S)
-        return now_s + int(left / self._rate) / SAMPLE_RATE_HZ + slack_s
+        use = self.use
+        slack_s = (0.0 if use.is_current else NEXT_SOURCE_SLACK_S) + (0.0 if use.is_heard else UNHEARD_SLACK_S)
+        return now_s + int(left / max(use.rate, 1.0)) / SAMPLE_RATE_HZ + slack_s
 
 
 def step_samples(*, reads_only: bool) -> int:

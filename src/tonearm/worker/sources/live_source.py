@@ -15,7 +15,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import OpenSource, SeekSource
 from tonearm.worker.media.facts import TitleChange
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Cursor, Demand, End, LeftSource
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Cursor, Demand, End, LeftSource, Use
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source import DecodingSource, SourceServices
@@ -76,9 +76,7 @@ class LiveSource(DecodingSource):
         self._end_members(_ENDED)
         super().drop()
 
-    def used(
-        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
-    ) -> bool:
+    def used(self, sample: int, use: Use) -> bool:
         return False  # its members say that
 
     def fill_up(self) -> None:
@@ -225,17 +223,15 @@ class LiveMember:
     def seek(self, order: SeekSource) -> LeftSource:
         return self.cursor.stay(order)
 
-    def used(
-        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
-    ) -> bool:
+    def used(self, sample: int, use: Use) -> bool:
         self.cursor.used_up_to = sample
-        hastens = self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate, yields_s=yields_s)
+        was_heard, self._demand.use = self._demand.use.is_heard, use
         live = self._live
         if live is None or not self.needs_more:
             return False
         if self._is_behind and self.cursor.left <= _REJOIN_SAMPLES:
             live.enter_again(self)
-        return live.resume(hastens=hastens)
+        return live.resume(hastens=use.is_heard and not was_heard)
 
     def fill_up(self) -> None:
         live, cursor = self._live, self.cursor
@@ -259,7 +255,7 @@ class LiveMember:
 
     @property
     def yields_s(self) -> float:
-        return self._demand.yields_s
+        return self._demand.use.yields_s
 
     def deadline_s(self, now_s: float) -> float:
         """When what it has is used up."""

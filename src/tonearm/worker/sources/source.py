@@ -30,6 +30,7 @@ from tonearm.worker.sources.cursor import (
     Demand,
     End,
     LeftSource,
+    Use,
     step_samples,
 )
 from tonearm.worker.sources.packet_store import PacketStore
@@ -127,13 +128,12 @@ class DecodingSource:
             else:
                 self._reader.fail(message.offset, message.failure)
 
-    def used(
-        self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0, yields_s: float = 0.0
-    ) -> bool:
-        """Takes how far the source was rendered, whether anybody listens, and how many of its samples pass in one that
-        is heard. True when it resumed decoding because little is left ahead."""
+    def used(self, sample: int, use: Use) -> bool:
+        """Takes how far the source was rendered, and how it is used. True when it resumed decoding because little is
+        left ahead."""
         self.cursor.used_up_to = sample
-        if self._demand.change(is_current=is_current, is_heard=is_heard, rate=rate, yields_s=yields_s):
+        was_heard, self._demand.use = self._demand.use.is_heard, use
+        if use.is_heard and not was_heard:
             self._job.hasten()
         return self.needs_more and self._job.resume()
 
@@ -154,7 +154,7 @@ class DecodingSource:
 
     @property
     def yields_s(self) -> float:
-        return self._demand.yields_s
+        return self._demand.use.yields_s
 
     def deadline_s(self, now_s: float) -> float:
         return self._demand.deadline_s(now_s, self.cursor.left)
@@ -223,11 +223,8 @@ class DecodingSource:
         """False when there is none."""
         cursor = self.cursor
         if cursor.is_empty:
-            raise PlayError(
-                PlayFailure(
-                    FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
-                )
-            )
+            message, hint = "The source holds no sound at all.", "Check the file: it is empty."
+            raise PlayError.of(FailureCode.EMPTY, Stage.DECODE, message, hint)
         return self._content.begin_next_part(cursor.store.end)
 
     def _go_to_start(self) -> Iterator[None]:
