@@ -10,7 +10,7 @@ from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
 from tests.support.playback_log import SONG, playing_player, sound
 from tonearm.core.events import PlayerState
 from tonearm.core.filters import Effects, FilterChange, Timescale
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.play_queue import LoopMode, OpenAction
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
@@ -124,7 +124,8 @@ def test_a_restored_player_goes_on_in_mid_track_without_a_second_start() -> None
     snapshot = read_back(log.playback.snapshot())
     restored = Playback("player", None, {}, snapshot=snapshot)
     (opened,) = restored.begin().actions
-    assert str(opened).startswith("Open(source=1")
+    assert isinstance(opened, OpenAction)
+    assert opened.source == 1
     assert restored.position_ms == 500 < LENGTH_MS
     restored.start_clock()
     restored.opened(1, SONG)

@@ -11,12 +11,12 @@ import aiohttp
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError, Unauthorized
 from tonearm.client.events import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from tonearm.core.frame import FRAME_S
 from tonearm.protocol.framing import HEADER, CloseCode, FrameFlag
 
 AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
 _NUMBERS: Final = 1 << 32
-_FRAME_S: Final = 0.02
 _WAITED_S: Final = 0.001  # what is there already is read within less
 
 
@@ -46,7 +46,7 @@ class Freshness:
 
     def is_stale(self, number: int, waited_s: float, now_s: float) -> bool:
         """Of the frame that comes at `now_s`, after the reader waited so long for it."""
-        zero_s = now_s - number * _FRAME_S
+        zero_s = now_s - number * FRAME_S
         if self._zero_s is None or waited_s >= _WAITED_S or zero_s < self._zero_s:
             self._zero_s = zero_s
         return zero_s - self._zero_s > self._most_s

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 from urllib.parse import quote
 
 from tonearm.client.audio import AudioFormat, AudioStream
@@ -30,7 +30,7 @@ from tonearm.protocol import events
 from tonearm.protocol import replies as protocol
 from tonearm.protocol.replies import PlayedTrack, QueuedTrackDetails
 
-_LOG: Final = logging.getLogger("tonearm.client")
+log = logging.getLogger("tonearm.client")
 
 E = TypeVar("E")
 F = TypeVar("F")
@@ -341,7 +341,7 @@ class Player:
             async for event in stream.received():
                 self._take(event)
         except TonearmError as error:
-            _LOG.error("The events of player %s ended: %s", self.id, error)
+            log.error("The events of player %s ended: %s", self.id, error)
 
     def _take(self, event: Event) -> None:
         self._mirror.take(event)
@@ -352,8 +352,8 @@ class Player:
     def _call(self, callback: Callback[Any], argument: object) -> None:
         try:
             result = callback(argument)
-        except Exception:  # noqa: BLE001 - a program's callback must not end the events of the others
-            _LOG.exception("A callback of player %s failed.", self.id)
+        except Exception:
+            log.exception("A callback of player %s failed.", self.id)
             return
         if inspect.isawaitable(result):
             task = asyncio.ensure_future(self._awaited(result))
@@ -363,8 +363,8 @@ class Player:
     async def _awaited(self, result: Awaitable[None]) -> None:
         try:
             await result
-        except Exception:  # noqa: BLE001 - as above
-            _LOG.exception("A callback of player %s failed.", self.id)
+        except Exception:
+            log.exception("A callback of player %s failed.", self.id)
 
     async def _send(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
         return await self._connection.request(method, f"{self._path}/{what}", body)

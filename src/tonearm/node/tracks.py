@@ -67,7 +67,7 @@ class Lookup:
         try:
             facts = await self._loader.load(uri)
         except PlayError as error:
-            if error.failure.code in _REFUSALS:
+            if error.failure.code in _ERRORS_OF_REFUSALS:
                 raise request_error(error.failure, LoadFailed) from error
             message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
             log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
@@ -120,7 +120,7 @@ def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
 
 
 # Failures that are refusals, as of a redirect, an address or a symbolic link.
-_REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
+_ERRORS_OF_REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
     FailureCode.SOURCE_BLOCKED: SourceBlocked,
     FailureCode.SOURCE_REFUSED: SourceRefused,
 }
@@ -128,7 +128,7 @@ _REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
 
 def request_error(failure: PlayFailure, kind: type[RequestError]) -> RequestError:
     """The failure as an error of the request: a refusal, or else one of this kind."""
-    return _REFUSALS.get(failure.code, kind)(f"{failure.message} {failure.hint}")
+    return _ERRORS_OF_REFUSALS.get(failure.code, kind)(f"{failure.message} {failure.hint}")
 
 
 async def _found(playlist: Playlist) -> FoundTracks:

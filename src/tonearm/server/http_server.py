@@ -24,7 +24,7 @@ from tonearm.server.replies import error_reply, internal_error_reply, new_reques
 
 T = TypeVar("T")
 
-_LOG: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 # A source's URI has up to 4096 characters, and each may take nine bytes when it is percent-encoded in a query.
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
@@ -70,7 +70,7 @@ class RefusalLog:
             return
         self._allowance -= 1
         left_out, self._left_out = self._left_out, 0
-        _LOG.warning("%s%s", text, f" ({left_out} more before it were not logged)" if left_out else "")
+        log.warning("%s%s", text, f" ({left_out} more before it were not logged)" if left_out else "")
 
 
 class EdgeRequest(web.BaseRequest):
@@ -200,10 +200,10 @@ class EdgeProtocol(web.RequestHandler):
         """Answers data that is no request (`status` 400), and errors outside of every handler."""
         request_id = new_request_id()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _LOG.error("request %s failed outside of its handler", request_id, exc_info=exc)
+            log.error("request %s failed outside of its handler", request_id, exc_info=exc)
             response = internal_error_reply(request.path, request_id)
         else:
-            _LOG.debug("A client sent what is not HTTP: %s", message)
+            log.debug("A client sent what is not HTTP: %s", message)
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
             response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()

@@ -12,7 +12,7 @@ from tonearm.core.metadata import Json
 PART_VALUES: Final = 20_000  # some ms of the parser's time
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{},]', re.DOTALL)
-_OPENING: Final = (b"[", b"{")
+_OPENING_BRACKETS: Final = (b"[", b"{")
 _CLOSING: Final = (b"]", b"}")
 
 
@@ -61,7 +61,7 @@ def _long_arrays(raw: bytes) -> tuple[list[_LongArray], int]:
     values = most = outside = 0  # in this part, in the largest one, outside of arrays that are cut
     for match in _TOKEN.finditer(raw):
         token = match[0]
-        if token in _OPENING:
+        if token in _OPENING_BRACKETS:
             depth += 1
             values += 1
             if depth == 2 and token == b"[" and name:

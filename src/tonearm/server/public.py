@@ -145,7 +145,7 @@ class PlayerWindow:
 
 MAX_SHOWN: Final = 200
 _MADE_AGAIN_AFTER_S: Final = 1.0  # however often the page is requested
-_PLAYERS_A_SLICE: Final = 250  # are checked, or
+_CHECKED_A_SLICE: Final = 250  # are checked, or
 _SHOWN_A_SLICE: Final = 50  # are shown, before the event loop goes on
 
 _SCRIPT: Final = "listen.js"
@@ -201,7 +201,7 @@ class PublicPage:
                     break
                 if len(shown) % _SHOWN_A_SLICE == 0:
                     await asyncio.sleep(0)
-            if number % _PLAYERS_A_SLICE == 0:
+            if number % _CHECKED_A_SLICE == 0:
                 await asyncio.sleep(0)
         return _page(self._name, shown)
 

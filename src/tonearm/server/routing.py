@@ -163,7 +163,7 @@ def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
     return arguments
 
 
-_LOG: Final = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
@@ -208,14 +208,14 @@ class Edge(ABC):
             if not self._is_stopping or task is None or task.cancelling():
                 raise
             return stopping_reply(target.path, request.id)  # the node was cancelled, and not the request
-        except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, answered without details
+        except Exception:
             if self._is_stopping:
-                _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
+                log.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
                 return stopping_reply(target.path, request.id)
             if request.transport is None or request.transport.is_closing():
-                _LOG.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
+                log.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
-                _LOG.exception("request %s failed: %s %s", request.id, request.method, target.path)
+                log.exception("request %s failed: %s %s", request.id, request.method, target.path)
             return internal_error_reply(target.path, request.id)
 
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:

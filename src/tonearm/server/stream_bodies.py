@@ -94,7 +94,7 @@ def _counted(text: bytes) -> bytes:
     return struct.pack("<I", len(text)) + text
 
 
-_PCM: Final = 1
+_WAV_PCM: Final = 1
 _UNKNOWN_SIZE: Final = 0xFFFFFFFF  # what streaming encoders write when a length cannot be known
 
 # RIFF header, "fmt " chunk of 16 bytes, and the head of the "data" chunk.
@@ -105,7 +105,7 @@ WAV_HEADER: Final = struct.pack(
     b"WAVE",
     b"fmt ",
     16,
-    _PCM,
+    _WAV_PCM,
     CHANNELS,
     SAMPLE_RATE_HZ,
     SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES,

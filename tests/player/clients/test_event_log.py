@@ -27,7 +27,7 @@ from tonearm.core.play_queue import EndReason
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_feed import EventFeed
-from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, SLICE_EVENTS, EventLog
+from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, MISSED_SLICE_EVENTS, EventLog
 from tonearm.player.timers import CallLater
 from tonearm.protocol.rendering import event_text
 
@@ -281,7 +281,7 @@ def test_a_client_for_which_twice_the_budget_waits_is_closed() -> None:
 def test_what_a_client_missed_comes_in_slices_and_before_all_that_is_new() -> None:
     time, log = log_in_slices(200)
     client = follow(log, since=10)
-    assert [event["seq"] for event in client.events] == list(range(11, 11 + SLICE_EVENTS))
+    assert [event["seq"] for event in client.events] == list(range(11, 11 + MISSED_SLICE_EVENTS))
     add(log, 3)  # more than are sent at a stretch, and as many as lets old ones go
     add(log, KEPT_EVENTS)
     time.forward(0.0)
@@ -305,7 +305,7 @@ def test_a_client_that_raises_in_what_it_missed_is_cut(caplog: pytest.LogCapture
         with caplog.at_level(logging.ERROR):
             time.forward(0.0)
             add(log, 3)
-        assert len(broken.events) == slices * SLICE_EVENTS + 1
+        assert len(broken.events) == slices * MISSED_SLICE_EVENTS + 1
         assert len(cut) == len(caplog.records) == slices + 1
         assert not len(log)
 
@@ -337,4 +337,4 @@ def test_a_client_that_leaves_is_sent_nothing_more_of_what_it_missed() -> None:
     leave = log.subscribe(client, 0, False, lambda: status(log))
     leave()
     time.forward(0.0)
-    assert len(client.events) == SLICE_EVENTS
+    assert len(client.events) == MISSED_SLICE_EVENTS

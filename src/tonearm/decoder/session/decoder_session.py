@@ -69,7 +69,7 @@ the source are sent. `SessionFailed`: its source, and all overlays, are not open
 
 
 @dataclass(slots=True)
-class _SessionSource:
+class _WantedSource:
     """A source that is opened in each session. `is_given_up`: it is not, after an error of the decoder."""
 
     part: SourcePart
@@ -92,7 +92,7 @@ class DecoderSession:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._report = report
         self._pool = pool
-        self._sources: dict[SourceId, _SessionSource] = {}
+        self._sources: dict[SourceId, _WantedSource] = {}
         self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
         self.plans: Final = PlanState(until_tick_s)  # the player asks it and takes events; its orders are done here
@@ -136,7 +136,7 @@ class DecoderSession:
         part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
         is_music = source < FIRST_OVERLAY_SOURCE
         loudness = self._loudness.opening(source, track, waiting) if is_music else NO_HINTS
-        self._open(source, _SessionSource(part, loudness), delay_s)
+        self._open(source, _WantedSource(part, loudness), delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
         opening = self._openings.get(source)
@@ -376,12 +376,12 @@ class DecoderSession:
         while (source := self.plans.take_faded()) is not None:
             self.drop(source)
 
-    def _open(self, source: SourceId, added: _SessionSource, delay_s: float = 0.0) -> None:
+    def _open(self, source: SourceId, added: _WantedSource, delay_s: float = 0.0) -> None:
         self.wake()
         self._add(source, added)
         self._start_opening(source, added.part, delay_s)
 
-    def _add(self, source: SourceId, added: _SessionSource) -> None:
+    def _add(self, source: SourceId, added: _WantedSource) -> None:
         self._sources[source] = added
         self.plans.add(source, added.part.start_sample)
 

@@ -29,8 +29,8 @@ MAX_KEPT_BYTES: Final = 1024 * 1024
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
 # What a client missed is sent in slices, since making the texts would block the loop for too long.
-SLICE_EVENTS: Final = 64
-SLICE_BYTES: Final = 32 * 1024
+MISSED_SLICE_EVENTS: Final = 64
+MISSED_SLICE_BYTES: Final = 32 * 1024
 
 # Makes the text for clients from the player's id and life, the event's number, the time of day in ms and the event.
 EventText: TypeAlias = Callable[[str, str, int, int, Event | StateMessage], str]
@@ -156,7 +156,7 @@ class EventLog:
             return
         events = size_bytes = 0
         with cut_after_error(sink, self._remove):
-            while missed and events < SLICE_EVENTS and size_bytes < SLICE_BYTES:
+            while missed and events < MISSED_SLICE_EVENTS and size_bytes < MISSED_SLICE_BYTES:
                 text = self._text(missed.popleft())
                 sink.send(text)
                 events, size_bytes = events + 1, size_bytes + len(text)

@@ -20,8 +20,8 @@ from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db,
 REPORT_EVERY_MS: Final = 2_000
 # A tag may ask for more than a measurement: it was taken of the whole track.
 _MOST_TAGGED_GAIN_DB: Final = 30.0
-_RAMP_SAMPLES: Final = samples_of_ms(10)
-_RAMP: Final = half_cosine(_RAMP_SAMPLES)
+_GAIN_RAMP_SAMPLES: Final = samples_of_ms(10)
+_RAMP: Final = half_cosine(_GAIN_RAMP_SAMPLES)
 
 
 class SourceLoudness:
@@ -99,11 +99,11 @@ class Level:
     gain_db: float = 0.0
     target_lufs: float | None = None
     before: float = 1.0
-    ramped: int = _RAMP_SAMPLES
+    ramped: int = _GAIN_RAMP_SAMPLES
 
     @property
     def is_ramping(self) -> bool:
-        return self.ramped < _RAMP_SAMPLES
+        return self.ramped < _GAIN_RAMP_SAMPLES
 
     @property
     def factor(self) -> float:
@@ -183,7 +183,7 @@ def levels(
         first = offset // FRAME_SAMPLES
         after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
         ramped = (first + 1) * FRAME_SAMPLES - offset
-        if ramped < _RAMP_SAMPLES:
+        if ramped < _GAIN_RAMP_SAMPLES:
             after[first] = Level(begun, gain_db, target_lufs, before, ramped)
     return Levels(factors, after)
 
@@ -199,6 +199,6 @@ def _ramped(factors: NDArray[np.float32], before: float, ramped: int = 0) -> NDA
     """`factors`, but from the factor before a ramp leads into them, of which so many samples are past; nothing where
     they go on from it."""
     if abs(factors[0] / before - 1.0) > 0.001:
-        length = min(_RAMP_SAMPLES - ramped, len(factors))
+        length = min(_GAIN_RAMP_SAMPLES - ramped, len(factors))
         factors[:length] = before + (factors[:length] - before) * _RAMP[ramped : ramped + length]
     return factors

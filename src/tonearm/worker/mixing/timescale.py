@@ -40,7 +40,7 @@ _SEARCH: Final = samples_of_ms(16)  # a piece may begin half of this before or a
 _COARSE: Final = 4  # the search looks at every fourth sample first
 _TAPS: Final = 32
 _HALF: Final = _TAPS // 2
-_PHASES: Final = 512  # places between two samples for which the resampler has its taps
+_POLYPHASES: Final = 512  # places between two samples for which the resampler has its taps
 _CACHED_TABLES: Final = 8
 
 _FADE_IN: Final = half_cosine(_OVERLAP).astype(np.float32)
@@ -120,7 +120,7 @@ class Stretcher:
             return joined[:, _HALF : _HALF + FRAME_SAMPLES], used, 0.0
         places = rest + self._step * np.arange(FRAME_SAMPLES)
         before = places.astype(np.intp)
-        phase = ((places - before) * _PHASES).astype(np.intp)
+        phase = ((places - before) * _POLYPHASES).astype(np.intp)
         windows = np.lib.stride_tricks.sliding_window_view(joined, _TAPS, axis=1)[:, before + 1]
         taps = _interpolation(min(1.0, 1.0 / self._step))
         frame: Planes = np.einsum("cnt,nt->cn", windows, taps[phase])
@@ -168,7 +168,7 @@ def _interpolation(cutoff: float) -> NDArray[np.float32]:
 
     `cutoff` is the highest frequency that is let through, as a share of half the sample rate.
     """
-    places = np.arange(_PHASES)[:, np.newaxis] / _PHASES
+    places = np.arange(_POLYPHASES)[:, np.newaxis] / _POLYPHASES
     distance = np.arange(-_HALF + 1, _HALF + 1) - places
     window = np.i0(8.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / _HALF) ** 2))) / np.i0(8.0)
     taps = cutoff * np.sinc(cutoff * distance) * window
