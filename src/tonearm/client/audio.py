@@ -59,10 +59,10 @@ class AudioStream:
             async for frame in audio:
                 ... frame.payload ...
 
-    A connection that is lost is taken up again; `reconnects`, `received` and `lost` count. When the node came back
-    without the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins,
-    later `Unauthorized`. Frames that are older than `max_latency_ms`, because you stood still, are left out, and count
-    as lost.
+    A connection that is lost is made again; `reconnects`, `received` and `lost` count. When the node came back without
+    the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins, later
+    `Unauthorized`. Frames that are older than `max_latency_ms`, because you stood still, are left out, and count as
+    lost.
     """
 
     def __init__(

@@ -494,7 +494,7 @@ class Encoded(_Message, frozen=True):
 
 class Pong(_Message, frozen=True):
     """Decoder: the answer to a `Ping`. `busy_s`: for how long its longest piece of work under way has taken so far. The
-    other fields are those of `core.admission.Load`, for the `seconds` since the answer before."""
+    other fields are those of `core.admission.LoadReport`, for the `seconds` since the answer before."""
 
     number: Count
     busy_s: Seconds

@@ -123,7 +123,8 @@ class Clock:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a tick began over 100 ms late just now. What would fill an empty buffer may not be read yet."""
+        """Whether a tick began over 100 ms late just now. Then frames that would fill an empty buffer may have come and
+        not been read yet."""
         return self._now_s() - self._late_at_s < BEHIND_S
 
     def leave_out(self, member: Ticking, ticks: int = 1) -> None:

@@ -55,8 +55,8 @@ class Exercise:
     modules at their first use, PyAV some at the first source, libc loads a library when a thread ends. So the process
     does once what it is for.
 
-    Called, it decodes and filters the beginning of the bundled clip, which it has open. Raises what goes wrong. Making
-    it imports what is imported late. Raises `OSError` when the clip is not there. `close` closes the clip.
+    A call decodes and filters the beginning of the bundled clip, which it has open. Raises what goes wrong. Making it
+    imports what is imported late. Raises `OSError` when the clip is not there. `close` closes the clip.
     """
 
     def __init__(self) -> None:
@@ -228,7 +228,7 @@ class _CommandLine:
             self._end = 0
 
     def replace_last(self, argument: str, new: str) -> None:
-        """Puts `new`, which is no longer, in the place of the last argument if that is `argument`."""
+        """Replaces the last argument by `new`, which is not longer, if that argument is `argument`."""
         old = b"\0" + argument.encode() + b"\0"
         begin = self._end - len(old)
         if self._end and ctypes.string_at(begin, len(old)) == old:

@@ -36,8 +36,8 @@ class KnownFiles:
         return facts if known is None else replace(facts, length_ms=known.length_ms, is_length_exact=True)
 
     async def counted(self, uri: SourceUri, version: FileVersion) -> SourceFacts | None:
-        """The facts of a file, with an exact length. None when its length cannot be counted, and when it has another
-        version by now. Raises `PlayError`."""
+        """The facts of a file, with an exact length. None when the length cannot be counted, or the file has changed
+        meanwhile. Raises `PlayError`."""
         opened = await self._open_source(uri, ignore_wait)
         if not isinstance(opened, OpenedSource):
             return None

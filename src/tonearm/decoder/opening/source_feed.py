@@ -33,7 +33,7 @@ class SourceFeed:
 
     @property
     def waiting_for(self) -> Wait:
-        """What is waited for while the source gives no audio."""
+        """What the source waits for while it gives no audio."""
         if self._answering is None or self._answering.done():
             return DECODER_BUSY
         if self._reader.is_reconnecting:

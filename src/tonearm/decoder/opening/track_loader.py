@@ -44,7 +44,8 @@ _T = TypeVar("_T")
 
 
 class LoneSource(ABC, Generic[_T]):
-    """A single source in a session without a player, from `begin` to `close`. `outcome` is what comes of the source."""
+    """A single source in a session without a player, from `begin` to `close`. `outcome` is the answer for which the
+    source is opened."""
 
     frames_ahead = 0
     claim = Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
@@ -265,7 +266,7 @@ _EPOCH: Final = FIRST_EPOCH + 1
 
 
 class Trials:
-    """Tries one source at a time, in the process of `pool`, which is for nothing else."""
+    """Tries one source at a time, in the process of `pool`, which does nothing else."""
 
     def __init__(self, open_source: OpenUri, pool: OnDemandPool) -> None:
         self._open_source = open_source

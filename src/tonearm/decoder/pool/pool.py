@@ -196,8 +196,9 @@ class DecoderPool:
         return least_busy
 
     def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
-        """The process with the least value is chosen: a process with room; while sessions move, the process that got
-        the fewest of them, as opening sources is more work than playing on; then the process with fewest sessions."""
+        """By this value the next process is chosen, the least first: a process with room; while sessions move, the
+        process that got the fewest of them, as opening sources is more work than playing on; then the process with
+        fewest sessions."""
         return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
 
     # More than they can do
@@ -229,7 +230,7 @@ class DecoderPool:
         return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
 
     def _settle(self, process: DecoderProcess) -> None:
-        """After a report of a process: has sessions leave the process, or come."""
+        """Has sessions leave a process, or come into it, after its report."""
         if process not in self._in_use or self._is_stopping:
             return
         self._overload.log_state()

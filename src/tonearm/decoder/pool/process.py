@@ -51,8 +51,8 @@ class Timeouts:
     """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit when told
     (`kill_after_s`), and how often it is asked.
 
-    Answers say how much a process has to do, so one with sessions is asked each `busy_ping_interval_s`, unless it is at
-    ease: each ping wakes threads in both processes. After a ping without an answer the next one comes as soon.
+    Answers say how much a process has to do, so a process with sessions is asked each `busy_ping_interval_s`, unless it
+    is at ease: each ping wakes threads in both processes. After a ping without an answer the next ping comes as soon.
     `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
     the pool waits less where a start is cheap.
     """
@@ -347,7 +347,7 @@ def suspects_of_exit(notes: bytes, code: int) -> Suspects:
 
 
 def _lacked_memory(notes: bytes, code: int) -> bool:
-    """Whether a process ended because its memory was used up: it says so, or it crashed where there was hardly any."""
+    """Whether a process ended because its memory was used up: it says so, or it crashed with hardly any left."""
     return code == EXIT_MEMORY_LIMIT or (-code in _CRASH_SIGNALS and _memory_at_end(notes) is not None)
 
 

@@ -70,7 +70,8 @@ the source are sent. `SessionFailed`: its source, and all overlays, are not open
 
 @dataclass(slots=True)
 class _WantedSource:
-    """A source that is opened in each session. `is_given_up`: it is not, after an error of the decoder."""
+    """A source that is opened in each session. `is_given_up`: no further session opens it, after an error of the
+    decoder."""
 
     part: SourcePart
     loudness: LoudnessHints
@@ -79,7 +80,7 @@ class _WantedSource:
 
 
 class DecoderSession:
-    """Lives as long as its player, and outlives decoder processes. No method waits, but `close`."""
+    """Lives as long as its player, and outlives decoder processes. Only `close` waits."""
 
     def __init__(
         self,

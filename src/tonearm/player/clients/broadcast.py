@@ -137,7 +137,7 @@ class Broadcast:
         self.wants_silence = False
 
     def __len__(self) -> int:
-        """How many connections there are, with those that are not counted."""
+        """How many connections there are, counted or not."""
         return len(self._listeners)
 
     @property
@@ -156,8 +156,8 @@ class Broadcast:
         return min((listener.sink.burst_ms for listener in self._listeners), default=0)
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, sounds: bool = False) -> Callable[[], None]:
-        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` for one form
-        too many, and what its connection raises.
+        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` when there
+        would be too many forms, and what the connection raises.
 
         `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and when no
         recent messages are kept for its burst it waits for `burst_encoded` or `settle`.
@@ -179,7 +179,7 @@ class Broadcast:
         return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
 
     def burst_encoded(self, output: Output, packets: Sequence[bytes]) -> None:
-        """Gives the listeners of `output` that wait for their burst what was sent last; `packets` may be empty."""
+        """Gives what was sent last to the listeners of `output` that wait for their burst; `packets` may be empty."""
         self._begin_held(output, [as_message(packet) for packet in packets])
 
     def settle(self, sink: FrameSink) -> None:
@@ -485,7 +485,7 @@ def _silence(output: Output) -> bytes:
 def silent_mp3_frame(bitrate_bps: int) -> bytes:
     """24 ms of silence at 48 kHz: a header, and side information by which no spectrum follows.
 
-    It can stand between any two frames that borrow no bits from others, as ours do.
+    It can stand between any two frames that borrow no bits from others, as all MP3 frames of the node do.
     """
     header = 0xFFFB_0400 | (MP3_BITRATES_BPS.index(bitrate_bps) + 1) << 12
     size = MP3_FRAME_SAMPLES // 8 * bitrate_bps // 48_000

@@ -66,7 +66,7 @@ class EventSink(Protocol):
 
 @contextlib.contextmanager
 def cut_after_error(sink: EventSink, remove: Callable[[EventSink], None]) -> Iterator[None]:
-    """An error in here is logged, and cuts this connection alone: `remove` has its owner forget it."""
+    """Logs an error of the block, and cuts this connection alone; `remove` has its owner forget the connection."""
     try:
         yield
     except Exception:

@@ -21,7 +21,7 @@ class PassingError(PlayError):
 
 
 def may_pass(error: PlayError) -> bool:
-    """Whether a transfer that was lost by this error may be taken up again: also where a server is slow."""
+    """Whether a transfer that was lost by this error may be resumed: also where a server is slow."""
     return isinstance(error, PassingError) or error.failure.code is FailureCode.TIMEOUT
 
 

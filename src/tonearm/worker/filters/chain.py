@@ -36,7 +36,7 @@ from tonearm.worker.filters.swinging import RotationKernel, TremoloKernel, Vibra
 @dataclass(frozen=True, slots=True)
 class FilterSlot:
     """A place in the chain. `setting` gives the part of a player's filters that it depends on (None: the filter is
-    off), `kernel` makes the filter from that."""
+    off), `kernel` makes the filter from this setting."""
 
     setting: Callable[[Filters], Any]
     kernel: Callable[[Any], Kernel]
@@ -101,7 +101,7 @@ class _ActiveFilters(NamedTuple):
         return stage if history is None or not active else stage.after(stage.filtered(history.T)[1], -1)
 
     def keeping(self, other: "_ActiveFilters") -> "_ActiveFilters":
-        """This stage, but each filter that has the same setting in `other` has its state, too."""
+        """These filters, each with its state in `other` where it has the same setting there."""
         same = {active.slot: active for active in other.active}
         return _ActiveFilters(
             self.filters,
@@ -189,9 +189,9 @@ class ChainState:
     def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
         """The state with other settings from the next sample on, reached by a ramp of RAMP_SAMPLES.
 
-        `history_pcm` is the unfiltered PCM just before (s16le stereo, any number of whole sample blocks; the last
-        500 ms count). A filter that is new or changed is run over it, so that it begins settled; an unchanged one
-        keeps its state. If another ramp was due and has not begun, the new one starts from the settings before both.
+        `history_pcm` is the unfiltered PCM just before (s16le stereo, any number of whole sample blocks; the last 500
+        ms count). A filter that is new or changed is run over it, so that it begins settled; an unchanged one keeps its
+        state. If another ramp was due and has not begun, the new ramp starts from the settings before both.
         """
         if filters == self.filters:
             return self
@@ -252,7 +252,8 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
 
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
-    """2 by n samples as s16le stereo, rounded and clipped in place. Without `may_clip` none is above full scale."""
+    """2 by n samples as s16le stereo, rounded and clipped in place. Without `may_clip` the caller knows that no sample
+    is above full scale."""
     row = interleaved(planes)
     sound = planes if row is None else row
     if may_clip:

@@ -3,8 +3,8 @@
 It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
 reaches the ceiling. Peaks between the samples count, too: see `TruePeakMeter`.
 
-The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
-average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
+The gain is worked out for every LIMITER_STEP_SAMPLES and goes in straight lines between. At the start of a step it is
+an average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
 low enough where a peak is, and comes down to it in a curve without corners.
 """
 

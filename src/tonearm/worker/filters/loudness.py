@@ -1,7 +1,7 @@
 """How loud a sound is and how high its true peak, by EBU R128 (ITU-R BS.1770-4), and the gain that brings it to a
 target as it plays.
 
-Loudness is measured every STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
+Loudness is measured every METER_STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
 blocks but the silent ones (below -70 LUFS) and the quiet ones (10 LU below the mean of the others). Blocks are counted
 in classes of 0.1 LU, so that hours take no more memory than seconds: it errs by less than 0.05 LU.
 """
@@ -50,7 +50,7 @@ def k_weighting() -> ModalFilter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meter:
-    """What was measured of a track so far. A value: feeding gives another one."""
+    """What was measured of a track so far. An immutable value: `fed` returns the next meter."""
 
     filter_state: FilterState
     step_energy: float = 0.0  # of the step that is not full yet
@@ -65,7 +65,7 @@ class Meter:
 
     @classmethod
     def resumed(cls, lufs: float, measured_ms: int) -> "Meter":
-        """As if `measured_ms` of sound had been measured, all of it of this loudness."""
+        """A meter as if `measured_ms` of sound had been measured, all of it of this loudness."""
         meter = cls.fresh()
         if lufs < _SILENT_LUFS:
             return replace(meter, measured_ms=measured_ms)
@@ -134,7 +134,7 @@ def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_
 
 
 def wanted_gain_db(loudness_lufs: float, target_lufs: float) -> float:
-    """The gain for a track of this loudness, within sense: noise in a silent track is not made loud."""
+    """The gain for a track of this loudness, with an upper limit: noise in a silent track is not made loud."""
     return min(max(target_lufs - loudness_lufs, _LEAST_GAIN_DB), MOST_NORMALIZATION_DB)
 
 
@@ -163,8 +163,8 @@ INTERPOLATION: Final = _interpolation()
 class TruePeakMeter:
     """The highest point of a sound, which may lie between its samples (ITU-R BS.1770-4, annex 2). Silence precedes it.
 
-    It is looked for at eight times the rate. Annex 2 asks for four; eight errs by 0.04 dB at a quarter of the sample
-    rate instead of 0.17.
+    The point is looked for at eight times the rate. Annex 2 asks for four; eight errs by 0.04 dB at a quarter of the
+    sample rate instead of 0.17.
     """
 
     def __init__(self) -> None:

@@ -101,7 +101,7 @@ class ModalFilter:
         return np.zeros((CHANNELS, len(self._by_group)), dtype=np.complex128)
 
     def process(self, planes: Planes | NDArray[np.int16], state: FilterState) -> tuple[Planes, FilterStates]:
-        """As a kernel. The result lies sample by sample, see `interleaved`; so had the sound better."""
+        """As a kernel. The result lies sample by sample, see `interleaved`; the sound had better lie so, too."""
         samples = planes.shape[1]
         step_samples = STEP_FRAMES * FRAME_SAMPLES
         if samples <= step_samples:

@@ -85,8 +85,8 @@ class _CompressorMemory:
 class CompressorKernel:
     """Lowers what is louder than a threshold: a smooth, decoupled peak detector in decibels.
 
-    The level is measured every STEP_SAMPLES, as the highest peak of both channels, and the gain goes in straight lines
-    between, so that the loop in Python has sixty steps a frame.
+    The level is measured every COMPRESSOR_STEP_SAMPLES, as the highest peak of both channels, and the gain goes in
+    straight lines between, so that the loop in Python has sixty steps a frame.
 
     Source: Giannoulis, Massberg, Reiss, "Digital dynamic range compressor design", J. Audio Eng. Soc. 60 (2012),
     section 2.3: the release holds the peaks, then the attack smooths what it holds.

@@ -89,8 +89,8 @@ class PacketDecoder:
         return frames
 
     def skip_before(self, timestamp: int) -> bool:
-        """Skip the next packets that begin before `timestamp`, without decoding them. False when there was none. Raises
-        PlayError."""
+        """Skips the next packets that begin before `timestamp`, without decoding them. False when there was none.
+        Raises PlayError."""
         skipped = False
         while (packet := self.next_packet()) is not None:
             if packet.pts is None or packet.pts >= timestamp:
@@ -147,7 +147,7 @@ def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
 
 
 def check_limits(name: str, sample_rate_hz: int, channels: int) -> None:
-    """Raise PlayError for a sample rate or a number of channels that no ordinary file has."""
+    """Raises PlayError for a sample rate or a number of channels that no ordinary file has."""
     if not formats.MIN_SAMPLE_RATE_HZ <= sample_rate_hz <= formats.MAX_SAMPLE_RATE_HZ:
         raise errors.limit_exceeded(
             name,
@@ -225,8 +225,8 @@ def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> t
 def cut(frame: AudioFrame, start: int, stop: int) -> AudioFrame:
     """The samples from `start` to `stop` of a frame, as a frame of its own.
 
-    Through libav's own buffer: PyAV takes what lies behind the eighth plane of a frame for a ninth one, so a sound of
-    eight channels that is read through `planes` or `to_ndarray` ends the process.
+    The samples go through libav's own buffer: PyAV takes what lies behind the eighth plane of a frame for a ninth one,
+    so a sound of eight channels that is read through `planes` or `to_ndarray` ends the process.
     """
     frame.pts = None
     samples = AudioFifo()

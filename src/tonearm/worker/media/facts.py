@@ -92,7 +92,7 @@ class Tags:
 
 
 def read_tags(*sources: Mapping[str, str]) -> Tags:
-    """Each tag from the first of `sources` that has it. Give the container's before the stream's."""
+    """Takes each tag from the first of `sources` that has it: give the container's tags before the stream's."""
     found: dict[str, str] = {}
     for source in sources:
         for key, value in source.items():
@@ -114,8 +114,8 @@ def _loudness_lufs(tags: Mapping[str, str], kind: str) -> float | None:
     """The loudness that a track or album was measured at: a tag has the gain from there to its reference.
 
     References: RFC 7845, 5.2.1 (R128_TRACK_GAIN: 1/256 dB, relative to -23 LUFS); ReplayGain 2.0 specification,
-    "Reference level" (-18 LUFS). Of both, the one for Opus counts: libav applies the header's output gain, which that
-    is relative to.
+    "Reference level" (-18 LUFS). Of both, R128_TRACK_GAIN counts: it is relative to the header's output gain, which
+    libav applies.
     """
     r128 = re.fullmatch(r"[+-]?[0-9]{1,5}", tags.get(f"r128_{kind}_gain", ""))
     if r128:
@@ -251,6 +251,6 @@ def read_picture(reader: MediaReader, *, name: str, content_type: str | None, si
 
 
 def _picture_stream(container: InputContainer) -> VideoStream | None:
-    """libav makes a video stream of a picture, that has a single packet."""
+    """The stream of a picture: libav makes a video stream of it, with a single packet."""
     streams = (stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic)
     return next(streams, None)

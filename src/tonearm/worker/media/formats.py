@@ -77,7 +77,8 @@ def probe_name(container_name: str) -> str:
 
 
 def limit_allocation_size() -> None:
-    """Make every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. Once, at its start.
+    """Makes every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. To be called once, at its
+    start.
 
     A header of a kilobyte can ask for gigabytes; no audio needs a block of this size.
     Raises RuntimeError when the library is not found: decoding untrusted files is not safe then.

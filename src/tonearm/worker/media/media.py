@@ -59,7 +59,7 @@ def open_media(
     is_live: bool = False,
     titles: StreamTitles | None = None,
 ) -> "Media":
-    """Open the audio in the bytes of `reader`.
+    """Opens the audio in the bytes of `reader`.
 
     `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
     `titles` collects the titles of a live source. Reads at most 32 MiB and takes at most 15 s.
@@ -183,15 +183,15 @@ class Media:
         return b"".join(parts)
 
     def take_opus_packets(self) -> OpusPackets | None:
-        """The packets of a source whose packets can be passed through; else None. They are read instead of `decode`,
-        and sought with `seek_packets`."""
+        """The packets of a source whose packets can be passed through; else None. The caller takes them instead of
+        calling `decode`, and seeks with `seek_packets`."""
         if self._packets is not None:
             self._pending_frames.clear()
         return self._packets
 
     def seek_packets(self, sample: int) -> list[SourcePacket]:
-        """As `seek`, for packets: the next ones follow those that are returned, in which the sample is, if it is not
-        behind the end. Raises PlayError."""
+        """As `seek`, for packets. The returned packets hold the sample, unless that is behind the end; the next packets
+        follow them. Raises PlayError."""
         assert self._packets is not None
         positions = self._seekable_positions()
         try:
@@ -200,7 +200,7 @@ class Media:
             raise errors.not_seekable(self._guard.source_name, "its container cannot find the position") from error
 
     def seek(self, sample: int) -> None:
-        """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
+        """Makes the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
 
         Behind the end, `decode` returns the end. Raises PlayError when the source cannot be sought. One that is not
         seekable (`facts.is_seekable`) goes on where it was; one that failed during the seek has nothing more to decode.
@@ -221,7 +221,7 @@ class Media:
         self._pass_whole_up_to = _NO_FRAME
 
     def close(self) -> None:
-        """Free everything. The reader stays open."""
+        """Frees everything. The reader stays open."""
         self._resampler = None
         self._pending_frames.clear()
         self._opened.container.close()
@@ -316,7 +316,7 @@ class Media:
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
-        """Seek the container to somewhere before the wanted source position. Returns the first frames there; those
+        """Seeks the container to somewhere before the wanted source position. Returns the first frames there; those
         behind it where the position is in a hole of the timestamps."""
         behind: int | None = None
         for timestamp in self._timestamps_to_try(wanted, positions):

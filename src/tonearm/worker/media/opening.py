@@ -45,7 +45,7 @@ class OpenedAudio:
 
 
 def open_audio(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> OpenedAudio:
-    """Open the bytes of `guard` and decode the first packets of the first audio stream. Raises PlayError.
+    """Opens the bytes of `guard` and decodes the first packets of the first audio stream. Raises PlayError.
 
     `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
     the bytes arrive in real time, so every byte that libav analyses first delays the audio.
@@ -123,7 +123,7 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
 def _first_frames(
     decoder: PacketDecoder, guard: GuardedReader, *, wanted_packets: int
 ) -> "tuple[list[AudioFrame], list[Packet[AudioStream]]]":
-    """Decode until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
+    """Decodes until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
     frames: list[AudioFrame] = []
     packets: list[Packet[AudioStream]] = []
     while decoder.good < wanted_packets:

@@ -19,7 +19,8 @@ _CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS
 
 
 def can_pass_through(packet: bytes | memoryview) -> bool:
-    """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins others of ours."""
+    """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins packets that the
+    node encodes."""
     return 0 < len(packet) <= MOST_OPUS_PACKET_BYTES and packet[0] in _CAN_PASS
 
 
@@ -32,7 +33,7 @@ def can_follow_ours(packet: bytes | memoryview) -> bool:
 
 
 def packet_samples(packet: bytes | memoryview) -> int:
-    """How many samples at 48 kHz a packet holds (RFC 6716, 3.1 and 3.2). 0 for one that is not valid."""
+    """How many samples at 48 kHz a packet holds (RFC 6716, 3.1 and 3.2). 0 for an invalid packet."""
     if not packet:
         return 0
     config, code = packet[0] >> 3, packet[0] & 3
@@ -58,7 +59,7 @@ class OpusHead:
 
     @classmethod
     def of(cls, codec: AudioCodecContext) -> "OpusHead | None":
-        """The header of a stream; None for one that is not Opus, or has none."""
+        """The header of a stream; None for a stream that is not Opus, or has no header."""
         header = codec.extradata if codec.name == "opus" else None
         if header is None or len(header) < 19 or not header.startswith(b"OpusHead"):
             return None

@@ -120,8 +120,8 @@ _TRIES_PAGES: Final = 3  # packets whose pages are searched, after a file was op
 
 
 class SourcePacket(NamedTuple):
-    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`; of that is heard what lies
-    from `audible_from` up to `audible_to`."""
+    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`; it is heard from
+    `audible_from` up to `audible_to`."""
 
     start: int
     samples: int
@@ -289,7 +289,8 @@ class OpusPackets:
         raise LookupError(sample)
 
     def _of_next_page(self, pages: OggPages) -> list[SourcePacket]:
-        """The packets of the next page; where it is not an ordinary one, some that libav reads, who then goes on."""
+        """The packets of the next page; where that page is not ordinary, packets that libav reads, which then goes
+        on."""
         found = pages.next_packets()
         start = self._at
         end = start + FRAME_SAMPLES * len(found or ())

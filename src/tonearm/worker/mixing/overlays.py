@@ -127,9 +127,9 @@ class OverlayVoice:
 class OverlayMix:
     """All overlays at one time, and what they do to the music.
 
-    `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
-    out. `gate` is how the music fades when it is paused, and when it goes on. `begins`: one begins right here.
-    `same_before`: blocks that end before this time leave them as they are.
+    `over` are overlays that have ended, with their times, as long as plans have them. `tails` fade out. `gate` is how
+    the music fades when it is paused, and when it goes on. `begins`: an overlay begins right here. `same_before`:
+    blocks that end before this time leave them as they are.
     """
 
     voices: tuple[OverlayVoice, ...] = ()
@@ -300,8 +300,8 @@ class OverlayMix:
         return oldest
 
     def loudest(self, time: int, music: float) -> float:
-        """No sample is above it behind `mix_into`, when none of the music from `time` on is above `music`: both in
-        16-bit units."""
+        """The level that no sample exceeds behind `mix_into`, when no sample of the music from `time` on exceeds
+        `music`: both in 16-bit units."""
         if self.tails:
             return math.inf
         highest_db = max(self.duck.db_at(time), self.duck.to_db)

@@ -164,7 +164,7 @@ def _likeness(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArr
 
 @lru_cache(maxsize=_CACHED_TABLES)
 def _interpolation(cutoff: float) -> NDArray[np.float32]:
-    """_PHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each place between two samples.
+    """_POLYPHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each place between two samples.
 
     `cutoff` is the highest frequency that is let through, as a share of half the sample rate.
     """

@@ -116,12 +116,13 @@ class GuardedReader:
         self._budget_left = self._budget_bytes
 
     def raise_failure(self) -> None:
-        """Raise the error that made the source unusable, if there was one."""
+        """Raises the error that made the source unusable, if there was one."""
         if self.failure is not None:
             raise self.failure
 
     def raise_cause(self) -> None:
-        """Raise why there are no more bytes, if there was an error. For the end, and for an error of libav's."""
+        """Raises why there are no more bytes, if there was an error. To be called at the end, and after an error of
+        libav."""
         self.raise_failure()
         if self.interruption is not None:
             raise self.interruption

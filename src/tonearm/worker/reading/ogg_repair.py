@@ -43,7 +43,7 @@ class OggRepairer:
         return self._reader.seekable()
 
     def _repair_next(self) -> None:
-        """Move the next page, or the bytes before it, from raw to ready."""
+        """Moves the next page, or the bytes before it, from raw to ready."""
         if not self._has_raw(len(OGG_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
             self._pass_on(len(self._raw))
             return
