@@ -30,28 +30,28 @@ class Loop:
 
 def test_a_node_in_time_has_no_load() -> None:
     loop = Loop()
-    assert loop.watch.load == 0.0
+    assert loop.watch.late_share == 0.0
     loop.run_for(2 * WINDOW_S, late_s=0.015)
-    assert loop.watch.load == 0.0
+    assert loop.watch.late_share == 0.0
 
 
 def test_the_load_is_the_share_of_the_last_ten_seconds_in_which_it_was_late() -> None:
     loop = Loop()
     loop.run_for(3.0, late_s=0.03)
-    assert loop.watch.load == pytest.approx(0.3, abs=0.01)
+    assert loop.watch.late_share == pytest.approx(0.3, abs=0.01)
     loop.run_for(20.0, late_s=0.03)
-    assert loop.watch.load == 1.0
+    assert loop.watch.late_share == 1.0
     loop.run_for(4.0)
-    assert loop.watch.load == pytest.approx(0.6, abs=0.01)
+    assert loop.watch.late_share == pytest.approx(0.6, abs=0.01)
     loop.run_for(WINDOW_S)
-    assert loop.watch.load == 0.0
+    assert loop.watch.late_share == 0.0
 
 
 def test_one_long_standstill_counts_for_as_long_as_it_was() -> None:
     loop = Loop()
     loop.run_for(1.0)
     loop.run_for(5.0 + INTERVAL_S, late_s=4.99)
-    assert loop.watch.load == pytest.approx(0.5, abs=0.01)
+    assert loop.watch.late_share == pytest.approx(0.5, abs=0.01)
 
 
 def test_after_its_stop_it_asks_for_no_more_calls() -> None:

@@ -39,7 +39,7 @@ class LoadWatch:
         self._is_stopped = True
 
     @property
-    def load(self) -> float:
+    def late_share(self) -> float:
         """The share of the last 10 s, 0 to 1, in which the node was late. Time before the start counts as in time."""
         return sum(self._was_late) / _SAMPLES
 

@@ -462,9 +462,9 @@ class Node:
         """Raises `LimitReached` when no further player may be created."""
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
             raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
-        if self._load is not None and self._load.load >= self._settings.max_load:
+        if self._load is not None and self._load.late_share >= self._settings.max_load:
             raise LimitReached(
-                f"The node was late in {self._load.load:.0%} of the last 10 s (server.max_load is "
+                f"The node was late in {self._load.late_share:.0%} of the last 10 s (server.max_load is "
                 f"{self._settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
                 "or another node."
             )

@@ -21,7 +21,7 @@ from tonearm.core.frame import (
     mp3_output,
 )
 from tonearm.decoder.messages import Burst, Grant
-from tonearm.worker.packets.mp3 import TAIL_PCM
+from tonearm.worker.packets.mp3 import MP3_FLUSH_PCM
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus", complexity=0)
@@ -144,7 +144,7 @@ def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
         jobs += bench.session.take_mp3_jobs()
     assert [job.is_first for job in jobs] == [True] + [False] * (len(jobs) - 1)
     assert [job.end_frame for job in jobs] == sorted(job.end_frame for job in jobs)
-    assert b"".join(job.pcm for job in jobs) == bench.pcm + TAIL_PCM
+    assert b"".join(job.pcm for job in jobs) == bench.pcm + MP3_FLUSH_PCM
     assert {job.output for job in jobs} == {MP3}
 
 

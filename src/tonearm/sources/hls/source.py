@@ -126,7 +126,7 @@ class HlsReader(SourceReader):
                 kept += chunk[: kept_bytes - len(kept)]
                 self._ahead.append(stripper.strip(chunk))
                 await self._ahead.wait_for_room()
-        self._ahead.append(stripper.rest())
+        self._ahead.append(stripper.remaining())
         await self._ahead.wait_for_room()
         return kept
 
@@ -177,7 +177,7 @@ class Id3Stripper:
         self._skip_bytes -= skipped
         return chunk[skipped:]
 
-    def rest(self) -> bytes:
+    def remaining(self) -> bytes:
         """The bytes that were kept back when the segment ended before a tag could be told."""
         begun, self._begun = self._begun, None
         return begun or b""

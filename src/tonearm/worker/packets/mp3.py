@@ -31,7 +31,7 @@ _COMPRESSION_LEVEL: Final = "7"
 _MP3_FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
 
 # Drives the last of the sound out of the encoder.
-TAIL_PCM: Final = SILENT_FRAME * -(-MP3_DELAY_SAMPLES // FRAME_SAMPLES)
+MP3_FLUSH_PCM: Final = SILENT_FRAME * -(-MP3_DELAY_SAMPLES // FRAME_SAMPLES)
 
 
 class Mp3Encoder:

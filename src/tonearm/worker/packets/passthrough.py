@@ -66,7 +66,7 @@ class Passthrough:
     `waited`: for so many frames the post-filter of a source has kept its packets from being passed through."""
 
     before: Before = Before.NOTHING
-    lag: int = 0
+    lag_samples: int = 0
     last: bytes | None = SILENT_FRAME
     waited: int = 0
 
@@ -81,33 +81,34 @@ class Passthrough:
 
     def delayed(self, pcm: bytes) -> bytes:
         """The PCM to encode for whole frames of `pcm`: later by the lag."""
-        return self._delayed_by(self.lag, pcm) if self.lag else pcm
+        return self._delayed_by(self.lag_samples, pcm) if self.lag_samples else pcm
 
     def primer(self, history: bytes, frames: int) -> bytes:
         """The PCM that was encoded, or would have been, for the last frames of `history`."""
-        end = len(history) - self.lag * SAMPLE_BLOCK_BYTES
+        end = len(history) - self.lag_samples * SAMPLE_BLOCK_BYTES
         return history[max(end - frames * FRAME_BYTES, 0) : max(end, 0)].rjust(frames * FRAME_BYTES, b"\0")
 
-    def changing_to(self, lag: int, pcm: bytes) -> bytes:
-        """`delayed` for one frame in which the lag changes to `lag`, by a glide."""
+    def changing_to(self, lag_samples: int, pcm: bytes) -> bytes:
+        """`delayed` for one frame in which the lag changes to `lag_samples`, by a glide."""
         from_, to = (
-            np.frombuffer(self._delayed_by(each, pcm), PCM_DTYPE).reshape(-1, CHANNELS) for each in (self.lag, lag)
+            np.frombuffer(self._delayed_by(each, pcm), PCM_DTYPE).reshape(-1, CHANNELS)
+            for each in (self.lag_samples, lag_samples)
         )
         mixed = to.copy()
         share = half_cosine(GLIDE_SAMPLES)[:, np.newaxis]
         mixed[:GLIDE_SAMPLES] = np.rint(from_[:GLIDE_SAMPLES] * (1.0 - share) + to[:GLIDE_SAMPLES] * share)
         return mixed.tobytes()
 
-    def may_change_to(self, lag: int, pcm: bytes) -> bool:
-        """Whether the lag may change to `lag`: the sound that is repeated or left out by that is silent."""
+    def may_change_to(self, lag_samples: int, pcm: bytes) -> bool:
+        """Whether the lag may change to `lag_samples`: the sound that is repeated or left out by that is silent."""
         assert self.last is not None
-        first = FRAME_BYTES - max(self.lag, lag, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
+        first = FRAME_BYTES - max(self.lag_samples, lag_samples, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
         around = self.last[first:] + pcm[: GLIDE_SAMPLES * SAMPLE_BLOCK_BYTES]
         return int(np.abs(np.frombuffer(around, PCM_DTYPE).astype(np.int32)).max()) <= _SILENT_BELOW
 
-    def _delayed_by(self, lag: int, pcm: bytes) -> bytes:
+    def _delayed_by(self, lag_samples: int, pcm: bytes) -> bytes:
         assert self.last is not None
-        first = FRAME_BYTES - lag * SAMPLE_BLOCK_BYTES
+        first = FRAME_BYTES - lag_samples * SAMPLE_BLOCK_BYTES
         return (self.last + pcm)[first : first + len(pcm)]
 
 
@@ -118,13 +119,13 @@ NOTHING_PASSED: Final = Passthrough()
 class PacketRun:
     """The next `frames` frames, which are all passed through as `packets`, or all encoded when there are none.
 
-    `lag`: the lag that they should have. When it differs from the lag before, the run has one frame. `opens`: a packet
-    of the source follows the last one, which is encoded without prediction for it, unless it `predicts`. `waited`: as
-    in `Passthrough`, after them.
+    `lag_samples`: the lag that they should have. When it differs from the lag before, the run has one frame. `opens`: a
+    packet of the source follows the last one, which is encoded without prediction for it, unless it `predicts`.
+    `waited`: as in `Passthrough`, after them.
     """
 
     frames: int
-    lag: int
+    lag_samples: int
     packets: tuple[bytes, ...] = ()
     opens: bool = False
     predicts: bool = False
@@ -164,46 +165,46 @@ def next_run(
     """The next run, of at most `frames` frames. `segments` say what lies in these; what comes before frame `first` is
     encoded, all of them with None."""
     finder = _Finder(segments, store_of)
-    lag = _lag_to_begin_with(state, segments, first, finder)
-    if state.before is Before.CUT and lag != state.lag:
-        return PacketRun(1, lag)
+    lag_samples = _lag_to_begin_with(state, segments, first, finder)
+    if state.before is Before.CUT and lag_samples != state.lag_samples:
+        return PacketRun(1, lag_samples)
     if first is None:
-        return PacketRun(frames, lag)
+        return PacketRun(frames, lag_samples)
     if first == 0 and state.before in (Before.NOTHING, Before.PASSED, Before.READY):
-        packets = finder.packets(frames, lag, may_begin=state.before is Before.NOTHING)
+        packets = finder.packets(frames, lag_samples, may_begin=state.before is Before.NOTHING)
         if packets:
-            return PacketRun(len(packets), lag, packets)
+            return PacketRun(len(packets), lag_samples, packets)
     if first == 0 and state.before is not Before.NOTHING:
         wanted = finder.wanted_lag(0)
-        if wanted is not None and wanted != lag:
+        if wanted is not None and wanted != lag_samples:
             return PacketRun(1, wanted)
-    return _encoded_run(finder, lag, frames, max(first, 1), state.waited)
+    return _encoded_run(finder, lag_samples, frames, max(first, 1), state.waited)
 
 
 def _lag_to_begin_with(state: Passthrough, segments: Sequence[Segment], first: int | None, finder: "_Finder") -> int:
     """The lag of the next run. It may change freely at the very beginning and at a cut."""
     if state.before not in (Before.NOTHING, Before.CUT) or not segments:
-        return state.lag
+        return state.lag_samples
     may_pass = first is not None and (first == 0 or state.before is Before.CUT)
     return (finder.wanted_lag(0, anywhere=True) or 0) if may_pass else 0
 
 
-def _encoded_run(finder: "_Finder", lag: int, frames: int, first: int, waited: int) -> PacketRun:
+def _encoded_run(finder: "_Finder", lag_samples: int, frames: int, first: int, waited: int) -> PacketRun:
     """The run up to where a packet of the source may follow, from frame `first` on."""
     for frame in range(first, frames):
         wanted = finder.wanted_lag(frame)
-        if wanted is not None and wanted != lag:
-            return PacketRun(frame, lag)  # so that the lag may change there
-        before = finder.packet_before(frame, lag)
-        if before is None or not finder.fits(frame, lag):
+        if wanted is not None and wanted != lag_samples:
+            return PacketRun(frame, lag_samples)  # so that the lag may change there
+        before = finder.packet_before(frame, lag_samples)
+        if before is None or not finder.fits(frame, lag_samples):
             waited = 0
         elif can_follow_ours(before):
-            return PacketRun(frame, lag, opens=True)
+            return PacketRun(frame, lag_samples, opens=True)
         elif waited >= WAIT_FRAMES:
-            return PacketRun(frame, lag, opens=True, predicts=True)
+            return PacketRun(frame, lag_samples, opens=True, predicts=True)
         else:
             waited += 1
-    return PacketRun(frames, lag, waited=waited)
+    return PacketRun(frames, lag_samples, waited=waited)
 
 
 class _Finder:
@@ -213,7 +214,7 @@ class _Finder:
         self._segments = segments
         self._store_of = store_of
 
-    def packets(self, frames: int, lag: int, *, may_begin: bool) -> tuple[bytes, ...]:
+    def packets(self, frames: int, lag_samples: int, *, may_begin: bool) -> tuple[bytes, ...]:
         """The packets for the first frames, as far as they fit. With `may_begin` the source's first one may be among
         them, whose beginning is not heard."""
         found = self._in(0)
@@ -221,7 +222,7 @@ class _Finder:
             return ()
         store, sample, segment = found
         frames = min(frames, (segment.offset + segment.length) // FRAME_SAMPLES)
-        start = sample - OPUS_LOOKAHEAD_SAMPLES - lag
+        start = sample - OPUS_LOOKAHEAD_SAMPLES - lag_samples
         if not may_begin or store.start != 0 or sample != 0:
             return tuple(store.run_from(start, frames)) if start >= store.start else ()
         first = store.packet_with(0)
@@ -230,17 +231,17 @@ class _Finder:
             return ()
         return first.data, *store.run_from(first.audible_to, frames - 1)
 
-    def fits(self, frame: int, lag: int) -> bool:
+    def fits(self, frame: int, lag_samples: int) -> bool:
         found = self._in(frame)
-        return found is not None and bool(found[0].run_from(found[1] - OPUS_LOOKAHEAD_SAMPLES - lag, 1))
+        return found is not None and bool(found[0].run_from(found[1] - OPUS_LOOKAHEAD_SAMPLES - lag_samples, 1))
 
-    def packet_before(self, frame: int, lag: int) -> bytes | None:
+    def packet_before(self, frame: int, lag_samples: int) -> bytes | None:
         """The packet before that of a frame, if it is heard whole."""
         found = self._in(frame)
         if found is None:
             return None
         store, sample, _ = found
-        start = sample - FRAME_SAMPLES - OPUS_LOOKAHEAD_SAMPLES - lag
+        start = sample - FRAME_SAMPLES - OPUS_LOOKAHEAD_SAMPLES - lag_samples
         packet = store.packet_with(start) if start >= store.start else None
         return packet.data if packet is not None and packet.start == start and packet.is_whole else None
 
@@ -308,16 +309,18 @@ def packets_of_run(
         for output in outputs:
             encoders.forget(output)  # not needed for now
         passed = EncodedBlock(tuple((output, run.packets) for output in sorted(outputs)), NO_POINTS, NO_POINTS)
-        return passed, passthrough, Passthrough(Before.PASSED, run.lag, last=None)
+        return passed, passthrough, Passthrough(Before.PASSED, run.lag_samples, last=None)
     before: bytes | None = None
     if needs_history(passthrough, points, outputs):
         before = history
         passthrough = replace(passthrough, last=(before or b"")[-FRAME_BYTES:].rjust(FRAME_BYTES, b"\0"))
     if passthrough.before is Before.NOTHING:
-        passthrough = replace(passthrough, lag=run.lag)
-    lag, delayed = passthrough.lag, None
-    if run.lag != lag and (passthrough.before is Before.CUT or passthrough.may_change_to(run.lag, pcm)):
-        lag, delayed = run.lag, passthrough.changing_to(run.lag, pcm)
+        passthrough = replace(passthrough, lag_samples=run.lag_samples)
+    lag_samples, delayed = passthrough.lag_samples, None
+    if run.lag_samples != lag_samples and (
+        passthrough.before is Before.CUT or passthrough.may_change_to(run.lag_samples, pcm)
+    ):
+        lag_samples, delayed = run.lag_samples, passthrough.changing_to(run.lag_samples, pcm)
     if delayed is None:
         delayed = passthrough.delayed(pcm)
     primer = None if before is None else passthrough.primer(before, PRIMING_FRAMES)
@@ -328,4 +331,4 @@ def packets_of_run(
         kind = Before.CUT  # what goes on comes later
     else:
         kind = Before.ENCODED
-    return block, passthrough, Passthrough(kind, lag, pcm[-FRAME_BYTES:], run.waited)
+    return block, passthrough, Passthrough(kind, lag_samples, pcm[-FRAME_BYTES:], run.waited)

@@ -7,7 +7,7 @@ from tonearm.core.frame import FRAME_BYTES, NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES
 from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
-from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
+from tonearm.worker.packets.mp3 import MP3_FLUSH_PCM, Mp3Job
 from tonearm.worker.packets.opus_encoder import NOTHING_ENCODED, PacketEncoders
 from tonearm.worker.packets.passthrough import (
     NOTHING_PASSED,
@@ -88,7 +88,7 @@ class BlockPackets:
 
     def run_of_overlays(self, start: Checkpoint, frames: int) -> PacketRun | None:
         """The run of frames that hold overlays alone: all of them are encoded."""
-        return PacketRun(frames, start.passthrough.lag) if self._joined else None
+        return PacketRun(frames, start.passthrough.lag_samples) if self._joined else None
 
     def needs_no_pcm(self, run: PacketRun | None) -> bool:
         return run is not None and bool(run.packets) and self._joined == self.outputs
@@ -207,7 +207,7 @@ class SentFrames:
             end_frame = max(first_frame, sent_to)
             pcm = timeline.pcm_between(first_frame, end_frame)
             if pcm and is_over and sent >= timeline.end.frame:
-                pcm += TAIL_PCM
+                pcm += MP3_FLUSH_PCM
             self._handed_in[form] = end_frame
             jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
         if sent <= timeline.end.frame:

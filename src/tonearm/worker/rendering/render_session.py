@@ -392,7 +392,7 @@ class RenderSession:
             packets,
             overlays,
             is_passed=run is not None and bool(run.packets),
-            lag_samples=block.passthrough.lag,
+            lag_samples=block.passthrough.lag_samples,
         )
 
     def _render_for(self, outputs: Outputs) -> None:
