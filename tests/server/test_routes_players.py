@@ -86,11 +86,21 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, po
         assert waiting[-1] == {"id": answer.json()["trackId"], "uri": "a.mp3", "metadata": metadata}
 
 
+async def test_a_record_may_hold_as_many_values_as_metadata_of_a_full_queue_have(node: StillNode, port: int) -> None:
+    """A million was too few for ten thousand tracks with a hundred fields each."""
+    for values, status, reason in ((1_500_000, 400, "is missing"), (2_800_000, 413, "2796202 values")):
+        body = b'{"tracks": [' + b"0," * values + b"0]}"
+        answer = await request(port, "PUT", "/v0/players/q/state", body=body)
+        assert answer.status == status
+        assert reason in answer.json()["message"]
+
+
 async def test_the_record_of_a_full_queue_with_metadata_is_taken(node: StillNode, port: int) -> None:
     await node.enqueue("p", "now.mp3", {})
     record = (await request(port, "GET", "/v0/players/p/state")).json()
     metadata = {f"field {number}": number for number in range(17)}
     waiting = [{"id": f"t{number}", "uri": "a.mp3", "metadata": metadata} for number in range(10_000)]
+    waiting[900]["metadata"] = {"numbers": [0] * 49_000}  # before a part of 20 000 values is full
     record["queue"], record["tracks"] = [track["id"] for track in waiting], record["tracks"] + waiting
     assert (await send_json(port, "PUT", "/v0/players/q/state", record)).status == 201
     again = (await request(port, "GET", "/v0/players/q/state")).json()

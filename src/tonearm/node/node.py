@@ -93,7 +93,7 @@ class Node:
 
     def __init__(self, opener: SourceOpener, settings: NodeSettings) -> None:
         self._opener = opener
-        self._settings = settings
+        self.settings = settings
         self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
@@ -159,11 +159,11 @@ class Node:
         except BaseException:
             await self.stop()
             raise
-        if self._settings.expire_s:
+        if self.settings.expire_s:
             self._expiring = asyncio.create_task(self._delete_forgotten())
 
     def _on_demand_pool(self) -> OnDemandPool:
-        return OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
+        return OnDemandPool(self.settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
 
     def announce_processes(self) -> None:
         """Logs which decoder processes are ready, and how these and the resolver processes are confined."""
@@ -312,7 +312,7 @@ class Node:
         if player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
-        limits = QueueLimits(self._settings.max_waiting_tracks, self._settings.max_waiting_bytes)
+        limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
         limits.require_room(player_id, (), [waiting.track for waiting in snapshot.queue])
         is_there = player_id in self._players
         if is_there:
@@ -460,12 +460,12 @@ class Node:
 
     def _require_room(self) -> None:
         """Raises `LimitReached` when no further player may be created."""
-        if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
-            raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
-        if self._load is not None and self._load.late_share >= self._settings.max_load:
+        if len(self._players) + len(self._reserved_ids) >= self.settings.max_players:
+            raise LimitReached(f"There are {self.settings.max_players} players, as many as player.max_players allows.")
+        if self._load is not None and self._load.late_share >= self.settings.max_load:
             raise LimitReached(
                 f"The node was late in {self._load.late_share:.0%} of the last 10 s (server.max_load is "
-                f"{self._settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
+                f"{self.settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
                 "or another node."
             )
 
@@ -487,7 +487,7 @@ class Node:
 
     async def _restore(self, saving: Saving) -> None:
         """Creates the players of the state file."""
-        for number, snapshot in enumerate(await saving.read(self._settings.resume), start=1):
+        for number, snapshot in enumerate(await saving.read(self.settings.resume), start=1):
             try:
                 self._add(Player(snapshot.player_id, None, {}, self._started(), snapshot=snapshot))
             except Exception:
@@ -518,7 +518,7 @@ class Node:
                     except Exception:
                         log.exception("player %s, which nobody needs, could not be deleted properly", player_id)
                     else:
-                        log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
+                        log.info("player %s deleted: nobody was there for %g s", player_id, self.settings.expire_s)
 
     def _started(self) -> PlayerServices:
         assert self._is_running, "the node was not started, or is stopped"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from tonearm.core.crossfade import CrossfadeSettings
@@ -153,7 +153,7 @@ class SavedPlayer(RequestModel):
     played_ms: _Position = Field(0, description="How much of the current track's file was sent, in ms.")
     has_sounded: bool = Field(False, description="Whether a frame of the current track was sent.")
     current: TrackId | None = Field(description="null: it never had a track.")
-    queue: list[TrackId]
+    queue: Annotated[list[TrackId], FailFast()]  # all that is wrong in a list would be far more than the list itself
     history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="Newest first.")
     loop: Annotated[LoopMode, Field(strict=False)]
     filters: FiltersPatch
@@ -161,7 +161,7 @@ class SavedPlayer(RequestModel):
     metadata: AnyJson
     failures_in_a_row: _Count = Field(0, description="How many tracks failed one after the other without a sound.")
     error: SavedFailure | None = None
-    tracks: list[SavedTrack] = Field(description="All that are named above, each once.")
+    tracks: Annotated[list[SavedTrack], FailFast()] = Field(description="All that are named above, each once.")
 
     def as_snapshot(self, player_id: str | None = None, *, came_through_proxy: bool = False) -> PlayerSnapshot:
         """The player, under its own id or `player_id`. Raises BadRequest for a state that no player can have."""

@@ -20,7 +20,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import MAX_NESTING, Json, levels_of
 from tonearm.protocol.wire_model import ExactModel, RequestModel
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.long_json import read_long_json
+from tonearm.server.long_json import PART_VALUES, read_long_json
 from tonearm.server.replies import BodyTooLarge
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
@@ -96,7 +96,7 @@ def _decode(raw: bytes, max_values: int, max_nesting: int) -> Json:
         raise BadRequest("The body is empty. Send JSON in it.")
     count = _require_few_values(raw, max_values, max_nesting)
     try:
-        value = _parse(raw) if count <= MAX_VALUES else read_long_json(raw, _parse, MAX_VALUES)
+        value = _parse(raw) if count <= MAX_VALUES else read_long_json(raw, _parse, PART_VALUES + MAX_VALUES)
     except ValueError as error:
         # The place in a part is none in the body.
         problem = str(error) if count <= MAX_VALUES else str(error).partition(" at line")[0]
