@@ -251,6 +251,8 @@ class Engine:
     def _handle(self, falls_due: Iterable[Due]) -> None:
         for due in falls_due:
             match due:
+                case Moment():
+                    self._handle_moment(due)
                 case SourceBegan(source):
                     self._perform(self._playback.first_frame(source))
                 case SourceEnded():
@@ -259,8 +261,6 @@ class Engine:
                     self._session.drop(source)
                 case Retitled(source, title):
                     self._perform(self._playback.retitled(source, title))
-                case _:
-                    self._handle_moment(due)
 
     def _handle_moment(self, moment: Moment) -> None:
         match moment:
