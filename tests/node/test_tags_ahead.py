@@ -1,6 +1,7 @@
 """Titles and lengths of waiting tracks, read ahead by a whole node."""
 
 import asyncio
+import weakref
 from typing import Any
 
 from tests.support.audio_files import mp3, music, wav
@@ -121,3 +122,19 @@ async def test_none_is_read_where_that_is_configured(server: MediaServer, shelf:
         await player.more_frames(50)
         assert server.requests == []
         await node.delete_player("p")
+
+
+async def test_a_deleted_player_is_not_kept_until_its_tags_would_have_been_read(
+    node: Node, server: MediaServer, shelf: Shelf
+) -> None:
+    song, _ = shelf.song(30.0)
+    await node.create_player("p", song, {})
+    await node.enqueue("p", server.serve("/never.wav", stall()), {})
+    await server.requested(1)
+    await node.create_player("q", song, {})
+    await node.enqueue("q", song, {})
+    await node.enqueue("q", server.url("/waits.wav"), {})
+    deleted = weakref.ref(node.player("q"))
+    await node.delete_player("q")
+    await eventually(lambda: deleted() is None, "the player is freed")
+    assert node.player("p").unread_track(1) is not None, "the first one is still being read"

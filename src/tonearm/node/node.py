@@ -503,7 +503,11 @@ class Node:
 
     async def _delete(self, player_id: str, reason: DeleteReason | None) -> None:
         self._queue_locks.pop(player_id, None)
-        await self._players.pop(player_id).delete(reason)
+        player = self._players.pop(player_id)
+        try:
+            await player.delete(reason)
+        finally:
+            self._tags_ahead.player_deleted(player)
 
     async def _delete_forgotten(self) -> None:
         forgotten = self._forgotten

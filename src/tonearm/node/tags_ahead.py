@@ -57,6 +57,10 @@ class TagsAhead:
         self._players[player] = None
         self._go_on()
 
+    def player_deleted(self, player: Player) -> None:
+        self._players.pop(player, None)
+        self._answer()
+
     async def known(self, player: Player, first: int, count: int) -> None:
         """Returns when the tags of `count` waiting tracks of `player`, from the index `first` on, are read or cannot be
         read. While a client waits, its tracks are read wherever they are in the queue."""
@@ -117,7 +121,7 @@ class TagsAhead:
         except Exception:
             log.exception("reading the tags of a waiting track failed")
         player.tags_read(track.id, facts)
-        self._players[player] = None  # behind all others
+        self.queue_changed(player)  # it is read again behind all others
 
     def _next_wanted(self) -> tuple[Player | None, Track | None]:
         """The player and track to read next: first what clients wait for, then one track of each player after the
