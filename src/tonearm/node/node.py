@@ -16,7 +16,7 @@ from typing import Final
 
 from tonearm import VERSION
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
-from tonearm.core.events import DeleteReason, Event, PlayerState, QueueUpdate
+from tonearm.core.events import DeleteReason, Event, PlayerDelete, PlayerState, QueueUpdate, TrackEnd
 from tonearm.core.figures import NodeFigures
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
@@ -34,6 +34,7 @@ from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate
+from tonearm.node.freed_memory import FreedMemory
 from tonearm.node.load import LoadWatch, process_figures
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
@@ -115,6 +116,8 @@ class Node:
         self._artworks = Artworks(self._loader)
         self._known_files = KnownFiles(suspects.open, partial(self._loader.load, counts_length=True))
         self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
+        self._clock = Clock()
+        self._freed_memory = FreedMemory(call_later, lambda: self._clock.is_idle)
         self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             settings=settings,
@@ -123,7 +126,7 @@ class Node:
             suspect=suspects.add,
             carriers=LiveCarriers(suspects.add),
             known_files=self._known_files,
-            clock=Clock(),
+            clock=self._clock,
             wall_ms=_wall_ms,
             event_text=event_text,
             call_later=call_later,
@@ -181,7 +184,7 @@ class Node:
         if self._expiring is not None:
             self._expiring.cancel()
             await asyncio.wait([self._expiring])
-        self._services.clock.stop()
+        self._clock.stop()
         if self._load is not None:
             self._load.stop()
         players = list(self._players.values())
@@ -190,6 +193,7 @@ class Node:
             player.close_connections(CloseCode.GOING_AWAY, "the node is shutting down")
         self._feed.close(CloseCode.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
+        self._freed_memory.stop()
         await _stopped("reading files", self._known_files.stop())
         await _stopped("reading tags ahead", self._tags_ahead.stop())
         await _stopped("reading pictures", self._artworks.stop())
@@ -481,6 +485,11 @@ class Node:
         """Takes what has happened to a player, before its clients are told."""
         if self._saving is not None:
             self._saving.told(player_id, events)
+        for event in events:
+            if isinstance(event, TrackEnd):
+                self._freed_memory.track_ended()
+            elif isinstance(event, PlayerDelete):
+                self._freed_memory.player_deleted()
         player = self._players.get(player_id)
         if player is not None and any(isinstance(event, QueueUpdate) for event in events):
             self._tags_ahead.queue_changed(player)

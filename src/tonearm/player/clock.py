@@ -103,6 +103,10 @@ class Clock:
             del phase.members[member]
             self._left_deadline_s[member] = phase.deadline_s
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._phase_of
+
     def now_s(self) -> float:
         return self._now_s()
 

@@ -1,0 +1,52 @@
+"""Memory that the node has freed: found by the collector of cycles, and given back to the system.
+
+`serve` has the interpreter collect young cycles only, since to look at all objects of 1500 players takes longer than a
+frame lasts. Here it looks at all: when players were deleted and none sends frames, or after many ends. What a player or
+a track leaves in cycles is little: errors with their tracebacks, mostly of libraries.
+"""
+
+import asyncio
+import ctypes
+import gc
+from collections.abc import Callable
+from typing import Any, Final
+
+from tonearm.player.timers import CallLater, Cancellable
+
+INTERVAL_S: Final = 20.0
+_ENDS_BEFORE_COLLECTION: Final = 10_000
+
+
+class FreedMemory:
+    """To be told what ended. Its memory is given back within `INTERVAL_S`. `is_at_rest` says whether no player sends
+    frames now."""
+
+    def __init__(self, call_later: CallLater, is_at_rest: Callable[[], bool]) -> None:
+        self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+        self._call_later = call_later
+        self._is_at_rest = is_at_rest
+        self._ends = 0  # since the last collection
+        self._has_deleted = False  # a player since then
+        self._timer: Cancellable | None = None
+
+    def player_deleted(self) -> None:
+        self._has_deleted = True
+        self.track_ended()
+
+    def track_ended(self) -> None:
+        self._ends += 1
+        if self._timer is None:
+            self._timer = self._call_later(INTERVAL_S, self._give_back)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_back(self) -> None:
+        self._timer = None
+        if (self._has_deleted and self._is_at_rest()) or self._ends >= _ENDS_BEFORE_COLLECTION:
+            self._ends, self._has_deleted = 0, False
+            gc.collect()
+        if self._trim is not None:
+            # In a thread: libc keeps free memory between blocks in use, and takes some ms to look through it.
+            asyncio.get_running_loop().run_in_executor(None, self._trim, 0)
