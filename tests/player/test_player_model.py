@@ -144,6 +144,7 @@ async def run(names: list[str], steps: list[Step]) -> Run:
 
 @settings(max_examples=25)
 @given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
+@example(["short"], [Step("wait", "", 0, 0, 12.34), Step("play", "", 0, 0, 0.02), Step("seek", "", 0, 0, 0.02)])
 @example(["odd", "short"], [Step("fade", "", 0, 4_000, 3.0), Step("seek", "", 9_990, 0, 12.34)])
 @example(["odd", "long"], [Step("fade", "", 0, 8_000, 3.0), Step("seek", "", 15_500, 0, 12.34)])
 @example(["odd", "long"], [Step("wait", "", 0, 0, 12.34), Step("fade", "", 0, 8_000, 12.34)])
@@ -256,10 +257,15 @@ def check_events(done: Run) -> None:
             seeks = [asked for asked in cuts if is_seek_within(done, before.source, asked)]
             if seeks and len(seeks) < len(cuts):
                 return  # it cannot be seen whether it is the same track
-            if seeks:
+            if seeks and not any(asked.frames == frame and is_play_again(asked) for asked in done.asked):
                 continue
         heard.append(done.names[piece.source])
     assert started == heard
+
+
+def is_play_again(asked: Asked) -> bool:
+    """Whether a track that had ended, or failed, began once more."""
+    return asked.step.what == "play" and not asked.plays
 
 
 def is_seek_within(done: Run, source: int, asked: Asked) -> bool:

@@ -24,17 +24,13 @@ from tonearm.server.routing import Call, Route
 # metadata of the player have limits of their own.
 LEAST_MAX_BYTES: Final = 32 * 1024 * 1024
 LEAST_MAX_VALUES: Final = 1_000_000
-_BYTES_A_VALUE: Final = (
-    6  # of metadata as clients write them; `[0,0,0` has fewer, and takes most memory when it is read
-)
+# Of metadata as clients write them; `[0,0,0` has fewer, and takes most memory when it is read.
+_BYTES_A_VALUE: Final = 6
 
 
 class StateRoutes:
     def __init__(self, node: Node) -> None:
         self._node = node
-        waiting_bytes = node.settings.max_waiting_bytes
-        self._max_bytes = max(LEAST_MAX_BYTES, 2 * waiting_bytes)
-        self._max_values = max(LEAST_MAX_VALUES, waiting_bytes // _BYTES_A_VALUE)
 
     def routes(self) -> Sequence[Route]:
         state = "/v0/players/{player_id}/state"
@@ -59,7 +55,10 @@ class StateRoutes:
         return encoded_reply(await _record(self._node.player(call.player_id)))
 
     async def _take_over(self, call: Call) -> web.Response:
-        value = await read_json(call.request, self._max_bytes, self._max_values, MAX_RECORD_NESTING)
+        waiting_bytes = self._node.settings.max_waiting_bytes
+        max_bytes = max(LEAST_MAX_BYTES, 2 * waiting_bytes)
+        max_values = max(LEAST_MAX_VALUES, waiting_bytes // _BYTES_A_VALUE)
+        value = await read_json(call.request, max_bytes, max_values, MAX_RECORD_NESTING)
         body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
         as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
         replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.request.client)
