@@ -90,7 +90,7 @@ async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf, mon
         def fail(*_: object) -> None:
             raise RuntimeError("a fault of the node")
 
-        monkeypatch.setattr(node.player("p"), "_emit", fail)
+        monkeypatch.setattr(node.player("p")._engine, "emit", fail)
         with pytest.raises(RuntimeError):
             await node.delete_player("p")
         assert player.listener.closed == [(1000, "the player was deleted")]

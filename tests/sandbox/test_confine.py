@@ -107,7 +107,7 @@ def test_none_and_a_reason_where_there_is_no_seccomp(error: str) -> None:
         ("def exercise(): open('/etc/passwd')", "under the filter: PermissionError: [Errno 1]"),
         ("def exercise(): os._exit(3)", "the trial of the filter was over with status 3"),
         ("def exercise(): signal.raise_signal(signal.SIGKILL)", "the trial of the filter was ended by SIGKILL"),
-        ("confining._TRIAL_LIMIT_S = 0.1\ndef exercise(): time.sleep(600)", "took longer than 0.1 s"),
+        ("confining._SANDBOX_TRIAL_LIMIT_S = 0.1\ndef exercise(): time.sleep(600)", "took longer than 0.1 s"),
         # A libc that needs what the list does not know.
         ("def rules(pid): return CallRules({'exit_group': (), 'write': (), 'futex': ()})", "start new thread"),
         ("threading.Thread(target=time.sleep, args=(600,), daemon=True).start()", "2 threads are running"),
