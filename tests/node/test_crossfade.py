@@ -7,6 +7,7 @@ from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 
@@ -26,7 +27,7 @@ async def two_songs(
 ) -> tuple[Listening, list[bytes]]:
     songs = [shelf.song(seconds), shelf.song(seconds)]
     await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(CrossfadeEdit(**settings))  # type: ignore[arg-type]
+    node.player("p").do(Requests.change_crossfade, CrossfadeEdit(**settings))  # type: ignore[arg-type]
     await node.enqueue("p", songs[1][0], {})
     return Listening(node, "p"), [pcm for _, pcm in songs]
 
@@ -51,7 +52,7 @@ async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None
     player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=800, on_skip=True)
     await player.listener.wait_frames(50)
     before = len(player.listener)
-    node.player("p").skip()
+    node.player("p").do(Requests.skip)
     await player.wait_state("idle")
     heard = samples(player.listener.pcm)
     frames = range(before - 1, before + 4)

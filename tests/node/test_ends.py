@@ -10,6 +10,7 @@ from tests.support.media_server import MediaServer, media, stall
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node, NodeSettings
 
 
@@ -26,11 +27,11 @@ async def _playing(player: Listening) -> None:
 
 async def _paused(player: Listening) -> None:
     await player.listener.wait_frames(3)
-    player.node.player(player.id).pause()
+    player.node.player(player.id).do(Requests.pause)
 
 
 async def _idle(player: Listening) -> None:
-    player.node.player(player.id).skip()
+    player.node.player(player.id).do(Requests.skip)
 
 
 async def _decoder_killed(player: Listening) -> None:
@@ -41,7 +42,7 @@ async def _decoder_killed(player: Listening) -> None:
 
 async def _filters_changing(player: Listening) -> None:
     await player.listener.wait_frames(3)
-    player.node.player(player.id).change_filters(FilterChange(volume=0.3))
+    player.node.player(player.id).do(Requests.change_filters, FilterChange(volume=0.3))
 
 
 async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
@@ -76,8 +77,8 @@ async def test_stopping_at_any_moment_leaves_nothing(
     async with running_node(NodeSettings(decoder_processes=2)) as node:
         players = [await listening(node, f"p{number}", song, half, never) for number in range(5)]
         others = [await listening(node, f"q{number}", uri) for number, uri in enumerate((never, half))]
-        node.player("p1").pause()
-        node.player("p2").skip()
+        node.player("p1").do(Requests.pause)
+        node.player("p2").do(Requests.skip)
         await moment(players[0])
     for player in (*players, *others):
         assert [code for code, _ in player.listener.closed] == [code for code, _ in player.events.closed] == [1001]

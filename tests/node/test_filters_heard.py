@@ -8,6 +8,7 @@ from tests.support.node_in_process import listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 
@@ -29,7 +30,7 @@ async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None
     player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
     await player.listener.wait_frames(5)
     for step in range(100):
-        node.player("p").change_filters(FilterChange(volume=1.0 - step / 100))
+        node.player("p").do(Requests.change_filters, FilterChange(volume=1.0 - step / 100))
         if step % 2:
             await player.more_frames(1)
     await player.wait_state("idle")

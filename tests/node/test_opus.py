@@ -18,6 +18,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
 from tonearm.worker.packets.opus_encoder import OpusEncoder
@@ -88,17 +89,19 @@ async def test_packets_are_those_of_the_pcm_over_joins_skips_pauses_and_filters(
     await player.events.wait_for("TrackStart", 2)
     controls = node.player("p")
     await player.more_frames(7)
-    controls.change_filters(FilterChange(volume=0.5))
+    controls.do(Requests.change_filters, FilterChange(volume=0.5))
     await player.more_frames(9)
-    controls.change_filters(FilterChange(gains=((2, 9.0), (9, -9.0))))
+    controls.do(Requests.change_filters, FilterChange(gains=((2, 9.0), (9, -9.0))))
     await player.more_frames(8)
-    controls.pause()
+    controls.do(Requests.pause)
     await asyncio.sleep(0.1)
-    controls.play()
+    controls.do(Requests.play)
     await player.more_frames(11)
-    controls.change_filters(FilterChange(volume=1.0, gains=tuple((band, 0.0) for band in range(BAND_COUNT))))
+    controls.do(
+        Requests.change_filters, FilterChange(volume=1.0, gains=tuple((band, 0.0) for band in range(BAND_COUNT)))
+    )
     await player.more_frames(3)
-    controls.skip()
+    controls.do(Requests.skip)
     await player.wait_state("idle")
     pcm = player.listener.pcm
     assert len(player.opus) == len(player.listener)

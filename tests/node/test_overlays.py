@@ -10,6 +10,7 @@ from tests.support.shelf import Shelf, samples
 from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.node.tracks import WantedTrack
 
@@ -20,7 +21,7 @@ NO_LIMITER = FilterChange(effects={"limiter": Limiter(enabled=False)})
 
 async def playing(node: Node, *uris: str) -> Listening:
     player = await listening(node, "p", *uris)
-    node.player("p").change_filters(NO_LIMITER)
+    node.player("p").do(Requests.change_filters, NO_LIMITER)
     await player.listener.wait_frames(10)
     return player
 
@@ -79,7 +80,7 @@ async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood
     song, pcm = shelf.song(1.5)
     jingle, clip = shelf.song(0.4)
     player = await playing(node, song)
-    node.player("p").pause()
+    node.player("p").do(Requests.pause)
     frames, position = len(player.listener), player.state["position"]
     add(node, jingle)
     await over(player)
@@ -89,7 +90,7 @@ async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood
     assert len(player.listener) == frames + 20
     heard = samples(player.listener.pcm)[frames * FRAME_SAMPLES :]
     assert np.abs(heard[240:].astype(int) - samples(clip)[240:]).max() <= 1
-    node.player("p").play()
+    node.player("p").do(Requests.play)
     await player.wait_state("idle")
     rest = samples(player.listener.pcm)[(frames + 20) * FRAME_SAMPLES :]
     assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
@@ -144,7 +145,7 @@ async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
     song, pcm = shelf.song(1.0)
     jingle, clip = shelf.song(0.4)
     await node.create_player("p", song, {})
-    node.player("p").change_filters(NO_LIMITER)
+    node.player("p").do(Requests.change_filters, NO_LIMITER)
     add(node, jingle)
     await eventually(lambda: node.player("p").status().track.info.length_ms > 0, "the song is opened")
     await eventually(lambda: node.player("p").status().overlays[0].track.info.length_ms > 0, "the clip is opened")

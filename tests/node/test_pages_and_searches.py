@@ -15,6 +15,7 @@ from tests.support.node_in_process import Listening, forget_players, padded, run
 from tests.support.node_over_http import NodeOverHttp, node_over_http
 from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import NodeSettings
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
@@ -315,7 +316,7 @@ class TestPlaying:
         assert [(track["uri"], track["title"]) for track in waiting] == [
             (server.url(f"/fake/told?{number}"), f"T{number}") for number in (2, 3)
         ]
-        node.node.player("p").play()
+        node.node.player("p").do(Requests.play)
         await player.wait_state("idle")
         assert player.listener.pcm == padded(*songs)
         assert resolved(server) == [f"/api/told?{number}" for number in (1, 2, 3)]

@@ -13,6 +13,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.worker.packets.passthrough import WAIT_FRAMES
 
@@ -78,11 +79,11 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     player = OpusListening(node, "p")
     await player.more_frames(30)
     changed, waited = len(player.opus), player.waited_frames
-    node.player("p").change_filters(FilterChange(volume=0.5))
+    node.player("p").do(Requests.change_filters, FilterChange(volume=0.5))
     await player.more_frames(30)
     late = player.waited_frames - waited
     restored = len(player.opus)
-    node.player("p").change_filters(FilterChange(volume=1.0))
+    node.player("p").do(Requests.change_filters, FilterChange(volume=1.0))
     await player.wait_state("idle")
     player.require_no_underrun()
     flags = player.opus.passed

@@ -4,13 +4,14 @@ from tests.support.node_in_process import Listening, listening, padded
 from tests.support.pcm import without_cuts
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 
 async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.2)
     await node.create_player("p", uri, {})
-    node.player("p").pause()
+    node.player("p").do(Requests.pause)
     player = Listening(node, "p")
     await player.opened()
     witness = await listening(node, "witness", shelf.song(5.0)[0])
@@ -18,7 +19,7 @@ async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node:
     assert len(player.listener) == 0
     assert player.events.ops == ["ListenersChange", "PlayerUpdate"]
     assert (player.state["state"], player.state["paused"]) == ("playing", True)
-    node.player("p").play()
+    node.player("p").do(Requests.play)
     await player.wait_state("idle")
     assert player.listener.pcm == padded(pcm)
 
@@ -30,7 +31,7 @@ async def test_a_skip_goes_to_the_first_sample_of_the_next_track(node: Node, she
     for number, wait in enumerate((7, 12, 15, 4)):
         await player.events.wait_for("TrackStart", number + 1)
         await player.listener.wait_frames(sum(heard_of) + wait)
-        node.player("p").skip()
+        node.player("p").do(Requests.skip)
         heard_of.append(len(player.listener) - sum(heard_of))
     await player.wait_state("idle")
     expected = [pcm[: frames * FRAME_BYTES] for (_, pcm), frames in zip(songs, heard_of, strict=False)]

@@ -5,6 +5,7 @@ from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import heard_whole, listening, padded
 from tests.support.shelf import Shelf
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 
@@ -24,9 +25,9 @@ async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_oth
 async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.237)
     player = await listening(node, "p", uri)
-    node.player("p").set_loop(LoopMode.TRACK)
+    node.player("p").do(Requests.set_loop, LoopMode.TRACK)
     await player.events.wait_for("TrackStart", 4)
-    node.player("p").set_loop(LoopMode.NONE)
+    node.player("p").do(Requests.set_loop, LoopMode.NONE)
     await player.wait_state("idle")
     rounds = len(player.starts)
     assert rounds in (4, 5)

@@ -15,6 +15,7 @@ from tests.support.media_server import Answer, MediaServer, Reply, in_turn
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node, NodeSettings
 from tonearm.player import timers
 
@@ -140,11 +141,11 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
     async with running_node(NodeSettings(decoder_processes=1, live_pause_s=0.2)) as node:
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(20)
-        node.player("p").pause()
+        node.player("p").do(Requests.pause)
         await server.all_gone()
         position_ms = player.state["position"]
         assert server.connections == 1
-        node.player("p").play()
+        node.player("p").do(Requests.play)
         # Nothing of what was buffered before is heard.
         assert 860 < loudest_hz(samples_of(await frames_more(player, 40))) < 900
         assert server.connections == 2

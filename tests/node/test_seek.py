@@ -12,6 +12,7 @@ from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 GLIDE = 240
@@ -80,16 +81,16 @@ async def test_a_source_that_cannot_be_sought_plays_from_its_start(
 async def test_a_stop_and_a_skip_at_the_end_of_the_queue_do_not_click(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(5.0)
     player = await listening(node, "p", uri)
-    for end in (node.player("p").stop, node.player("p").skip):
+    for end in (Requests.stop, Requests.skip):
         await player.more_frames(20)
-        end()
+        node.player("p").do(end)
         count = len(player.listener)
         await player.listener.wait_frames(count + 1)
         await asyncio.sleep(0.1)
         assert len(player.listener) == count + 1
         assert not samples(player.listener.messages[-1])[GLIDE:].any()
         assert player.state["state"] == "idle"
-        node.player("p").play()
+        node.player("p").do(Requests.play)
     await player.more_frames(20)
     assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(pcm)
 

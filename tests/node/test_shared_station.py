@@ -19,6 +19,7 @@ from tests.support.radio_server import radio
 from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, Output
+from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 
@@ -58,7 +59,7 @@ async def test_players_of_one_process_hear_the_same_samples_each_with_its_own_fi
     await first.listener.wait_frames(60)
     later = await listening(node, "later", uri)
     quiet = await listening(node, "quiet", uri)
-    node.player("quiet").change_filters(FilterChange(volume=0.25))
+    node.player("quiet").do(Requests.change_filters, FilterChange(volume=0.25))
     await later.listener.wait_frames(100)
     await quiet.listener.wait_frames(100)
     await first.more_frames(100)
@@ -79,14 +80,14 @@ async def test_one_that_is_paused_holds_nobody_up_and_goes_on_where_it_was(node:
     witness = await listening(node, "witness", uri)
     player = await listening(node, "player", uri)
     await player.listener.wait_frames(40)
-    node.player("player").pause()
+    node.player("player").do(Requests.pause)
     await asyncio.sleep(0)
     await witness.more_frames(10)
     before = len(player.listener)
     await witness.more_frames(100)
     assert len(player.listener) == before
     witness.require_no_underrun()
-    node.player("player").play()
+    node.player("player").do(Requests.play)
     await player.more_frames(60)
     await witness.more_frames(60)
     behind = player.listener.pcm[(before + 5) * FRAME_BYTES : (before + 55) * FRAME_BYTES]
@@ -104,7 +105,7 @@ async def test_one_that_is_deleted_or_skips_or_plays_something_else_harms_nobody
     witness = await listening(node, "witness", uri)
     await witness.listener.wait_frames(20)
     await node.delete_player(opener_of_it.id)
-    node.player("skipping").skip()
+    node.player("skipping").do(Requests.skip)
     await skipping.events.wait_for("TrackStart", 2)
     await witness.more_frames(120)
     witness.require_no_underrun()

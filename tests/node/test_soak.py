@@ -22,6 +22,7 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import NodeSettings
 from tonearm.node.tracks import WantedTrack
 
@@ -47,35 +48,35 @@ class Chaos:
         node, player_id = self._player.node, self._player.id
         match self._random.choice(_ORDERS):
             case "play":
-                node.player(player_id).play()
+                node.player(player_id).do(Requests.play)
             case "pause":
-                node.player(player_id).pause()
+                node.player(player_id).do(Requests.pause)
             case "skip":
-                node.player(player_id).skip()
+                node.player(player_id).do(Requests.skip)
             case "seek":
                 with contextlib.suppress(NotSeekable):
                     node.player(player_id).seek(self._random.randrange(1_000))
             case "loop":
-                node.player(player_id).set_loop(self._random.choice(list(LoopMode)))
+                node.player(player_id).do(Requests.set_loop, self._random.choice(list(LoopMode)))
             case "queue":
                 await node.enqueue(player_id, self._random.choice(self._uris), {})
             case "filters":
                 gains = ((self._random.randrange(15), self._random.uniform(-24, 24)),)
-                node.player(player_id).change_filters(FilterChange(self._random.uniform(0, 2), gains))
+                node.player(player_id).do(Requests.change_filters, FilterChange(self._random.uniform(0, 2), gains))
             case "listen":
                 node.player(player_id).attach(MemoryListener())()
 
     async def plays_as_ever(self, uri: str, pcm: bytes) -> None:
         """After all that: everything is taken away, and a song is heard to the sample."""
         node, player = self._player.node, self._player
-        node.player(player.id).set_loop(LoopMode.NONE)
-        node.player(player.id).change_filters(FilterChange(1.0, ()))
+        node.player(player.id).do(Requests.set_loop, LoopMode.NONE)
+        node.player(player.id).do(Requests.change_filters, FilterChange(1.0, ()))
         while player.state["queueLength"] or player.state["state"] != "idle":
-            node.player(player.id).skip()
+            node.player(player.id).do(Requests.skip)
             await asyncio.sleep(0)
         heard_before = len(player.listener)
-        node.player(player.id).play()
-        node.player(player.id).skip()
+        node.player(player.id).do(Requests.play)
+        node.player(player.id).do(Requests.skip)
         await node.enqueue(player.id, uri, {})
         await player.wait_state("idle")
         # First the sound still glides from the one before, and from its filters.

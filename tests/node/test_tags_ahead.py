@@ -11,6 +11,7 @@ from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.radio_server import radio
 from tests.support.resolving import fake_sites, told
 from tests.support.shelf import Shelf
+from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import queued_track_details_out
@@ -44,7 +45,7 @@ async def test_the_next_ones_show_their_titles(node: Node, server: MediaServer, 
     assert (listed[1]["title"], "length" in listed[1]) == ("gone", False)
     assert [track.get("length") for track in listed[2:]] == [1000, 1000, 1000, None, None]
     # When one leaves, the next one comes near.
-    node.player("p").remove(listed[0]["id"])
+    node.player("p").do(Requests.remove, listed[0]["id"])
     listed = await read(node, 4)
     assert [track.get("length") for track in listed] == [None, 1000, 1000, 1000, 1000, None]
     assert len([request for request in server.requests if request.path == "/gone.mp3"]) == 1

@@ -7,6 +7,7 @@ import pytest
 from tests.support.node_in_process import listening
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_MS
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 
 
@@ -20,9 +21,9 @@ async def test_a_jump_of_the_time_of_day_is_seen_in_events_and_not_heard(
     time_ns = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: time_ns() + jump_s * 1_000_000_000)
     await player.more_frames(20)
-    node.player("p").pause()
+    node.player("p").do(Requests.pause)
     assert player.state["position"] == len(player.listener) * FRAME_MS
-    node.player("p").play()
+    node.player("p").do(Requests.play)
     await player.wait_state("idle")
     assert player.listener.pcm == pcm
     start, paused = player.events.named("TrackStart")[0], player.events.named("PlayerPause")[0]

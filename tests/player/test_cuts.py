@@ -14,6 +14,7 @@ from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import Echo, FilterChange, Timescale
 from tonearm.core.frame import FRAME_SAMPLES, Output
+from tonearm.core.playback_requests import Requests
 from tonearm.protocol.framing import HEADER, HEADER_BYTES, FrameFlag, Framing, payload_of
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
@@ -83,24 +84,24 @@ def seek(bench: Bench) -> int:
 
 
 def skip(bench: Bench) -> int:
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     return 0
 
 
 def replace_track(bench: Bench) -> int:
-    bench.player.replace(make_track("new"))
+    bench.player.do(Requests.replace, make_track("new"))
     return 0
 
 
 def stop_and_enqueue(bench: Bench) -> int:
-    bench.player.stop()
-    bench.player.enqueue(make_track("new"), index=0)
+    bench.player.do(Requests.stop)
+    bench.player.do(Requests.enqueue, make_track("new"), index=0)
     return 0
 
 
 def previous(bench: Bench) -> int:
-    bench.player.skip()
-    bench.player.previous()
+    bench.player.do(Requests.skip)
+    bench.player.do(Requests.previous)
     return 0
 
 
@@ -148,7 +149,7 @@ async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_t
 async def test_a_new_sound_that_is_here_at_once_has_the_flags_in_the_frame_with_the_end_of_the_old_one() -> None:
     bench = Bench("a", "b", frames=SHORT_FRAMES)
     await bench.sound()
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     await bench.pump()
     first, second = await bench.hear(2)
     assert [(frame.position_us, frame.flags) for frame in (first, second)] == [(0, STARTS | CUT), (20_000, 0)]
@@ -204,7 +205,7 @@ async def test_a_skip_to_a_track_that_has_joined_in_the_buffer_when_the_process_
     await bench.pump()
     bench.decode(LONG_FRAMES * FRAME_SAMPLES)
     await bench.pump()
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     await bench.pump()
     bench.decode(LONG_FRAMES * FRAME_SAMPLES)
     await bench.pump()
@@ -224,10 +225,10 @@ async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable
     bench = Bench("a", "b")
     await bench.sound()
     if order in ("paused", "just resumed"):
-        bench.player.pause()
+        bench.player.do(Requests.pause)
         await bench.ticks(3)
     if order == "just resumed":
-        bench.player.play()
+        bench.player.do(Requests.play)
     if order == "run dry":
         await bench.ticks(60)
     assert bench.says == ("loading" if order == "run dry" else "playing", order == "paused")
@@ -235,12 +236,12 @@ async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable
     sample = cut(bench)
     if order == "paused after it":
         await bench.pump()
-        bench.player.pause()
+        bench.player.do(Requests.pause)
     await bench.pump()
     bench.decode(50 * FRAME_SAMPLES)
     await bench.pump()
     assert len(bench.listener) == heard
-    bench.player.play()
+    bench.player.do(Requests.play)
     heard_then = await bench.hear(8)
     assert len(heard_then) == 8  # from the first tick on
     assert heard_then[0].flags == CUT if cut is seek else STARTS | CUT
@@ -258,7 +259,7 @@ async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound
     if not later:
         bench.player.attach(opus)
     await bench.sound()
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.mute(2)
     cut(bench)
     await bench.pump()
@@ -267,7 +268,7 @@ async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound
     bench.decode(50 * FRAME_SAMPLES)
     await bench.pump()
     before = len(opus)
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.ticks(4)
     sound = decoded([payload_of(message) for message in opus.messages])[before * FRAME_SAMPLES :]
     assert len(sound) >= 4 * FRAME_SAMPLES
@@ -278,13 +279,13 @@ async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound
 async def test_filters_and_a_crossfade_do_not_bring_back_what_was_cut_during_a_pause(is_open: bool) -> None:
     bench = Bench("a", "silence", frames=SHORT_FRAMES if is_open else LONG_FRAMES)
     bench.mute(2)
-    bench.player.change_filters(FilterChange(gains=((0, 24.0),), effects={"echo": Echo()}))
-    bench.player.change_crossfade(CrossfadeEdit(duration_ms=1000, on_skip=True))
+    bench.player.do(Requests.change_filters, FilterChange(gains=((0, 24.0),), effects={"echo": Echo()}))
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=1000, on_skip=True))
     await bench.sound()
-    bench.player.pause()
-    bench.player.skip()
+    bench.player.do(Requests.pause)
+    bench.player.do(Requests.skip)
     await bench.pump()
-    bench.player.play()
+    bench.player.do(Requests.play)
     bench.decode(50 * FRAME_SAMPLES)
     heard = await bench.hear(30)
     assert len(heard) == 30
@@ -295,7 +296,7 @@ async def test_filters_and_a_crossfade_do_not_bring_back_what_was_cut_during_a_p
 async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Callable[[Bench], int]) -> None:
     bench = Bench("a", "b")
     await bench.sound()
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     cut(bench)
     assert bench.says == ("loading", True)
     await bench.pump()
@@ -307,7 +308,7 @@ async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Ca
     assert bench.says == ("playing", True)
     assert [(event["state"], event["paused"]) for event in bench.events.named("PlayerUpdate")][-1] == ("playing", True)
     starts = len(bench.events.named("TrackStart"))
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.ticks(1)
     assert len(bench.events.named("TrackStart")) == starts + (cut is not seek)
     assert bench.says == ("playing", False)
@@ -319,12 +320,12 @@ async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Ca
 @pytest.mark.parametrize("speed", [1.0, 2.0, 0.7])
 async def test_the_silence_that_fills_the_last_frame_is_not_counted_as_played(speed: float) -> None:
     bench = RenderingBench("a", pcm_of=lambda source: samples_of(source, 0, 1003 * 48).tobytes())
-    bench.player.change_filters(FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=speed)}))
     bench.listen()
     await bench.pump()
     bench.decode(1003 * 48)
     await bench.ticks(40)
-    bench.player.change_filters(FilterChange(volume=0.5))  # what is left is rendered again, its end too
+    bench.player.do(Requests.change_filters, FilterChange(volume=0.5))  # what is left is rendered again, its end too
     await bench.ticks(60)
     (end,) = bench.events.named("TrackEnd")
     assert (end["reason"], end["position"]) == ("finished", pytest.approx(1003, abs=0 if speed == 1.0 else 1))

@@ -5,6 +5,7 @@ import pytest
 from tests.support.player_bench import BEGIN, PlayerBench
 from tests.support.sinks import MemoryListener
 from tonearm.core.frame import FRAME_MS
+from tonearm.core.playback_requests import Requests
 from tonearm.decoder.messages import Grant
 
 BURST_MS = 800
@@ -104,12 +105,12 @@ async def test_a_live_stream_is_sent_as_it_comes() -> None:
 
 async def test_who_began_with_silence_gets_the_sound_in_its_time() -> None:
     bench = PlayerBench("a", wait_ms=60_000)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     listener = stream()
     bench.player.attach(listener)
     assert len(listener) == BURST_FRAMES
     bench.opened(1)
     bench.audio(0, 60, marks=[(BEGIN, 0, 1)])
-    bench.player.play()
+    bench.player.do(Requests.play)
     bench.tick(20)
     assert sent_frames(bench) == 20

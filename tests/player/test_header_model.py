@@ -12,6 +12,7 @@ from tests.player.test_cuts import CUT, SHORT_FRAMES, STARTS, Bench, HeardFrame,
 from tests.support.tracks import make_track
 from tonearm.core.errors import NoPrevious
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.playback_requests import Requests
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
 
 FRAME_US = 20_000
@@ -48,16 +49,16 @@ async def ask(bench: Bench, step: Step) -> None:
             if player.status().state in ("playing", "loading"):
                 player.seek(step.position_ms)
         case "skip":
-            player.skip()
+            player.do(Requests.skip)
         case "previous":
             with contextlib.suppress(NoPrevious):
-                player.previous()
+                player.do(Requests.previous)
         case "replace":
-            player.replace(make_track("new"))
+            player.do(Requests.replace, make_track("new"))
         case "pause":
-            player.pause()
+            player.do(Requests.pause)
         case "play":
-            player.play()
+            player.do(Requests.play)
         case "death":
             bench.pool.lose()
     if step.is_quick:

@@ -20,6 +20,7 @@ from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.core.track import Track
 from tonearm.decoder.messages import DropSource, Flush, Grant, Plan, SeekSource
 from tonearm.protocol.framing import Framing
@@ -211,7 +212,7 @@ async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frame
 @pytest.mark.parametrize("speed", [1.5, 1.03, 0.25, 4.0])
 async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: float) -> None:
     bench = PlayerBench("a", "b")
-    bench.player.change_filters(FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=speed)}))
     assert bench.events.named("PlayerUpdate") == []
     bench.listen()
     bench.opened(1, length_ms=round(12_000 * speed))
@@ -228,7 +229,7 @@ async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: fl
         assert sent_ms == 2000 or list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
     updates = bench.events.named("PlayerUpdate")
     assert updates[0]["positionRate"] == speed
-    bench.player.change_filters(FilterChange(resets=True))
+    bench.player.do(Requests.change_filters, FilterChange(resets=True))
     assert bench.events.named("PlayerUpdate")[len(updates) :][0]["positionRate"] == 1.0
 
 
@@ -238,8 +239,8 @@ async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: fl
 async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
     bench = playing("a", frames=100)
     for _ in range(100):
-        bench.player.pause()
-        bench.player.play()
+        bench.player.do(Requests.pause)
+        bench.player.do(Requests.play)
         bench.time.forward(0.005)
     assert len(bench.listener) <= 26
 
@@ -254,7 +255,7 @@ async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() 
     seen = len(bench.orders(Plan))
     heard: set[int] = set()
     for step in range(1, 200):
-        bench.player.change_filters(FilterChange(volume=step / 100))
+        bench.player.do(Requests.change_filters, FilterChange(volume=step / 100))
         bench.time.forward(0.01)
         plans = bench.orders(Plan)
         unanswered.extend(plans[seen:])
@@ -326,13 +327,13 @@ async def test_a_player_without_a_decoder_takes_all_orders() -> None:
     bench.pool.lose()
     bench.tick(10)
     assert len(bench.listener) == 10
-    bench.player.change_filters(FilterChange(volume=0.5))
-    bench.player.pause()
-    bench.player.skip()
-    bench.player.set_loop(LoopMode.QUEUE)
-    bench.player.enqueue(make_track("d"))
-    bench.player.play()
-    bench.player.skip()
+    bench.player.do(Requests.change_filters, FilterChange(volume=0.5))
+    bench.player.do(Requests.pause)
+    bench.player.do(Requests.skip)
+    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
+    bench.player.do(Requests.enqueue, make_track("d"))
+    bench.player.do(Requests.play)
+    bench.player.do(Requests.skip)
     bench.tick(10)
     assert bench.player.status().quality.decoder_process_id is None
     bench.pool.is_empty = False
@@ -460,7 +461,7 @@ async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() 
     bench.session_failed(0)  # without a track nothing can be left out: it does not come back by itself
     bench.tick(20)
     assert len(bench.pool.sessions) == sessions
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.settle()
     assert len(bench.pool.sessions) == sessions + 1
     assert list(bench.started_at) == [3]
@@ -468,7 +469,7 @@ async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() 
 
 async def test_a_skip_while_an_error_of_the_decoder_is_under_way_spares_the_next_track() -> None:
     bench = playing("a", "b")
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     await bench.settle()
     bench.session_failed(1)
     await bench.settle()
@@ -493,7 +494,7 @@ async def test_a_process_that_ended_at_work_on_a_session_counts_against_its_trac
     bench = playing("a")
     bench.pool.lose((0,))
     assert [uri.rpartition("/")[2] for uri in bench.suspects.uris] == ["a.mp3"]
-    bench.player.stop()
+    bench.player.do(Requests.stop)
     sessions = len(bench.pool.sessions)
     bench.pool.lose((0,))  # nothing to be counted: it must not end the next one, too
     assert len(bench.pool.sessions) == sessions
@@ -525,7 +526,7 @@ async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
     bench.opened(1)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
     bench.tick(4)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.tick(5)
     assert len(stream) == 14
     assert stream.messages[5:9] == [frame(number) for number in range(4)]
@@ -537,7 +538,7 @@ async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCapture
         bench = PlayerBench("a", "missing.mp3?token=secret")
         bench.start(10)
         await bench.settle()
-        bench.player.skip()
+        bench.player.do(Requests.skip)
         await bench.settle()
     lines = [record.getMessage() for record in caplog.records]
     bench.tick(2)
@@ -567,13 +568,13 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
     bench.listen()
     for number in range(1000):
         if number:
-            bench.player.enqueue(make_track(f"t{number}"))
+            bench.player.do(Requests.enqueue, make_track(f"t{number}"))
         source = number + 1
         at_frame = bench.plan.at_frame
         if number % 5 == 1:
             bench.failed(source, FILE_MISSING)
         elif number % 5 == 2:
-            bench.player.skip()
+            bench.player.do(Requests.skip)
         elif number % 5 == 3:
             bench.opened(source)
             bench.decoded(source)
@@ -648,7 +649,7 @@ async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> Non
 async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_opened_ahead_is_closed() -> None:
     """Both are of the same track, and only one can be the new source."""
     bench = PlayerBench("a")
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     bench.start(10)
     bench.tick(3)
     bench.decoded(1)

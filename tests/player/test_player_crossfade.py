@@ -10,6 +10,7 @@ from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.playback_requests import Requests
 from tonearm.player.player import Player
 
 FADE = CrossfadeEdit(duration_ms=8_000)
@@ -23,7 +24,7 @@ async def joins_s(
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, *titles)
     listener = MemoryListener()
     bench.player.attach(listener)
-    bench.player.change_crossfade(CrossfadeEdit(duration_ms=duration_ms))
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=duration_ms))
     await bench.run(at_s)
     for ask in late:
         ask(bench.player)
@@ -40,15 +41,15 @@ def seek(position_ms: int) -> Callable[[Player], object]:
 
 
 def louder(player: Player) -> None:
-    player.change_filters(FilterChange(volume=1.5))
+    player.do(Requests.change_filters, FilterChange(volume=1.5))
 
 
 def fade(player: Player) -> None:
-    player.change_crossfade(FADE)
+    player.do(Requests.change_crossfade, FADE)
 
 
 def add(player: Player) -> None:
-    player.enqueue(make_track("b"))
+    player.do(Requests.enqueue, make_track("b"))
 
 
 @pytest.mark.parametrize("position_ms", [20_000, 51_000])

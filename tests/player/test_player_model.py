@@ -16,6 +16,7 @@ from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import NoPrevious
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
+from tonearm.core.playback_requests import Requests
 
 TRACKS = {
     "second": seconds(1),
@@ -86,22 +87,22 @@ def ask(bench: SleepBench, step: Step) -> list[str]:
     player = bench.player
     match step.what:
         case "pause":
-            player.pause()
+            player.do(Requests.pause)
         case "play":
-            player.play()
+            player.do(Requests.play)
         case "skip":
-            player.skip()
+            player.do(Requests.skip)
         case "enqueue" | "replace":
             track = bench.new_track(step.name)
-            (player.enqueue if step.what == "enqueue" else player.replace)(track)
+            player.do(Requests.enqueue if step.what == "enqueue" else Requests.replace, track)
             return [track.id]
         case "previous":
             with contextlib.suppress(NoPrevious):
-                player.previous()
+                player.do(Requests.previous)
         case "fade":
-            player.change_crossfade(CrossfadeEdit(duration_ms=step.fade_ms))
+            player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=step.fade_ms))
         case "fade on skip":
-            player.change_crossfade(CrossfadeEdit(duration_ms=step.fade_ms, on_skip=True))
+            player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=step.fade_ms, on_skip=True))
         case "seek":
             player.seek(step.position_ms)
     return []
@@ -132,7 +133,7 @@ async def run(names: list[str], steps: list[Step]) -> Run:
         for _ in range(200):
             if player.status().state in ("idle", "failed") and not player.queue.tracks:
                 break
-            player.play()
+            player.do(Requests.play)
             await bench.run(3)
         left = [track.id for track in player.queue.tracks]
         pieces = [(number, piece) for number, content in enumerate(bench.heard(listener)) for piece in content.pieces]

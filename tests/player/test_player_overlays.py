@@ -16,6 +16,7 @@ from tests.support.tracks import make_track
 from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
+from tonearm.core.playback_requests import Requests
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
 
 CLIP_SAMPLES = 37 * FRAME_SAMPLES + 411
@@ -55,16 +56,16 @@ class Trial:
         # By name: how often, and what.
         self.orders: dict[str, tuple[int, Callable[[], object]]] = {
             "tick": (30, lambda: None),
-            "pause": (3, player.pause),
-            "play": (4, player.play),
-            "skip": (2, player.skip),
+            "pause": (3, lambda: player.do(Requests.pause)),
+            "play": (4, lambda: player.do(Requests.play)),
+            "skip": (2, lambda: player.do(Requests.skip)),
             "seek": (2, self.seek),
-            "volume": (4, lambda: player.change_filters(self.random.choice(volumes))),
+            "volume": (4, lambda: player.do(Requests.change_filters, self.random.choice(volumes))),
             "add": (4, self.add),
             "decode": (12, lambda: bench.decode(self.random.choice([500, 5_000, 50_000]))),
             "die": (1, bench.pool.lose),
-            "stop": (1, player.stop),
-            "enqueue": (2, lambda: player.enqueue(make_track("more"))),
+            "stop": (1, lambda: player.do(Requests.stop)),
+            "enqueue": (2, lambda: player.do(Requests.enqueue, make_track("more"))),
         }
         tell = self.bench.events.send
 
@@ -75,7 +76,7 @@ class Trial:
         self.bench.events.send = send  # type: ignore[method-assign]
 
     async def begin(self) -> None:
-        self.bench.player.change_filters(FilterChange(effects={"limiter": Limiter(enabled=False)}))
+        self.bench.player.do(Requests.change_filters, FilterChange(effects={"limiter": Limiter(enabled=False)}))
         self.bench.listen()
         await self.bench.pump()
         self.bench.decode(30_000)

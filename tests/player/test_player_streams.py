@@ -6,6 +6,7 @@ from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, fra
 from tests.support.tracks import CONNECTION_LOST
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.messages import DropSource, Plan
 
@@ -47,7 +48,7 @@ async def test_a_title_is_reported_with_the_frame_that_it_begins_in() -> None:
 async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
     bench = live_player("a", "b")
     bench.titled(1, 4, "One")
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     bench.opened(2)
     bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
     bench.tick(10)
@@ -79,9 +80,9 @@ async def test_a_stall(story: list[float | str]) -> None:
     for part in story:
         match part:
             case "pause":
-                bench.player.pause()
+                bench.player.do(Requests.pause)
             case "play":
-                bench.player.play()
+                bench.player.do(Requests.play)
             case "delete":
                 await bench.player.delete()
             case "sound":
@@ -169,11 +170,11 @@ async def test_the_time_of_a_start_begins_with_the_tracks_turn() -> None:
     assert emitted(without_listeners, "TrackStuck") == ["TrackStuck"]
 
     paused = PlayerBench("silent")
-    paused.player.pause()
+    paused.player.do(Requests.pause)
     paused.listen()
     paused.time.forward(100)
     assert emitted(paused, "TrackStuck") == []
-    paused.player.play()
+    paused.player.do(Requests.play)
     paused.time.forward(11)
     assert emitted(paused, "TrackStuck") == ["TrackStuck"]
 
@@ -206,7 +207,7 @@ async def test_waiting_for_a_place_at_the_resolver_does_not_count() -> None:
 
 async def test_the_delay_before_a_retry_does_not_count() -> None:
     bench = PlayerBench("a")
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     bench.start(10)
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
     bench.audio(10, 0, position=10 * FRAME_SAMPLES, marks=[(INTERRUPTED, 10, 1)])
@@ -225,9 +226,9 @@ async def test_the_delay_before_a_retry_does_not_count() -> None:
 async def test_a_short_pause_goes_on_with_what_is_here() -> None:
     bench = live_player()
     bench.tick(3)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(9.5)
-    bench.player.play()
+    bench.player.do(Requests.play)
     bench.tick(4)
     assert bench.listener.messages[:7] == [frame(number) for number in range(7)]
     assert len(bench.pool.sessions) == 1
@@ -241,11 +242,11 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     bench.tick(3)
     bench.titled(1, 2, "One")
     bench.tick(1)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(10.5)
     assert bench.pool.owners == {}, "the session is closed"
     assert bench.player.status().position_ms == 80
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.settle()
     assert len(bench.pool.sessions) == 2
     assert bench.started_at == {1: 4 * FRAME_SAMPLES}
@@ -264,14 +265,14 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
 async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
     bench = live_player("a", "b")
     await bench.settle()
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(11)
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     await bench.settle()
     assert bench.started_at == {2: 0}
     bench.opened(2)
     bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
-    bench.player.play()
+    bench.player.do(Requests.play)
     bench.tick(5)
     assert shown(bench).title == "b"
     assert len(bench.listener) > 0
@@ -280,12 +281,12 @@ async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
 async def test_the_station_after_a_skip_is_let_go_as_well() -> None:
     """Its track knows from the last time that it is live."""
     bench = live_player("a", "b")
-    bench.player.set_loop(LoopMode.QUEUE)
-    bench.player.skip()
+    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
+    bench.player.do(Requests.skip)
     bench.opened(2)
     await bench.settle()
-    bench.player.pause()
-    bench.player.skip()
+    bench.player.do(Requests.pause)
+    bench.player.do(Requests.skip)
     await bench.settle()
     assert bench.started_at[3] == 0
     bench.time.forward(9)
@@ -296,9 +297,9 @@ async def test_the_station_after_a_skip_is_let_go_as_well() -> None:
 
 async def test_a_file_may_be_paused_for_long() -> None:
     bench = playing("a")
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(1000)
-    bench.player.play()
+    bench.player.do(Requests.play)
     bench.tick(5)
     assert len(bench.pool.sessions) == 1
     assert len(bench.listener) > 0
@@ -307,18 +308,18 @@ async def test_a_file_may_be_paused_for_long() -> None:
 async def test_a_process_that_dies_in_a_long_pause_changes_nothing() -> None:
     bench = live_player()
     await bench.settle()
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(11)
     bench.pool.lose()
     assert len(bench.pool.sessions) == 1
-    bench.player.play()
+    bench.player.do(Requests.play)
     assert len(bench.pool.sessions) == 2
 
 
 async def test_delete_in_a_long_pause() -> None:
     bench = live_player()
     await bench.settle()
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     bench.time.forward(11)
     await bench.player.delete()
     assert bench.events.ops[-1] == "PlayerDelete"

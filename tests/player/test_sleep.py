@@ -13,6 +13,7 @@ from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import GRANT_FRAMES
 from tonearm.player.sleep import Asleep, Circumstances
@@ -91,7 +92,7 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> No
 async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that_the_player_can_sleep() -> None:
     bench = SleepBench({"a": seconds(60)}, "a", sleeps=False, has_files=True)
     bench.shelf.claims["a"] = 50 * SAMPLE_RATE_HZ
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(0.3)
     assert bench.is_asleep
     assert bench.player.status().track.info.length_ms == 60_000
@@ -116,7 +117,7 @@ async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> 
     assert len(bench.pool.contents) < 2 * 50 + GRANT_FRAMES
     listener = MemoryListener()
     bench.player.attach(listener)
-    bench.player.enqueue(bench.new_track("b"))
+    bench.player.do(Requests.enqueue, bench.new_track("b"))
     await bench.run(2)
     assert bench.heard(listener)[0].pieces[0].sample == 0
     assert bench.player.status().track.info.title == "b"
@@ -156,7 +157,7 @@ async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -
 async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player() -> None:
     tracks = {"a": Track(31 * 48_000 + 123), "b": Track(29 * 48_000 + 777)}
     bench = SleepBench(tracks, "a", "b")
-    bench.player.set_loop(LoopMode.QUEUE)
+    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
     await bench.run(100)  # in the second turn
     listener = MemoryListener()
     bench.player.attach(listener)
@@ -188,12 +189,12 @@ async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awa
 async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(6.5)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     position_ms = bench.player.status().position_ms
     await bench.run(60)
     assert bench.is_asleep
     assert bench.player.status().position_ms == position_ms
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.run(10)
     assert bench.is_asleep
     assert bench.player.status().position_ms == pytest.approx(position_ms + 10_000, abs=20)
@@ -202,7 +203,7 @@ async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> 
 async def test_a_paused_player_is_opened_for_its_listener() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(6.5)
-    bench.player.pause()
+    bench.player.do(Requests.pause)
     await bench.run(10)
     position_ms = bench.player.status().position_ms
     listener = MemoryListener()
@@ -210,7 +211,7 @@ async def test_a_paused_player_is_opened_for_its_listener() -> None:
     await bench.run(1)
     assert not bench.is_asleep
     assert not listener.messages
-    bench.player.play()
+    bench.player.do(Requests.play)
     await bench.run(1)
     assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
 
@@ -272,7 +273,7 @@ async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
 
 async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(170)
     assert bench.shelf.opened == ["a"] * 5
 
@@ -291,7 +292,7 @@ async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
     ends: list[list[int]] = []
     for sleeps in (True, False):
         bench = SleepBench({"a": Track(20 * SAMPLE_RATE_HZ + 500)}, "a", sleeps=sleeps)
-        bench.player.set_loop(LoopMode.TRACK)
+        bench.player.do(Requests.set_loop, LoopMode.TRACK)
         await bench.run(5)
         for turn in range(12):
             # The player's ticks are moved to where other players' are, which is elsewhere each time it wakes.
@@ -316,7 +317,7 @@ async def test_filters_that_change_while_the_source_is_opened_shift_nothing() ->
     position_ms = bench.player.status().position_ms
     bench.player.attach(listener)
     await bench.run(0.06)
-    bench.player.change_filters(FilterChange(volume=0.5))
+    bench.player.do(Requests.change_filters, FilterChange(volume=0.5))
     await bench.run(2)
     heard = bench.heard(listener)
     assert {content.filters.volume for content in heard} == {0.5}
@@ -351,7 +352,7 @@ async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_tra
     listener = MemoryListener()
     bench.player.attach(listener)
     await bench.run(after_s)
-    bench.player.skip()
+    bench.player.do(Requests.skip)
     await bench.run(2)
     pieces = [content.pieces[0] for content in bench.heard(listener)]
     assert [piece.sample for piece in pieces] == [960 * n for n in range(len(pieces))]
@@ -422,7 +423,7 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> Non
 
 async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
     bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(130)
     starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
@@ -433,8 +434,8 @@ async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
     starts: list[list[tuple[str, int]]] = []
     for sleeps in (True, False):
         bench = SleepBench({"a": seconds(60), "b": seconds(50), "c": seconds(40)}, "a", "b", "c", sleeps=sleeps)
-        bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
-        bench.player.set_loop(LoopMode.QUEUE)
+        bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000))
+        bench.player.do(Requests.set_loop, LoopMode.QUEUE)
         await bench.run(41)
         assert bench.is_asleep is sleeps
         await bench.run(170)
@@ -451,7 +452,7 @@ async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
 
 async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
-    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000))
     await bench.run(30)
     assert bench.is_asleep
     listener = MemoryListener()
@@ -462,7 +463,7 @@ async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> 
 
 async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
-    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000, on_skip=True))
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000, on_skip=True))
     await bench.run(20)
     assert not bench.is_asleep
 
@@ -470,7 +471,7 @@ async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
 async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:
     """Each second awake is decoded. Joins, openings and times are as ever."""
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b", has_files=True)
-    bench.player.set_loop(LoopMode.QUEUE)
+    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
     await bench.run(170)  # all have been opened once
     rendered = len(bench.pool.contents)
     opened = len(bench.shelf.opened)
@@ -484,11 +485,11 @@ async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() ->
 
 async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", has_files=True)
-    bench.player.set_loop(LoopMode.TRACK)
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(111)
     assert bench.is_asleep  # 9 s before the end
-    bench.player.set_loop(LoopMode.NONE)
-    bench.player.enqueue(bench.new_track("b"))
+    bench.player.do(Requests.set_loop, LoopMode.NONE)
+    bench.player.do(Requests.enqueue, bench.new_track("b"))
     await bench.run(0.1)
     assert bench.shelf.opened[-1] == "b"
     await bench.run(15)

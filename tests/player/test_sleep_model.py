@@ -13,6 +13,7 @@ from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 
 TRACKS = {
     "short": seconds(2.5),
@@ -65,17 +66,17 @@ async def what_is_said(
         for step in steps:
             match step.what:
                 case "pause":
-                    bench.player.pause()
+                    bench.player.do(Requests.pause)
                 case "play":
-                    bench.player.play()
+                    bench.player.do(Requests.play)
                 case "skip":
-                    bench.player.skip()
+                    bench.player.do(Requests.skip)
                 case "enqueue":
-                    bench.player.enqueue(bench.new_track(step.name))
+                    bench.player.do(Requests.enqueue, bench.new_track(step.name))
                 case "loop":
-                    bench.player.set_loop(step.mode)
+                    bench.player.do(Requests.set_loop, step.mode)
                 case "filter":
-                    bench.player.change_filters(FilterChange(volume=step.then_s / 100))
+                    bench.player.do(Requests.change_filters, FilterChange(volume=step.then_s / 100))
                 case "listen" if leave is None:
                     leave = bench.player.attach(MemoryListener())
                 case "leave" if leave is not None:

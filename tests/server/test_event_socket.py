@@ -6,6 +6,7 @@ from tests.support.edge import StillNode
 from tests.support.eventually import eventually
 from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
 from tonearm.player.player import Player
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES
 
@@ -45,10 +46,10 @@ async def test_what_the_node_sends_on_subscribing_comes_first(node: StillNode, p
 )
 async def test_the_query_says_what_comes_first(node: StillNode, port: int, query: str, ops: list[str]) -> None:
     player = node.player("p")
-    player.set_loop(LoopMode.QUEUE)
+    player.do(Requests.set_loop, LoopMode.QUEUE)
     player.change_metadata(False, 1)
     async with websocket(port, EVENTS + query.replace("LIFE", player.status().life)) as client:
-        player.pause()
+        player.do(Requests.pause)
         received = [json.loads((await client.read_frame()).payload)["op"] for _ in (*ops, "PlayerPause")]
     assert received == [*ops, "PlayerPause"]
 

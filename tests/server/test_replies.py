@@ -7,6 +7,7 @@ from tests.support.edge import StillNode
 from tests.support.http_client import connected, request
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
+from tonearm.core.playback_requests import Requests
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS, slices
 
 FAT = "x" * (MAX_METADATA_BYTES - 2)
@@ -40,7 +41,7 @@ def test_nothing_gives_no_slice() -> None:
 
 async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode, port: int) -> None:
     player = node.player("p")
-    player.enqueue(make_track("now"), *(make_track("waits", [FAT, number]) for number in range(60)))
+    player.do(Requests.enqueue, make_track("now"), *(make_track("waits", [FAT, number]) for number in range(60)))
     answer = await request(port, "GET", "/v0/players/p/queue")
     assert (answer.status, answer.header("Transfer-Encoding")) == (200, "chunked")
     assert len(answer.body) > 3 * SENT_AT_ONCE_BYTES
@@ -51,7 +52,7 @@ async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode
 
 
 async def test_a_client_that_does_not_read_holds_nothing_up(node: StillNode, port: int) -> None:
-    node.player("p").enqueue(*(make_track("a", FAT) for _ in range(250)))
+    node.player("p").do(Requests.enqueue, *(make_track("a", FAT) for _ in range(250)))
     async with connected(port, receive_buffer_bytes=4096) as connection:
         connection.send_request("GET", "/v0/players/p/queue")
         assert (await connection.read_head()).status == 200

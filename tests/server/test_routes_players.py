@@ -9,6 +9,7 @@ from tests.support.http_client import connected, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_NESTING, Json
+from tonearm.core.playback_requests import Requests
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]
@@ -149,8 +150,8 @@ async def test_an_order_is_done_and_told(
     monkeypatch.setattr("random.sample", lambda numbers, count: [*numbers][::-1])
     follower = MemoryEventClient()
     player = node.player("p")
-    player.enqueue(*map(make_track, "0abc"))
-    player.skip()
+    player.do(Requests.enqueue, *map(make_track, "0abc"))
+    player.do(Requests.skip)
     player.subscribe(follower, since=None, wants_snapshot=False)
     method, path = route.split()
     answer = await send_json(port, method, f"/v0/players/p/{path}", body)

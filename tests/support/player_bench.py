@@ -12,6 +12,7 @@ from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.failure import PlayError, PlayFailure, own_error
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.opened_source import PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait
+from tonearm.core.playback_requests import Requests
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -176,7 +177,7 @@ class PlayerBench:
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
         for name in names:
-            self.player.enqueue(make_track(name))
+            self.player.do(Requests.enqueue, make_track(name))
 
     def listen(self) -> None:
         self.player.attach(self.listener)

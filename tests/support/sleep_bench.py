@@ -19,6 +19,7 @@ from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait
+from tonearm.core.playback_requests import Requests
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -217,7 +218,7 @@ class SleepBench:
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
         for name in names[1:]:
-            self.player.enqueue(self.new_track(name))
+            self.player.do(Requests.enqueue, self.new_track(name))
 
     def new_track(self, name: str) -> Track:
         """A track of its own, also where another one has the same source, or a part of it, as in `a#t=10,20`. They are

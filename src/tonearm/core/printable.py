@@ -11,6 +11,8 @@ _QUERY: Final = re.compile(r"(?<=[^\s?])\?[^\s?=]*=\S*")
 
 def printable(text: str) -> str:
     """`text` with a space for each character that cannot be shown: line ends, control characters, lone surrogates."""
+    if text.isprintable():  # nearly always, and seventy times as fast
+        return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -22,4 +24,7 @@ def one_line(text: str) -> str:
 def text_for_logs(text: str) -> str:
     """`text` in one line, its URIs without userinfo, query and fragment, its paths without query. These may hold
     passwords and tokens, which not all readers of a log may know."""
-    return _QUERY.sub("", _URI.sub(r"\1\3", one_line(text)))
+    line = one_line(text)
+    if "://" in line:  # looking for it in a path alone would take 20 µs
+        line = _URI.sub(r"\1\3", line)
+    return _QUERY.sub("", line) if "?" in line else line

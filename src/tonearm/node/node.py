@@ -24,6 +24,7 @@ from tonearm.core.frame import OutputFormat
 from tonearm.core.metadata import Json, require_player_id
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
+from tonearm.core.playback_requests import Requests
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
@@ -303,7 +304,7 @@ class Node:
             reason = f"The player's queue has no room for {len(others) - room} of them."
             left_out = LeftOut.because(left_out.count + len(others) - room, (reason, *left_out.reasons))
         if others:
-            player.enqueue(*others[:room])
+            player.do(Requests.enqueue, *others[:room])
         given = "idle" if first is None else (wanted and wanted.uri) or first.uri.given
         log.info("player %s created: %s%s", player_id, text_for_logs(given), _by(client))
         return left_out
@@ -390,7 +391,7 @@ class Node:
         player = self.player(player_id)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
         tracks, left_out = await self._expanded(wanted)
-        self._still(player_id, player).enqueue(*tracks, index=index)
+        self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
     async def enqueue_all(
@@ -403,7 +404,7 @@ class Node:
         player = self.player(player_id)
         # In a thread: judging and making hundreds of tracks takes some ms.
         tracks = await asyncio.to_thread(self._track_maker.make_all, wanted)
-        self._still(player_id, player).enqueue(*tracks, index=index)
+        self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks))
 
     async def replace_track(self, player_id: str, wanted: WantedTrack) -> AddedTracks:
@@ -413,7 +414,7 @@ class Node:
         """
         player = self.player(player_id)
         tracks, left_out = await self._expanded(wanted)
-        self._still(player_id, player).replace(*tracks)
+        self._still(player_id, player).do(Requests.replace, *tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
     def add_overlay(self, player_id: str, wanted: WantedTrack, settings: OverlaySettings) -> str:

@@ -4,21 +4,20 @@
 """
 
 import logging
-import random
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Concatenate, Final, ParamSpec
 
-from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.events import DeleteReason, ListenersChange
 from tonearm.core.figures import PlayerFigures
-from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.metadata import Json, apply_metadata, require_metadata_bytes
 from tonearm.core.overlays import OverlaySettings, OverlayStatus
-from tonearm.core.play_queue import LoopMode, PlayedTrack
+from tonearm.core.play_queue import PlayedTrack
 from tonearm.core.playback import Playback
+from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
 from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
@@ -29,6 +28,8 @@ from tonearm.player.engine import Engine
 from tonearm.player.player_services import FirstSettings, PlayerServices
 from tonearm.player.timers import Cancellable
 from tonearm.protocol.framing import CloseCode
+
+P = ParamSpec("P")
 
 log = logging.getLogger(__name__)
 
@@ -86,71 +87,26 @@ class Player:
         self._first_wait: Cancellable | None = services.call_later(
             settings.first_listener_wait_ms / 1000, self._start_clock
         )
-        self._engine.do(lambda rules: rules.begin())
+        self._engine.do(Requests.begin)
         if snapshot is not None and snapshot.clock_started:
             self._start_clock()
 
     # What clients ask for
 
-    def play(self) -> None:
-        self._engine.do(lambda rules: rules.play())
-
-    def pause(self) -> None:
-        self._engine.do(lambda rules: rules.pause())
+    def do(self, change: Callable[Concatenate[Requests, P], Outcome], *values: P.args, **named: P.kwargs) -> None:
+        """Does what a client asks for: a method of `Requests`, with the values for it. Raises what that raises; then
+        nothing is done."""
+        self._engine.do(lambda rules: change(rules, *values, **named))
 
     def seek(self, position_ms: int) -> None:
         """Seeks to `position_ms`; while packets are passed through, to the frame with it. Raises `NotSeekable`."""
         self._engine.catch_up()
         to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
-        self._engine.do(lambda rules: rules.seek(position_ms - to_frame_ms))
+        self.do(Requests.seek, position_ms - to_frame_ms)
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the current position. Raises `NotSeekable`."""
         self.seek(self._rules.position_ms + offset_ms)
-
-    def skip(self, to: str | None = None) -> None:
-        """Raises `TrackNotFound` when the track `to` does not wait."""
-        self._engine.do(lambda rules: rules.skip(to))
-
-    def replace(self, track: Track, *more: Track) -> None:
-        """Raises `LimitReached` when not all of `more` may wait."""
-        self._engine.do(lambda rules: rules.replace(track, *more))
-
-    def stop(self) -> None:
-        self._engine.do(lambda rules: rules.stop())
-
-    def previous(self) -> None:
-        """Raises `NoPrevious`."""
-        self._engine.do(lambda rules: rules.previous())
-
-    def enqueue(self, *tracks: Track, index: int | None = None) -> None:
-        """Raises `LimitReached` when not all of them may wait, and `BadRequest` for a negative index."""
-        self._engine.do(lambda rules: rules.enqueue(*tracks, index=index))
-
-    def clear_queue(self) -> None:
-        self._engine.do(lambda rules: rules.clear_queue())
-
-    def remove(self, track_id: str) -> None:
-        """Raises `TrackNotFound`."""
-        self._engine.do(lambda rules: rules.remove(track_id))
-
-    def move(self, track_id: str, index: int) -> None:
-        """Raises `TrackNotFound`, and `BadRequest` for a negative index."""
-        self._engine.do(lambda rules: rules.move(track_id, index))
-
-    def shuffle(self) -> None:
-        self._engine.do(lambda rules: rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length)))
-
-    def set_loop(self, mode: LoopMode) -> None:
-        self._engine.do(lambda rules: rules.set_loop(mode))
-
-    def change_filters(self, change: FilterChange) -> None:
-        """Raises `BadRequest`."""
-        self._engine.do(lambda rules: rules.change_filters(change))
-
-    def change_crossfade(self, edit: CrossfadeEdit) -> None:
-        """Raises `BadRequest`."""
-        self._engine.do(lambda rules: rules.change_crossfade(edit))
 
     def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
         """Has these tracks sound over the music, together as soon as all of them have audio. Raises `LimitReached`."""
@@ -167,7 +123,7 @@ class Player:
         if merge:
             metadata = apply_metadata(self._playback.metadata, merge, value)
             self._require_metadata(metadata)
-        self._engine.do(lambda rules: rules.change_metadata(False, metadata))
+        self.do(Requests.change_metadata, False, metadata)
 
     async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when the player's sources are closed."""

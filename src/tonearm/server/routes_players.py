@@ -1,5 +1,6 @@
 """The endpoints of players: creating and deleting them, their playback, their queue, their settings."""
 
+import random
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
@@ -8,9 +9,10 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import Json
+from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
 from tonearm.node.node import AddedTracks, Node
 from tonearm.node.tracks import WantedTrack
-from tonearm.player.player import Player
 from tonearm.player.player_services import FirstSettings
 from tonearm.protocol.rendering import (
     filters_out,
@@ -55,31 +57,31 @@ class _PlayerHandlers:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def _order(self, order: Callable[[Player], None]) -> Handler:
+    def _order(self, order: Callable[[Requests], Outcome]) -> Handler:
         """The player does something that needs no body."""
 
         async def handler(call: Call) -> web.Response:
-            order(self._node.player(call.player_id))
+            self._node.player(call.player_id).do(order)
             return no_content()
 
         return handler
 
-    def _change(self, model: type[ModelT], change: Callable[[Player, ModelT], None]) -> Handler:
+    def _change(self, model: type[ModelT], change: Callable[[Requests, ModelT], Outcome]) -> Handler:
         """The player does what the body says."""
 
         async def handler(call: Call) -> web.Response:
             body = await read_body(call.request, model)
-            change(self._node.player(call.player_id), body)
+            self._node.player(call.player_id).do(change, body)
             return no_content()
 
         return handler
 
-    def _change_queue(self, change: Callable[[Player, Call], None]) -> Handler:
+    def _change_queue(self, change: Callable[[Requests, Call], Outcome]) -> Handler:
         """As `_order`, after earlier requests that change the player's queue."""
 
         async def handler(call: Call) -> web.Response:
             async with self._node.changing_queue(call.player_id):
-                change(self._node.player(call.player_id), call)
+                self._node.player(call.player_id).do(change, call)
             return no_content()
 
         return handler
@@ -95,32 +97,28 @@ class PlayerRoutes(_PlayerHandlers):
             Route("GET", "/v0/players", self._list),
             Route("GET", player, self._state),
             Route("DELETE", player, self._delete),
-            Route("POST", f"{player}/play", self._order(lambda player: player.play())),
-            Route("POST", f"{player}/pause", self._order(lambda player: player.pause())),
-            Route("PATCH", f"{player}/position", self._change(PositionPatch, _seek)),
+            Route("POST", f"{player}/play", self._order(Requests.play)),
+            Route("POST", f"{player}/pause", self._order(Requests.pause)),
+            Route("PATCH", f"{player}/position", self._seek),
             Route("POST", f"{player}/skip", self._skip),
             Route("PUT", f"{player}/track", self._replace),
-            Route("DELETE", f"{player}/track", self._order(lambda player: player.stop())),
-            Route("POST", f"{player}/previous", self._change_queue(lambda player, _: player.previous())),
+            Route("DELETE", f"{player}/track", self._order(Requests.stop)),
+            Route("POST", f"{player}/previous", self._change_queue(lambda rules, _: rules.previous())),
             Route("GET", f"{player}/history", self._history),
             Route("GET", f"{player}/artwork", self._artwork),
-            Route("PATCH", f"{player}/loop", self._change(LoopPatch, lambda player, body: player.set_loop(body.mode))),
+            Route("PATCH", f"{player}/loop", self._change(LoopPatch, lambda rules, body: rules.set_loop(body.mode))),
             Route(
                 "PATCH",
                 f"{player}/crossfade",
-                self._change(CrossfadePatch, lambda player, body: player.change_crossfade(body.as_edit())),
+                self._change(CrossfadePatch, lambda rules, body: rules.change_crossfade(body.as_edit())),
             ),
             Route("GET", f"{player}/filters", self._filters),
             Route(
                 "PATCH",
                 f"{player}/filters",
-                self._change(FiltersPatch, lambda player, body: player.change_filters(body.as_change())),
+                self._change(FiltersPatch, lambda rules, body: rules.change_filters(body.as_change())),
             ),
-            Route(
-                "PATCH",
-                f"{player}/metadata",
-                self._change(MetadataPatch, lambda player, body: player.change_metadata(body.merge, body.value)),
-            ),
+            Route("PATCH", f"{player}/metadata", self._change_metadata),
         )
 
     async def _create(self, call: Call) -> web.Response:
@@ -146,10 +144,21 @@ class PlayerRoutes(_PlayerHandlers):
         await self._node.delete_player(call.player_id, call.request.client)
         return no_content()
 
+    async def _seek(self, call: Call) -> web.Response:
+        body = await read_body(call.request, PositionPatch)
+        if len(body.model_fields_set) != 1:
+            raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
+        player = self._node.player(call.player_id)
+        if "position" in body.model_fields_set:
+            player.seek(body.position)
+        else:
+            player.seek_by(body.offset)
+        return no_content()
+
     async def _skip(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id, SKIP_PATIENCE_S):
             target = await _skip_target(call.request)
-            self._node.player(call.player_id).skip(target)
+            self._node.player(call.player_id).do(Requests.skip, target)
         return no_content()
 
     async def _replace(self, call: Call) -> web.Response:
@@ -165,6 +174,11 @@ class PlayerRoutes(_PlayerHandlers):
         picture = await while_connected(call.request, self._node.artwork(call.player_id))
         return picture_reply(call.request, picture)
 
+    async def _change_metadata(self, call: Call) -> web.Response:
+        body = await read_body(call.request, MetadataPatch)
+        self._node.player(call.player_id).change_metadata(body.merge, body.value)
+        return no_content()
+
     async def _filters(self, call: Call) -> web.Response:
         return json_reply(filters_out(self._node.player(call.player_id).status().filters))
 
@@ -178,10 +192,10 @@ class QueueRoutes(_PlayerHandlers):
         return (
             Route("POST", queue, self._enqueue),
             Route("GET", queue, self._queue),
-            Route("DELETE", queue, self._change_queue(lambda player, _: player.clear_queue())),
-            Route("POST", f"{queue}/shuffle", self._change_queue(lambda player, _: player.shuffle())),
+            Route("DELETE", queue, self._change_queue(lambda rules, _: rules.clear_queue())),
+            Route("POST", f"{queue}/shuffle", self._change_queue(_shuffle)),
             Route("PATCH", one, self._move),
-            Route("DELETE", one, self._change_queue(lambda player, call: player.remove(call.track_id))),
+            Route("DELETE", one, self._change_queue(lambda rules, call: rules.remove(call.track_id))),
         )
 
     async def _enqueue(self, call: Call) -> web.Response:
@@ -221,17 +235,12 @@ class QueueRoutes(_PlayerHandlers):
     async def _move(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
             body = await read_body(call.request, IndexPatch)
-            self._node.player(call.player_id).move(call.track_id, body.index)
+            self._node.player(call.player_id).do(Requests.move, call.track_id, body.index)
         return no_content()
 
 
-def _seek(player: Player, body: PositionPatch) -> None:
-    if len(body.model_fields_set) != 1:
-        raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
-    if "position" in body.model_fields_set:
-        player.seek(body.position)
-    else:
-        player.seek_by(body.offset)
+def _shuffle(rules: Requests, _: Call) -> Outcome:
+    return rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length))
 
 
 def wanted_track(call: Call, body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:

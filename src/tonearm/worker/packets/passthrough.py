@@ -8,11 +8,11 @@ later, and what is encoded is delayed by it. The lag changes where a track begin
 Frames are passed through in runs. Measured, with decoders that hear the result:
 
 - A packet builds on the one before. So a run begins with the second packet of a source that is heard whole, after one
-of ours that was encoded without prediction. A decoder that has heard nothing takes any packet. - It must not begin
-while CELT's post-filter is on. That is off again after one to three packets; after WAIT_FRAMES the run begins
-nevertheless, and then after a packet of ours with prediction: the state that it leaves in a decoder is nearer to what
-the source's next one needs than none (36 to 42 dB for pitched tones instead of 7 to 10). - After a run the encoder
-begins anew, primed with the frames before (`opus_encoder`).
+  of ours that was encoded without prediction. A decoder that has heard nothing takes any packet.
+- It must not begin while CELT's post-filter is on. That is off again after one to three packets; after WAIT_FRAMES the
+  run begins nevertheless, and then after a packet of ours with prediction: the state that it leaves in a decoder is
+  nearer to what the source's next one needs than none (36 to 42 dB for pitched tones instead of 7 to 10).
+- After a run the encoder begins anew, primed with the frames before (`opus_encoder`).
 """
 
 from collections.abc import Callable, Sequence
