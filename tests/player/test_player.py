@@ -21,6 +21,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
 from tonearm.decoder.messages import DropSource, Flush, Grant, Plan, SeekSource
 from tonearm.protocol.framing import Framing
@@ -29,16 +30,16 @@ Step: TypeAlias = Callable[[PlayerBench], Any]
 step: Final = methodcaller  # of the bench
 
 
-def asked(order: str, *given: object) -> Step:
+def asked(order: Callable[..., Outcome], *given: object) -> Step:
     """What a client asks the player for."""
-    return lambda bench: methodcaller(order, *given)(bench.player)
+    return lambda bench: bench.player.do(order, *given)
 
 
 def lost(bench: PlayerBench) -> None:
     bench.pool.lose()
 
 
-QUIETER: Final = FilterChange(volume=0.5)
+QUIETLY: Final = asked(Requests.change_filters, FilterChange(volume=0.5))
 LAST: Final = step("audio", 10, 0, marks=[(END, 10, 1)])
 DEATH: Final = step("lose")
 JOINING: Final = (step("decoded", 1), step("opened", 2), step("audio", 0, 5, marks=[(BEGIN, 0, 1)]))
@@ -104,7 +105,7 @@ async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
         ([step("tick", 10), LAST], []),
         ([step("tick", 15), step("decoded", 1), LAST], []),
         ([LAST, step("tick", 9)], [step("tick", 1)]),
-        ([step("tick", 10), asked("pause"), LAST], [asked("play")]),
+        ([step("tick", 10), asked(Requests.pause), LAST], [asked(Requests.play)]),
     ],
     ids=["known only after the last frame", "after an underrun", "in the tick of the last frame", "at play"],
 )
@@ -280,14 +281,14 @@ async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() 
         ([step("audio", 10, 10, rate=1.5), DEATH], {1: 25 * FRAME_SAMPLES}, (1, 20)),
         ([step("tick", 4), lost, DEATH], {1: 10 * FRAME_SAMPLES}, (1, 10)),
         ([step("tick", 4), DEATH, step("audio", 10, 5), DEATH], {1: 15 * FRAME_SAMPLES}, (1, 15)),
-        ([step("tick", 4), lost, asked("skip"), step("settle")], {2: 0}, (2, 4)),
-        ([step("tick", 4), lost, asked("skip"), asked("change_filters", QUIETER), step("settle")], {2: 0}, (2, 4)),
-        ([step("tick", 4), asked("skip"), DEATH], {2: 0}, (2, 4)),
-        ([step("settle"), asked("seek", 30_000), DEATH], {2: 1_440_000}, (2, 0)),
+        ([step("tick", 4), lost, asked(Requests.skip), step("settle")], {2: 0}, (2, 4)),
+        ([step("tick", 4), lost, asked(Requests.skip), QUIETLY, step("settle")], {2: 0}, (2, 4)),
+        ([step("tick", 4), asked(Requests.skip), DEATH], {2: 0}, (2, 4)),
+        ([step("settle"), asked(Requests.seek, 30_000), DEATH], {2: 1_440_000}, (2, 0)),
         ([*JOINING, step("audio", 5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)]), step("tick", 20), DEATH],
          {2: 3 * FRAME_SAMPLES - 500}, (2, 10)),
         ([*JOINING, step("audio", 4, 1, marks=[(END, 4, 1), (BEGIN, 4, 2)]), step("audio", 5, 5, 2, position=1000),
-          lost, asked("set_loop", LoopMode.TRACK), step("settle")],
+          lost, asked(Requests.set_loop, LoopMode.TRACK), step("settle")],
          {1: 4 * FRAME_SAMPLES, 3: 0}, (1, 4)),
     ],
     ids=["all was sent", "at another speed", "two deaths", "twice", "a skip right after it", "and a filter",

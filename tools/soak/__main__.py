@@ -10,9 +10,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 from tests.support.media_server import MediaServer
@@ -32,6 +32,8 @@ FRAMES_LOST_AT_MOST: Final = 0.001
 SAMPLE_S: Final = 2.0
 DECODER_KILLED_EVERY_S: Final = 20.0
 CALM_S: Final = 30.0
+BETWEEN_KILLS_S: Final = 5.0
+LEFT_BEHIND_AT_MOST: Final = 1.3  # times what the players that are left need in a new process
 IDLE_S: Final = 3.0  # connections of this process, so that they are gone when it is calm
 # Until which share of the time players come and go, and how the node ends then. The last node is looked at twice when
 # it has calmed down: what it took to grow warm is no leak.
@@ -42,6 +44,13 @@ STORY: Final[tuple[tuple[float, signal.Signals | None], ...]] = (
     (0.55, None),
     (0.95, None),
 )
+
+
+class Calm(NamedTuple):
+    """Levels of a node that has calmed down: in decoders that had carried more, and in new ones."""
+
+    used: list[Level]
+    fresh: list[Level]
 
 
 class Soak:
@@ -95,6 +104,8 @@ class Soak:
                 bool(remembered.lost),
             ),
             *_of_levels(before, after),
+            *_of_decoders("before", before),
+            *_of_decoders("after", after),
             Finding("answers", f"by status: {dict(sorted(client.statuses.items()))}"),
             *(Finding("answers", text, True) for text in client.failures[:10]),
             *self._of_log(),
@@ -125,11 +136,20 @@ class Soak:
         self._node = await asyncio.to_thread(self._start)
         await remembered.compare()
 
-    async def _calm(self, client: Client) -> list[Level]:
-        """The levels when only the steady players are left, over a turn of their loops: for half of it each has its
-        next turn open beside the one that sounds."""
+    async def _calm(self, client: Client) -> Calm:
+        """The levels when only the steady players are left, at first in the decoders that carried the others, too, then
+        in new ones."""
         await end_everything(client)
         self._tell("only steady players are left")
+        used = await self._levels_when_calm()
+        for pid in self._decoders():
+            self._tell("a decoder is killed")
+            _kill(pid)
+            await asyncio.sleep(BETWEEN_KILLS_S)
+        return Calm(used, await self._levels_when_calm())
+
+    async def _levels_when_calm(self) -> list[Level]:
+        """Over a turn of the players' loops: for half of it each has its next turn open beside the one that sounds."""
         await asyncio.sleep(min(CALM_S, self._seconds / 10))
         first = len(self._levels)
         await asyncio.sleep(STEADY_S)
@@ -146,10 +166,12 @@ class Soak:
     async def _kill_decoders(self) -> None:
         while True:
             await asyncio.sleep(self._dice.uniform(0.5, 1.5) * DECODER_KILLED_EVERY_S)
-            decoders = [pid for pid in children_of(self._node.pid) if kind_of(pid) == "decoder"]
-            if decoders:
+            if decoders := self._decoders():
                 self._tell("a decoder is killed")
                 _kill(self._dice.choice(decoders))
+
+    def _decoders(self) -> list[int]:
+        return [pid for pid in children_of(self._node.pid) if kind_of(pid) == "decoder"]
 
     async def _sample(self) -> None:
         while True:
@@ -223,22 +245,37 @@ class Soak:
         ]
 
 
-def _of_levels(before: Sequence[Level], after: Sequence[Level]) -> list[Finding]:
-    """Whether the last node, when it had calmed down, held what it had held when it did so before: in memory the least
-    of each time counts; of the others the least now and the most then, for listeners may come back in that time."""
-    if not before or not after:
+def _of_levels(before: Calm, after: Calm) -> list[Finding]:
+    """Whether the last node, when it had calmed down and had new decoders, held what it had held when it did so before:
+    in memory the least of each time counts; of the others the least now and the most then, for listeners may come back
+    in that time."""
+    if not before.fresh or not after.fresh:
         return [Finding("levels", "the node was gone", True)]
     found = []
     for name, room in (("memory_mb", 15), ("descriptors", 12), ("sockets", 8), ("threads", 6), ("processes", 1)):
-        (begin, most_before), (end, most) = (_range(levels, name) for levels in (before, after))
+        (begin, most_before), (end, most) = (_range(levels, name) for levels in (before.fresh, after.fresh))
         text = f"{name}: {begin:.4g} to {most_before:.4g} before, {end:.4g} to {most:.4g} after"
         allowed = begin * 1.1 if name == "memory_mb" else most_before
         found.append(Finding("levels", text, end > allowed + room))
-    begun, ended = (min(levels, key=lambda level: level.memory_mb).memory for levels in (before, after))
+    begun, ended = _memory(before.fresh), _memory(after.fresh)
     for kind in sorted({*begun, *ended}):
         text = f"{kind}: {begun.get(kind, Memory())} before, {ended.get(kind, Memory())} after"
         found.append(Finding("memory", text))
     return found
+
+
+def _of_decoders(when: str, calm: Calm) -> list[Finding]:
+    """Whether decoders gave back what the players took who have gone."""
+    if not calm.used or not calm.fresh:
+        return []
+    used, fresh = (_memory(levels).get("decoder", Memory()) for levels in calm)
+    text = f"{when}: {used} in those that had carried more, {fresh} in new ones"
+    return [Finding("decoders", text, used.private_mb > fresh.private_mb * LEFT_BEHIND_AT_MOST)]
+
+
+def _memory(levels: Sequence[Level]) -> Mapping[str, Memory]:
+    """The least there was."""
+    return min(levels, key=lambda level: level.memory_mb).memory
 
 
 def _range(levels: Sequence[Level], name: str) -> tuple[float, float]:
