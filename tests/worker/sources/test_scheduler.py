@@ -1,6 +1,7 @@
+"""Which job gets a slot when, and how late the others are."""
+
 import queue
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -8,149 +9,112 @@ from tests.support.hand_time import HandTime
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob, Waiter
 
 
-class Notes:
-    """What was written down for each slot."""
-
-    def __init__(self) -> None:
-        self.slots: dict[int, int] = {}
-
-    def __call__(self, slot: int, suspect: int) -> None:
-        self.slots[slot] = suspect
-
-
-class NotingWaiter(Waiter):
-    """Notes its name when it gets a slot."""
-
-    def __init__(self, name: str, order: list[str]) -> None:
-        super().__init__(2)
+class Job(Waiter):
+    def __init__(self, name: str, suspect: int, begun: list[str]) -> None:
+        super().__init__(suspect)
         self._name = name
-        self._order = order
+        self._begun = begun
+        self.slot = -1
 
     def start_in(self, slot: int) -> None:
-        self._order.append(self._name)
-        super().start_in(slot)
+        self._begun.append(self._name)
+        self.slot = slot
 
 
-def acquire(scheduler: DecodeScheduler, deadline_s: float, suspect: int) -> int:
-    """Blocks until the calling thread gets a slot, and returns it."""
-    waiter = Waiter(suspect)
-    scheduler.submit(waiter, deadline_s)
-    return waiter.wait()
+class Jobs:
+    """A scheduler, which of its jobs have begun, in that order, and the suspect of each slot."""
 
+    def __init__(self, slots: int = 1, clock: HandTime | None = None, before: DecodeScheduler | None = None) -> None:
+        self.clock = clock or HandTime()
+        self.begun: list[str] = []
+        self.suspects: dict[int, int] = {}
+        self.scheduler = DecodeScheduler(range(slots), self.suspects.__setitem__, self.clock.now_s, before)
+        self._jobs: dict[str, Job] = {}
 
-def start_waiting(
-    scheduler: DecodeScheduler, deadline_s: float, suspect: int, then: Callable[[int], None]
-) -> threading.Thread:
-    """A thread that waits for a slot."""
-    waiter = Waiter(suspect)
-    scheduler.submit(waiter, deadline_s)
-    thread = threading.Thread(target=lambda: then(waiter.wait()))
-    thread.start()
-    return thread
+    def submit(self, name: str, due_in_s: float = 0.0, yields_s: float = 0.0, suspect: int = 1) -> None:
+        self._jobs[name] = Job(name, suspect, self.begun)
+        self.scheduler.submit(self._jobs[name], self.clock.now_s() + due_in_s, yields_s)
+
+    def hasten(self, name: str, due_in_s: float = 0.0) -> None:
+        self.scheduler.hasten(self._jobs[name], self.clock.now_s() + due_in_s)
+
+    def end(self, *names: str) -> None:
+        for name in names:
+            assert name in self.begun
+            self.scheduler.release(self._jobs[name].slot)
 
 
 def test_as_many_jobs_run_at_once_as_there_are_slots() -> None:
-    notes = Notes()
-    scheduler = DecodeScheduler(range(1, 3), notes)
-    slots = {acquire(scheduler, 5, 11), acquire(scheduler, 6, 12)}
-    assert slots == {1, 2}
-    assert sorted(notes.slots.values()) == [11, 12]
-
-    taken: list[int] = []
-    third = start_waiting(scheduler, 0, 13, taken.append)
-    assert taken == []
-    scheduler.release(2)
-    third.join()
-    assert taken == [2]
-    assert notes.slots[2] == 13
+    jobs = Jobs(slots=2)
+    for suspect, name in enumerate(("first", "second", "third"), 11):
+        jobs.submit(name, suspect=suspect)
+    assert jobs.begun == ["first", "second"]
+    assert sorted(jobs.suspects.items()) == [(0, 12), (1, 11)]
+    jobs.end("first")
+    assert jobs.begun[2:] == ["third"]
+    assert jobs.suspects == {0: 12, 1: 13}
+    jobs.end("second", "third")
+    assert jobs.suspects == {0: 0, 1: 0}
 
 
 def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
-    scheduler = DecodeScheduler(range(1), Notes())
-    acquire(scheduler, 0, 1)
-    order: list[str] = []
-
-    def note(name: str) -> Callable[[int], None]:
-        def then(slot: int) -> None:
-            order.append(name)
-            scheduler.release(slot)
-
-        return then
-
-    threads = [
-        start_waiting(scheduler, deadline_s, 2, note(name))
-        for name, deadline_s in [
-            ("late", 90),
-            ("first equal", 10),
-            ("second equal", 10),
-            ("urgent", -1),
-            ("third equal", 10),
-        ]
-    ]
-    scheduler.release(0)
-    for thread in threads:
-        thread.join()
-    assert order == ["urgent", "first equal", "second equal", "third equal", "late"]
+    jobs = Jobs()
+    jobs.submit("first of all")
+    due_in_s = {"late": 90, "first equal": 10, "second equal": 10, "urgent": -1, "third equal": 10}
+    for name, seconds in due_in_s.items():
+        jobs.submit(name, seconds)
+    order = ["first of all", "urgent", "first equal", "second equal", "third equal", "late"]
+    jobs.end(*order)
+    assert jobs.begun == order
 
 
 def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
-    clock = HandTime()
-    scheduler = DecodeScheduler(range(2), Notes(), clock.now_s)
-    assert scheduler.busy_s() == 0.0
-    first = acquire(scheduler, 0, 1)
-    clock.forward(3)
-    second = acquire(scheduler, 0, 2)
-    clock.forward(2)
-    assert scheduler.busy_s() == 5.0
-    scheduler.release(first)
-    assert scheduler.busy_s() == 2.0
-    scheduler.release(second)
-    clock.forward(10)
-    assert scheduler.busy_s() == 0.0
-    both = acquire(scheduler, 0, 3), acquire(scheduler, 0, 4)
-    waiting = start_waiting(scheduler, 0, 5, lambda _: None)
-    clock.forward(60)  # to wait for a slot is not to be busy
-    for slot in both:
-        scheduler.release(slot)
-    waiting.join()
-    clock.forward(1)
-    assert scheduler.busy_s() == 1.0
+    jobs = Jobs(slots=2)
+    assert jobs.scheduler.busy_s() == 0.0
+    jobs.submit("first")
+    jobs.clock.forward(3)
+    jobs.submit("second")
+    jobs.clock.forward(2)
+    assert jobs.scheduler.busy_s() == 5.0
+    jobs.end("first")
+    assert jobs.scheduler.busy_s() == 2.0
+    jobs.submit("third")
+    jobs.submit("waiting")
+    jobs.clock.forward(60)  # to wait for a slot is not to be busy
+    jobs.end("second", "third")
+    jobs.clock.forward(1)
+    assert jobs.scheduler.busy_s() == 1.0
+    jobs.end("waiting")
+    assert jobs.scheduler.busy_s() == 0.0
 
 
 def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not() -> None:
-    clock = HandTime()
-    decoding = DecodeScheduler(range(1), Notes(), clock.now_s)
-    opening = DecodeScheduler(range(1, 3), Notes(), clock.now_s, before=decoding)
-    slot = acquire(decoding, 0, 1)
-    late = start_waiting(decoding, clock.now_s(), 2, lambda _: None)
-    clock.forward(1)
-    begun: list[int] = []
-    begins = start_waiting(opening, clock.now_s() + BEGINNING_SLACK_S, 3, begun.append)
-    acquire(opening, clock.now_s(), 4)  # that of somebody who plays
-
-    decoding.release(slot)
-    late.join()
-    begins.join()
-    assert len(begun) == 1
+    decoding = Jobs()
+    opening = Jobs(2, decoding.clock, before=decoding.scheduler)
+    decoding.submit("decodes")
+    decoding.submit("is late")
+    decoding.clock.forward(1)
+    opening.submit("begins", BEGINNING_SLACK_S)
+    opening.submit("is that of somebody who plays")
+    assert opening.begun == ["is that of somebody who plays"]
+    decoding.end("decodes")
+    assert opening.begun[1:] == ["begins"]
 
 
 def test_late_is_how_long_a_job_waited_behind_others_since_its_deadline() -> None:
-    clock = HandTime()
-    scheduler = DecodeScheduler(range(1), Notes(), clock.now_s)
-    slot = acquire(scheduler, 0, 1)
-    urgent = start_waiting(scheduler, clock.now_s() - 50, 2, lambda _: None)  # its bytes came late: nobody's fault
-    patient = start_waiting(scheduler, clock.now_s() + 2, 3, scheduler.release)
-    clock.forward(1)
-    assert scheduler.take_work_s() == (1.0, 1.0)
-    scheduler.release(slot)
-    urgent.join()
-    clock.forward(4)
-    assert scheduler.take_work_s() == (4.0, 3.0)
-    scheduler.release(slot)
-    patient.join()
-    clock.forward(1)
-    assert scheduler.take_work_s() == (0.0, 3.0)
-    assert scheduler.take_work_s() == (0.0, 0.0)
+    jobs = Jobs()
+    jobs.submit("first")
+    jobs.submit("urgent", -50)  # its bytes came late: nobody's fault
+    jobs.submit("patient", 2)
+    jobs.clock.forward(1)
+    assert jobs.scheduler.take_work_s() == (1.0, 1.0)
+    jobs.end("first")
+    jobs.clock.forward(4)
+    assert jobs.scheduler.take_work_s() == (4.0, 3.0)
+    jobs.end("urgent", "patient")
+    jobs.clock.forward(1)
+    assert jobs.scheduler.take_work_s() == (0.0, 3.0)
+    assert jobs.scheduler.take_work_s() == (0.0, 0.0)
 
 
 class NotingWork:
@@ -172,58 +136,52 @@ class NotingWork:
 
 
 def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
-    scheduler, threads = DecodeScheduler(range(1), Notes()), DecodeThreads()
+    jobs, threads = Jobs(), DecodeThreads()
     threads.add(1)
     done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = acquire(scheduler, 0, 1)
-    taken: list[int] = []
-    waiting = start_waiting(scheduler, 7, 13, taken.append)
-    SlotJob(NotingWork(done_by), scheduler, threads, has_own_thread=False).start()
-    scheduler.release(slot)
+    jobs.submit("first")
+    waiter, taken = Waiter(13), list[int]()
+    jobs.scheduler.submit(waiter, 7)
+    waiting = threading.Thread(target=lambda: taken.append(waiter.wait()))
+    waiting.start()
+    SlotJob(NotingWork(done_by), jobs.scheduler, threads, has_own_thread=False).start()
+    jobs.end("first")
     waiting.join(10)
-    assert taken == [slot]
+    assert taken == [0]
     assert done_by.qsize() == 1
     threads.remove()
 
 
 def test_a_job_lets_those_go_first_whose_deadline_is_later_by_less_than_it_yields_and_is_late_since_its_own() -> None:
-    clock = HandTime()
-    scheduler = DecodeScheduler(range(1), lambda _slot, _suspect: None, clock.now_s)
-    slot = acquire(scheduler, clock.now_s(), 1)
-    order: list[str] = []
-    for name, deadline_s, yields_s in (("newest", 0.1, 0.6), ("oldest", 0.5, 0.0), ("other", 0.8, 0.0)):
-        scheduler.submit(NotingWaiter(name, order), clock.now_s() + deadline_s, yields_s)
-    clock.forward(0.4)
-    scheduler.release(slot)
-    assert scheduler.take_work_s()[1] == pytest.approx(0.3)
-    for _ in range(2):
-        scheduler.release(slot)
-    assert order == ["oldest", "newest", "other"]
+    jobs = Jobs()
+    jobs.submit("first")
+    for name, due_in_s, yields_s in (("newest", 0.1, 0.6), ("oldest", 0.5, 0.0), ("other", 0.8, 0.0)):
+        jobs.submit(name, due_in_s, yields_s)
+    jobs.clock.forward(0.4)
+    jobs.end("first")
+    assert jobs.scheduler.take_work_s()[1] == pytest.approx(0.3)
+    jobs.end("oldest", "newest")
+    assert jobs.begun == ["first", "oldest", "newest", "other"]
 
 
 def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:
-    scheduler = DecodeScheduler(range(1), lambda _slot, _suspect: None)
-    slot = acquire(scheduler, 0, 1)
-    order: list[str] = []
-    waiters = {name: NotingWaiter(name, order) for name in ("first", "second", "last")}
-    for deadline_s, waiter in enumerate(waiters.values(), start=1):
-        scheduler.submit(waiter, deadline_s)
-    scheduler.hasten(waiters["last"], 0.5)
-    for _ in range(3):
-        scheduler.release(slot)
-    scheduler.hasten(waiters["last"], 0.1)  # it waits no longer
-    scheduler.release(slot)
-    assert order == ["last", "first", "second"]
+    jobs = Jobs()
+    jobs.submit("first")
+    for due_in_s, name in enumerate(("second", "third", "last"), start=1):
+        jobs.submit(name, due_in_s)
+    jobs.hasten("last", 0.5)
+    jobs.end("first", "last", "second")
+    jobs.hasten("last", 0.1)  # it waits no longer
+    jobs.end("third")
+    assert jobs.begun == ["first", "last", "second", "third"]
 
 
 def test_a_hastened_job_that_runs_makes_nobody_late() -> None:
-    clock = HandTime()
-    scheduler = DecodeScheduler(range(1), Notes(), clock.now_s)
-    slot = acquire(scheduler, 0, 1)
-    hastened, patient = Waiter(2), Waiter(3)
-    scheduler.submit(hastened, clock.now_s() + 1)
-    scheduler.submit(patient, clock.now_s() + 100)
-    scheduler.hasten(hastened, clock.now_s())
-    scheduler.release(slot)
-    clock.forward(50)
-    assert scheduler.take_work_s() == (50.0, 0.0)
+    jobs = Jobs()
+    jobs.submit("first")
+    jobs.submit("hastened", 1)
+    jobs.submit("patient", 100)
+    jobs.hasten("hastened")
+    jobs.end("first")
+    jobs.clock.forward(50)
+    assert jobs.scheduler.take_work_s() == (50.0, 0.0)
