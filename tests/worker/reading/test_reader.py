@@ -2,7 +2,7 @@ import errno
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -201,50 +201,21 @@ def test_a_dropped_reader_reads_no_more_even_of_its_chunk() -> None:
         node.reader.read(100)
 
 
-@pytest.fixture
-def file_reader(tmp_path: Path) -> Iterator[DescriptorReader]:
-    path = tmp_path / "bytes"
-    path.write_bytes(BYTES)
-    reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), nullcontext)
-    yield reader
-    reader.close()
-
-
-def test_a_file_is_read_whole_and_from_anywhere(file_reader: DescriptorReader) -> None:
-    assert file_reader.seekable()
-    assert all_of(file_reader, 5000) == BYTES
-    file_reader.seek(len(BYTES) - 4)
-    assert file_reader.read(100) == BYTES[-4:]
-    file_reader.seek(12)
-    assert file_reader.read(4) == BYTES[12:16]
-
-
-def test_the_position_of_the_descriptor_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "bytes"
-    path.write_bytes(BYTES)
-    descriptor = os.open(path, os.O_RDONLY)
-    shared = os.dup(descriptor)  # shares its position, as a descriptor that the node keeps would
-    reader = DescriptorReader(descriptor, len(BYTES), nullcontext)
-    reader.read(5000)
-    assert os.lseek(shared, 0, os.SEEK_CUR) == 0
-    reader.close()
-    os.close(shared)
-
-
 class Disk:
     """Reads of a file, and how it is read: from the page cache if `cached`, else with a wait."""
 
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, *, refuses: int | None = None) -> None:
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_bytes(BYTES)
         self.cached = True
+        self.refusal = 0
         self.waits: list[str] = []
         self.reads: list[int] = []  # from the disk: how many bytes each time
         self.queries = 0
-        self._refuses = refuses
         self._read, self._read_cached = os.pread, os.preadv
         monkeypatch.setattr(os, "pread", self._pread)
         monkeypatch.setattr(os, "preadv", self._preadv)
-        self.reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), lambda: without_slot(self.waits))
+        self.descriptor = os.open(path, os.O_RDONLY)
+        self.reader = DescriptorReader(self.descriptor, len(BYTES), lambda: without_slot(self.waits))
 
     def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
         assert self.waits[-1:] == ["release"], "a read that may block in the slot"
@@ -254,8 +225,8 @@ class Disk:
     def _preadv(self, descriptor: int, buffers: tuple[bytearray], offset: int, flags: int) -> int:
         assert flags == os.RWF_NOWAIT
         self.queries += 1
-        if self._refuses is not None:
-            raise OSError(self._refuses, os.strerror(self._refuses))
+        if self.refusal:
+            raise OSError(self.refusal, os.strerror(self.refusal))
         if not self.cached:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         return self._read_cached(descriptor, buffers, offset)
@@ -268,9 +239,16 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     disk.reader.close()
 
 
-def test_a_cached_file_is_read_in_the_slot(disk: Disk) -> None:
+def test_a_cached_file_is_read_in_the_slot_and_the_position_of_the_descriptor_is_left_alone(disk: Disk) -> None:
+    shared = os.dup(disk.descriptor)  # shares its position, as a descriptor that the node keeps would
+    assert disk.reader.seekable()
     assert all_of(disk.reader, 32_768) == BYTES
+    for offset in (len(BYTES) - 4, 12):
+        disk.reader.seek(offset)
+        assert disk.reader.read(4) == BYTES[offset : offset + 4]
     assert disk.waits == []
+    assert os.lseek(shared, 0, os.SEEK_CUR) == 0
+    os.close(shared)
 
 
 def test_the_slot_is_released_for_each_read_of_the_disk_and_such_reads_are_large(disk: Disk) -> None:
@@ -295,14 +273,11 @@ def test_seeks_leave_the_chunk_that_was_read_from_the_disk(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM])
-def test_where_the_cache_cannot_be_asked_the_disk_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
-) -> None:
-    disk = Disk(tmp_path / "bytes", monkeypatch, refuses=refusal)
+def test_where_the_cache_cannot_be_asked_the_disk_is_read(disk: Disk, refusal: int) -> None:
+    disk.refusal = refusal
     assert all_of(disk.reader, 5000) == BYTES
     assert disk.queries == 1
     assert disk.waits == ["release", "acquire"] * 3
-    disk.reader.close()
 
 
 def test_a_kernel_that_answers_zero_for_what_it_lacks_is_not_believed(
@@ -313,7 +288,7 @@ def test_a_kernel_that_answers_zero_for_what_it_lacks_is_not_believed(
     assert all_of(disk.reader, 32_768) == BYTES
 
 
-def test_dropping_during_a_read_of_the_disk_ends_it(disk: Disk) -> None:
+def test_dropping_during_a_read_of_the_disk_ends_it_and_the_file_is_read_no_more(disk: Disk) -> None:
     disk.cached = False
     read = disk._read
 
@@ -322,15 +297,10 @@ def test_dropping_during_a_read_of_the_disk_ends_it(disk: Disk) -> None:
         return read(descriptor, length, offset)
 
     disk._read = drop_and_read
-    with pytest.raises(Dropped):
-        disk.reader.read(100)
+    for _ in range(2):
+        with pytest.raises(Dropped):
+            disk.reader.read(100)
     assert disk.waits == ["release", "acquire"]
-
-
-def test_a_dropped_file_reads_no_more(file_reader: DescriptorReader) -> None:
-    file_reader.drop()
-    with pytest.raises(Dropped):
-        file_reader.read(100)
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
@@ -339,3 +309,67 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         reader.read(100)
     assert caught.value.failure.code is FailureCode.FILE_UNREADABLE
     reader.close()
+
+
+# Sources in parts: what the node is asked for behind the end of one
+
+
+class Parts:
+    """A reader of `parts`. The node says once that a part has ended, and for ever that the last one has."""
+
+    def __init__(
+        self, parts: Sequence[bytes | PlayFailure], *, size_bytes: int | None = None, is_seekable: bool = False
+    ) -> None:
+        self._answers = [answer for part in parts for answer in (part, b"")]
+        self.requests = 0
+        self.reader = RequestingReader(size_bytes, is_seekable, self._request_read, nullcontext)
+
+    def _request_read(self, offset: int, length: int) -> None:
+        self.requests += 1
+        answer = self._answers.pop(0) if self._answers else b""
+        if isinstance(answer, PlayFailure):
+            self.reader.fail(offset, answer)
+        else:
+            assert len(answer) <= length
+            self.reader.deliver(offset, answer)
+
+
+def read_part(reader: RequestingReader) -> bytes:
+    data = b"".join(iter(lambda: reader.read(7), b""))
+    assert reader.read(7) == b""  # libav asks several times
+    return data
+
+
+def test_each_part_is_read_from_its_own_start() -> None:
+    parts = Parts([b"first part", b"2", b"the third"])
+    reader = parts.reader
+    assert read_part(reader) == b"first part"
+    assert reader.begin_next_part()
+    assert read_part(reader) == b"2"
+    assert reader.begin_next_part()
+    assert read_part(reader) == b"the third"
+    assert not reader.begin_next_part()
+    assert not reader.begin_next_part()
+
+
+def test_a_part_is_not_left_before_its_end() -> None:
+    reader = Parts([b"first part", b"second"]).reader
+    reader.read(3)
+    assert not reader.begin_next_part()
+
+
+@pytest.mark.parametrize(("size_bytes", "is_seekable"), [(10, False), (None, True), (10, True)])
+def test_only_what_may_have_parts_is_asked_for_them(size_bytes: int | None, is_seekable: bool) -> None:
+    parts = Parts([b"first part", b"second"], size_bytes=size_bytes, is_seekable=is_seekable)
+    read_part(parts.reader)
+    requests = parts.requests
+    assert not parts.reader.begin_next_part()
+    assert parts.requests == requests
+
+
+def test_a_failure_instead_of_a_part() -> None:
+    reader = Parts([b"first part", LOST]).reader
+    read_part(reader)
+    with pytest.raises(PlayError) as caught:
+        reader.begin_next_part()
+    assert caught.value.failure == LOST
