@@ -1,7 +1,6 @@
 """One live stream for several sessions, without a process around it: what each gets, and what it costs the others."""
 
 import queue
-import resource
 from collections.abc import Iterator
 from functools import cache
 
@@ -12,6 +11,7 @@ from msgspec import structs
 from tests.support.audio_files import mp3, music, opus
 from tests.support.decoder_driver import open_order
 from tests.support.media_files import samples_of
+from tests.worker.sources.test_source import services_with
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.messages import (
@@ -27,13 +27,9 @@ from tonearm.decoder.messages import (
     TitleAt,
     Titled,
 )
-from tonearm.worker.memory import MemoryBudget
-from tonearm.worker.reading.errors import OwnErrors
 from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, CursorReport, Use
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
 from tonearm.worker.sources.pcm_store import PcmStore
-from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.worker.sources.source import SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 STATION = 7
@@ -58,19 +54,8 @@ class Bench:
         self._waits = 0
         self.titles: dict[int, str] = {}  # by the offset of the station's bytes
         self.used: dict[LiveMember, int] = {}
-        threads = DecodeThreads()
-        threads.add(2)
         order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
-        self.services = SourceServices(
-            decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
-            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
-            threads=threads,
-            report=self._reports.put,
-            pcm_decoded=lambda session: None,
-            note=lambda slot, suspect: None,
-            errors=OwnErrors(),
-            memory=MemoryBudget(resource.RLIM_INFINITY),
-        )
+        self.services = services_with(self._reports.put, lambda slot, suspect: None)
         self.live = LiveSource(structs.replace(order, is_shared=True), self.services)
         self.live.start()
 
@@ -199,11 +184,8 @@ def test_who_plays_a_part_of_it_ends_alone(bench: Bench) -> None:
     report = bench.told(1, Decoded)
     assert isinstance(report, Decoded)
     part.cursor.finish(report)
-    assert (part.cursor.store.end, part.cursor.store.is_finished, part.cursor.store.is_interrupted) == (
-        SAMPLE_RATE_HZ,
-        True,
-        False,
-    )
+    store = part.cursor.store
+    assert (store.end, store.is_finished, store.is_interrupted) == (SAMPLE_RATE_HZ, True, False)
     bench.play(first, 2 * SAMPLE_RATE_HZ)
 
 

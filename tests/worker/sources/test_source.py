@@ -18,7 +18,6 @@ from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
     Data,
     DataFailed,
-    Decoded,
     Failed,
     Opened,
     OpenSource,
@@ -33,6 +32,22 @@ from tonearm.worker.sources.cursor import AHEAD_SAMPLES, CursorReport, Demand, U
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
+
+
+def services_with(report: Callable[[CursorReport], None], note: Callable[[int, int], None]) -> SourceServices:
+    """A slot to decode and two to open, with two threads."""
+    threads = DecodeThreads()
+    threads.add(2)
+    return SourceServices(
+        decoding=DecodeScheduler(range(1), note),
+        opening=DecodeScheduler(range(1, 3), note),
+        threads=threads,
+        report=report,
+        pcm_decoded=lambda session: None,
+        note=note,
+        errors=OwnErrors(),
+        memory=MemoryBudget(resource.RLIM_INFINITY),
+    )
 
 
 class Bench:
@@ -55,21 +70,8 @@ class Bench:
         self._failure = failure
         self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
-        decoding, opening = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
         order = order or open_order(7, 3, len(data))
-        threads = DecodeThreads()
-        threads.add(2)
-        services = SourceServices(
-            decoding,
-            opening,
-            threads,
-            self._reports.put,
-            pcm_decoded=lambda session: None,
-            note=self._note,
-            errors=OwnErrors(),
-            memory=MemoryBudget(resource.RLIM_INFINITY),
-        )
-        self.source = DecodingSource(order, None, services)
+        self.source = DecodingSource(order, None, services_with(self._reports.put, self.noted.__setitem__))
         self.source.used(order.start_sample, Use(is_current=True, is_heard=is_heard))
         self.source.start()
 
@@ -99,9 +101,6 @@ class Bench:
         else:
             self.source.deliver(DataFailed(7, 3, request.offset, self._failure))
 
-    def _note(self, slot: int, suspect: int) -> None:
-        self.noted[slot] = suspect
-
 
 def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     no_text: str = 5  # type: ignore[assignment]
@@ -114,26 +113,6 @@ def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.Capture
     assert "Traceback" in capfd.readouterr().err
     # The thread that reports gives its slot back after that.
     eventually_without_a_loop(lambda: set(bench.noted.values()) == {0}, "every slot is given back")
-
-
-def test_the_store_is_finished_when_the_report_is_sent() -> None:
-    bench = Bench(wav(music(0.5)))
-    assert isinstance(bench.next_report(), Opened)
-    report = bench.next_report()
-    assert isinstance(report, Decoded)
-    assert not bench.source.cursor.store.is_finished
-    bench.source.cursor.finish(report)
-    assert bench.source.cursor.store.is_finished
-    assert not bench.source.cursor.store.is_interrupted
-
-
-def test_a_source_has_failed_when_the_report_is_sent() -> None:
-    bench = Bench(b"no audio at all")
-    report = bench.next_report()
-    assert isinstance(report, Failed)
-    assert not bench.source.cursor.has_failed
-    bench.source.cursor.finish(report)
-    assert bench.source.cursor.has_failed
 
 
 def test_decoding_keeps_to_its_distance_ahead() -> None:
