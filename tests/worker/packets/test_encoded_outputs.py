@@ -18,6 +18,7 @@ from tonearm.core.frame import (
     PCM_ONLY,
     SILENT_FRAME,
     Output,
+    Outputs,
     mp3_output,
 )
 from tonearm.decoder.messages import Burst, Grant
@@ -39,11 +40,13 @@ class Music(MemorySource):
         return np.stack([left, right], axis=1).astype("<i2").tobytes()
 
 
-def bench_of(*samples: int) -> SessionBench:
-    sources: dict[int, MemorySource] = {
-        number: Music(number, count, ends=True) for number, count in enumerate(samples, 1)
-    }
-    return SessionBench(sources)
+def playing(*samples: int, outputs: Outputs = PCM_ONLY) -> SessionBench:
+    """Sources 1, 2, … of so many samples, of which the first one plays."""
+    bench = SessionBench({number: Music(number, count, ends=True) for number, count in enumerate(samples, 1)})
+    bench.outputs = outputs
+    bench.play(1)
+    bench.grant()
+    return bench
 
 
 def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
@@ -54,11 +57,8 @@ def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
 def test_whatever_is_rendered_again_the_packets_are_those_of_what_was_sent(seed: int) -> None:
     """Changes at any frame of a block, skips and joins, some of them before the last one was even rendered."""
     chance = random.Random(seed)
-    bench = bench_of(SECOND * 3, SECOND * 3, SECOND * 3)
-    bench.outputs = frozenset({PCM, OPUS})
+    bench = playing(SECOND * 3, SECOND * 3, SECOND * 3, outputs=frozenset({PCM, OPUS}))
     current = 1
-    bench.play(1)
-    bench.grant()
     while current < 3 or bench.sent < 60:
         bench.render()
         bench.send(chance.randrange(1, 8))
@@ -79,25 +79,9 @@ def test_whatever_is_rendered_again_the_packets_are_those_of_what_was_sent(seed:
     assert packets(bench, OPUS) == [encoder.encode(bench.frames[frame]) for frame in range(bench.end_frame)]
 
 
-def test_without_pcm_listeners_only_packets_are_sent() -> None:
-    bench = bench_of(SECOND)
-    bench.outputs = frozenset({OPUS})
-    bench.play(1)
-    bench.grant()
-    while bench.session.has_frames_to_render:
-        audios = render_all(bench.session)
-        assert all(audio.pcm == b"" and len(audio.packets) == bool(audio.frames) for audio in audios)
-        bench.sent = bench.granted = bench.granted + 20
-        bench.grant()
-        if not audios:
-            break
-
-
 def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
     """Its encoder is primed with the frames before, so its first packets hold what they should."""
-    bench = bench_of(2 * SECOND)
-    bench.play(1)
-    bench.grant()
+    bench = playing(2 * SECOND)
     bench.render()
     bench.send(17)
     bench.listen(PCM, OPUS)
@@ -115,10 +99,7 @@ def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
 
 
 def test_an_output_nobody_wants_any_more_is_not_made() -> None:
-    bench = bench_of(2 * SECOND)
-    bench.outputs = frozenset({PCM, OPUS})
-    bench.play(1)
-    bench.grant()
+    bench = playing(2 * SECOND, outputs=frozenset({PCM, OPUS}))
     bench.render()
     bench.send(5)
     bench.listen(PCM)
@@ -131,10 +112,7 @@ def test_an_output_nobody_wants_any_more_is_not_made() -> None:
 
 
 def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
-    bench = bench_of(SECOND)
-    bench.outputs = frozenset({PCM, MP3})
-    bench.play(1)
-    bench.grant()
+    bench = playing(SECOND, outputs=frozenset({PCM, MP3}))
     jobs = []
     for step in range(40):
         bench.render()
@@ -149,9 +127,7 @@ def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
 
 
 def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
-    bench = bench_of(SECOND)
-    bench.play(1)
-    bench.session.grant(Grant(1, bench.epoch, 0, 20, NO_OUTPUTS))
+    bench = playing(SECOND, outputs=NO_OUTPUTS)
     render_all(bench.session)
     bench.session.grant(Grant(1, bench.epoch, 2, 20, frozenset({MP3})))
     bench.session.grant(Grant(1, bench.epoch, 5, 20, frozenset({MP3})))
@@ -161,10 +137,7 @@ def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
 
 
 def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_is_sent_next() -> None:
-    bench = bench_of(4 * SECOND)
-    bench.outputs = frozenset({PCM, MP3})
-    bench.play(1)
-    bench.grant()
+    bench = playing(4 * SECOND, outputs=frozenset({PCM, MP3}))
     bench.run(20)
     bench.listen(PCM)
     bench.run(100)
@@ -205,8 +178,7 @@ def test_two_seconds_that_were_sent_can_be_encoded_for_a_new_form(filters: Filte
 
 
 def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
-    bench = bench_of(4 * SECOND)
-    bench.play(1)
+    bench = playing(4 * SECOND)
     bench.run(30)
     bench.listen(PCM, OPUS)
     bench.session.burst(Burst(1, OPUS, bench.sent, 100))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tests.support.audio_files import music, opus
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import PacketSource, packets_in, pcm_in
+from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.filters import BAND_COUNT, Compressor, Effects, Filters, Limiter, Normalization, Timescale
@@ -32,6 +33,11 @@ FLAT = Filters()
 HALF = Filters(volume=0.5)
 
 
+def songs_with_a_lag(seconds: float = 3.0) -> tuple[bytes, bytes]:
+    """Two that are joined in silence, 500 samples before a frame ends, the second so long."""
+    return song(3.0 - 500 / 48_000, silent_ends=True), song(seconds, 2, silent_ends=True)
+
+
 def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: int = 2) -> bytes:
     """An Opus file; with `silent_ends` 50 ms at its start and 100 ms at its end are silent."""
     sound = music(seconds, channels=channels, seed=seed) * 0.8
@@ -43,9 +49,11 @@ def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: 
     return opus(sound, bit_rate=128_000)
 
 
-def playing(*sources: PacketSource, outputs: Sequence[Output] = (PASSING,)) -> SessionBench:
+def playing(
+    *sources: PacketSource, outputs: Sequence[Output] = (PASSING,), filters: Filters | None = None
+) -> SessionBench:
     """A session that plays the sources one after the other."""
-    bench = SessionBench(dict(enumerate(sources, 1)))
+    bench = SessionBench(dict(enumerate(sources, 1)), filters)
     bench.listen(*outputs)
     bench.plan(0, switch_to=1, following=2 if len(sources) > 1 else None)
     return bench
@@ -104,8 +112,7 @@ def test_a_source_reaches_opus_listeners_as_its_very_packets_and_is_not_decoded(
 def test_pcm_and_named_bitrates_are_rendered_beside_what_passes() -> None:
     file = song(2.0)
     bench = playing(PacketSource(file), outputs=(PCM, PASSING, NAMED))
-    pcm = np.frombuffer(bench.run(), "<i2").reshape(-1, 2)
-    assert np.array_equal(pcm[: 2 * 48_000], pcm_in(file))
+    assert np.array_equal(channels(bench.run())[: 2 * 48_000], pcm_in(file))
     assert all(passed(bench)[:-1])
     encoder = OpusEncoder(NAMED)
     frames = [bench.frames[frame] for frame in range(bench.end_frame)]
@@ -138,7 +145,7 @@ def test_filters_go_over_to_encoding_and_back_without_a_click() -> None:
     assert all(flags[83 + WAIT_FRAMES + 12 : 200])
     assert not any(flags[200:250])
     assert all(flags[250 + WAIT_FRAMES + 12 : -1])
-    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    wanted = channels(plain.pcm).astype(np.float64)
     require_no_click(wanted, encoded)
     assert segmental_snr_db(wanted, heard(encoded)) > 20
 
@@ -160,7 +167,7 @@ def test_the_way_back_with_a_post_filter_that_stays_on_is_as_good_as_the_encoder
         bench.run()
     first = passed(encoded).index(True, 60)
     assert WAIT_FRAMES <= first - 60 <= WAIT_FRAMES + 15  # where a block begins no frame is counted
-    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    wanted = channels(plain.pcm).astype(np.float64)
     noise = noise_db(wanted, heard(encoded))
     assert noise[first - 1 : first + 6].max() <= noise[first - 10 : first - 2].max() + 3.0
 
@@ -181,7 +188,7 @@ def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -
         bench.change((at, filters))
         bench.run(at + 20)
     assert passed(encoded)[: at + 1] == [True] * at + [False]
-    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    wanted = channels(plain.pcm).astype(np.float64)
     around = slice((at - 1) * FRAME_SAMPLES, (at + 1) * FRAME_SAMPLES)
     encoder = OpusEncoder(PASSING)
     by_encoder = decoded([encoder.encode(plain.frames[frame]) for frame in range(at + 2)])[OPUS_LOOKAHEAD_SAMPLES:]
@@ -246,7 +253,7 @@ def test_a_track_that_begins_with_a_frame_passes_after_two_encoded_ones() -> Non
 
 
 def test_a_lag_ends_at_a_cut() -> None:
-    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True), song(3.0, 3)
+    files = *songs_with_a_lag(), song(3.0, 3)
     bench = playing(*map(PacketSource, files))
     bench.run(200)
     assert bench.audios[-1].lag_samples == 500
@@ -263,7 +270,7 @@ def test_a_lag_ends_at_a_cut() -> None:
 
 @pytest.mark.parametrize("outputs", [(PASSING,), (PASSING, NAMED)])
 def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[Output, ...]) -> None:
-    files = song(3.0 - 500 / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
+    files = songs_with_a_lag(5.0)
     bench = playing(*map(PacketSource, files), outputs=outputs)
     for frame in range(187, 217):
         bench.run(frame)
@@ -281,9 +288,8 @@ def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[O
 @pytest.mark.parametrize(("start", "passes"), [(48_000, True), (48_000 - 960, True), (48_100, False)])
 def test_a_beginning_in_the_middle_passes_only_on_the_grid(start: int, passes: bool) -> None:
     file = song(3.0)
-    bench = SessionBench({1: PacketSource(song(1.0, 2)), 2: PacketSource(file, start)})
-    bench.listen(PASSING)
-    bench.play(1)
+    bench = playing(PacketSource(song(1.0, 2)))
+    bench.sources[2] = PacketSource(file, start)
     bench.run(20)
     bench.play(2)
     bench.run()
@@ -297,8 +303,7 @@ def test_a_beginning_in_the_middle_passes_only_on_the_grid(start: int, passes: b
 
 
 def test_under_an_overlay_the_lag_goes_on() -> None:
-    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
-    bench = playing(*map(PacketSource, files))
+    bench = playing(*map(PacketSource, songs_with_a_lag()))
     bench.sources[FIRST_OVERLAY_SOURCE] = MemorySource(FIRST_OVERLAY_SOURCE, 10 * FRAME_SAMPLES, ends=True)
     bench.run(200)
     assert bench.audios[-1].lag_samples == 500
@@ -366,9 +371,7 @@ def test_what_keeps_packets_from_passing(
 
 def test_a_timescale_is_encoded() -> None:
     assert first_allowed(ChainState.steady(FLAT), ONE_VOICE, 0, [], is_stretched=True) is None
-    bench = SessionBench({1: PacketSource(song(2.0))}, Filters(effects=Effects(timescale=Timescale(speed=1.5))))
-    bench.listen(PASSING)
-    bench.plan(0, switch_to=1)
+    bench = playing(PacketSource(song(2.0)), filters=Filters(effects=Effects(timescale=Timescale(speed=1.5))))
     bench.run()
     assert not any(passed(bench))
 
@@ -376,9 +379,7 @@ def test_a_timescale_is_encoded() -> None:
 def test_normalization_by_tags_of_no_gain_passes_and_measures_nothing() -> None:
     source = PacketSource(song(2.0))
     source.loudness.tagged_lufs = -14.0
-    bench = SessionBench({1: source}, Filters(effects=Effects(normalization=Normalization())))
-    bench.listen(PASSING)
-    bench.plan(0, switch_to=1)
+    bench = playing(source, filters=Filters(effects=Effects(normalization=Normalization())))
     bench.run()
     assert all(passed(bench)[:-1])
     assert source.decoding.decoded_packets <= 40
@@ -431,26 +432,21 @@ def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_so
     steps: list[tuple[str, int, int]],
 ) -> None:
     files = [songs()[0]]
-    sources: dict[int, PacketSource | MemorySource] = {1: PacketSource(songs()[0])}
-    bench = SessionBench(sources)
-    bench.listen(PASSING)
-    bench.plan(0, switch_to=1)
+    bench = playing(PacketSource(files[0]))
     current = 1
     for kind, frames, choice in steps:
         bench.run(bench.sent + frames)
-        if kind in ("cut", "seek"):
+        if kind in ("cut", "seek", "plain"):
             current += 1
-            files.append(songs()[choice])
-            start = 0 if kind == "cut" else 960 * (frames // 3)
-            sources[current] = PacketSource(songs()[choice], start)
+            if kind == "plain":
+                bench.sources[current] = MemorySource(current, 20_000, ends=True)
+            else:
+                files.append(songs()[choice])
+                bench.sources[current] = PacketSource(files[-1], 0 if kind == "cut" else 960 * (frames // 3))
             bench.plan(bench.sent, switch_to=current)
         elif kind in ("half", "flat", "again"):
             filters = {"half": HALF, "flat": FLAT, "again": bench.filters}[kind]
             bench.plan(bench.sent, after=current, filters=filters)
-        elif kind == "plain":
-            current += 1
-            sources[current] = MemorySource(current, 20_000, ends=True)
-            bench.plan(bench.sent, switch_to=current)
         else:
             bench.listen(*{"pcm": (PCM,), "opus": (PASSING,), "both": (PCM, PASSING)}[kind])
     bench.run()
