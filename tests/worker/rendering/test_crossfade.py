@@ -21,6 +21,13 @@ def sources(*, frames: int = FRAMES) -> dict[int, StoredSource]:
     return {number: StoredSource(noise(frames=frames, peak=9_000, seed=number)) for number in (1, 2, 3)}
 
 
+def late(known: dict[int, StoredSource], number: int) -> bytes:
+    """Nothing of this source is there yet. Its sound."""
+    pcm = whole_of(known[number])
+    known[number] = StoredSource(b"", is_finished=False)
+    return pcm
+
+
 def bench_with(crossfade: CrossfadeOrder | None, known: dict[int, StoredSource] | None = None) -> SessionBench:
     bench = SessionBench(known or sources())
     bench.plan(0, switch_to=1, following=2, crossfade=crossfade)
@@ -35,8 +42,13 @@ def samples_of(source: StoredSource) -> NDArray[np.float64]:
     return channels(whole_of(source)).astype(np.float64)
 
 
+def share_of(span: int) -> NDArray[np.float64]:
+    """How much of the fade is over at each sample of it."""
+    return np.asarray(((np.arange(span) + 0.5) / span)[:, np.newaxis])
+
+
 def expected(first: NDArray[np.float64], second: NDArray[np.float64], curve: str) -> NDArray[np.float64]:
-    share = ((np.arange(SPAN) + 0.5) / SPAN)[:, np.newaxis]
+    share = share_of(SPAN)
     out, into = (1 - share, share) if curve == "linear" else (np.cos(np.pi / 2 * share), np.sin(np.pi / 2 * share))
     mixed = first[AT : AT + SPAN] * out + second[:SPAN] * into
     return np.concatenate((first[:AT], mixed, second[SPAN:]))
@@ -49,11 +61,6 @@ def test_the_old_source_goes_out_as_the_new_one_comes_in(crossfade: CrossfadeOrd
     result = expected(samples_of(bench.sources[1]), samples_of(bench.sources[2]), crossfade.curve)
     assert np.abs(sound[: len(result)] - result).max() <= 0.51
     assert not sound[len(result) :].any()
-
-
-def test_marks_say_where_it_begins_and_ends() -> None:
-    bench = bench_with(POWER)
-    bench.run()
     ends = (AT + SPAN) // FRAME_SAMPLES + 1
     last = -(-(AT + FRAMES * FRAME_SAMPLES) // FRAME_SAMPLES)
     assert bench.marks == [
@@ -63,24 +70,18 @@ def test_marks_say_where_it_begins_and_ends() -> None:
         Mark(MarkKind.FADED, ends, 1),
         Mark(MarkKind.END, last, 2),
     ]
-
-
-def test_positions_are_those_of_the_new_source_from_its_beginning_on() -> None:
-    bench = bench_with(POWER)
-    bench.run()
-    for audio in bench.audios:
+    for audio in bench.audios:  # positions are those of the new source from its beginning on
         if audio.frames and audio.first_frame > 40:
             assert (audio.source, audio.position_samples) == (2, audio.first_frame * FRAME_SAMPLES - AT)
 
 
 def test_a_next_source_that_is_late_joins_at_the_end() -> None:
     known = sources()
-    late = known[2]
-    known[2] = StoredSource(b"", is_finished=False)
+    second = late(known, 2)
     bench = bench_with(POWER, known)
     bench.run(60)
-    known[2].arrive(whole_of(late))
-    assert bench.run() == whole_of(known[1]) + whole_of(late)
+    known[2].arrive(second)
+    assert bench.run() == whole_of(known[1]) + second
     assert bench.marks[1:3] == [Mark(MarkKind.END, FRAMES, 1), Mark(MarkKind.BEGIN, FRAMES, 2)]
 
 
@@ -90,7 +91,7 @@ def test_an_old_source_that_ends_early_only_ends() -> None:
     bench = bench_with(POWER, known)
     sound = channels(bench.run()).astype(np.float64)
     rest = samples_of(known[2])[2_000:SPAN]
-    gains = np.sin(np.pi / 2 * (np.arange(2_000, SPAN) + 0.5) / SPAN)[:, np.newaxis]
+    gains = np.sin(np.pi / 2 * share_of(SPAN)[2_000:])
     assert np.abs(sound[AT + 2_000 : AT + SPAN] - rest * gains).max() <= 0.51
     assert Mark(MarkKind.FADED, (AT + SPAN) // FRAME_SAMPLES + 1, 1) in bench.marks
 
@@ -104,17 +105,6 @@ def test_an_old_source_that_is_not_decoded_far_enough_is_waited_for() -> None:
     assert bench.end_frame == 43
     known[1].arrive(whole[4 * (AT + 3 * FRAME_SAMPLES) :])
     undisturbed = bench_with(POWER).run()
-    assert sounds_the_same(bench.run(), undisturbed)
-
-
-@pytest.mark.parametrize("at_frame", [38, 40, 41, 47, 60, 61])
-def test_rendered_again_from_any_frame_it_is_the_same(at_frame: int) -> None:
-    undisturbed = bench_with(POWER).run()
-    bench = bench_with(POWER)
-    bench.run(at_frame)
-    current, following = (1, 2) if at_frame <= 40 else (2, None)
-    crossfade = POWER if at_frame <= 40 else None
-    bench.plan(at_frame, after=current, following=following, crossfade=crossfade)
     assert sounds_the_same(bench.run(), undisturbed)
 
 
@@ -148,7 +138,7 @@ def test_a_cut_can_fade_over_to_a_source_that_is_ready() -> None:
     at = bench.sent * FRAME_SAMPLES
     bench.plan(bench.sent, switch_to=3, cut_fade=POWER)
     sound = channels(bench.run()).astype(np.float64)
-    share = ((np.arange(SPAN) + 0.5) / SPAN)[:, np.newaxis] * np.pi / 2
+    share = share_of(SPAN) * np.pi / 2
     first, third = samples_of(bench.sources[1]), samples_of(bench.sources[3])
     during = first[at : at + SPAN] * np.cos(share) + third[:SPAN] * np.sin(share)
     assert np.abs(sound[at : at + SPAN] - during).max() <= 0.51
@@ -159,7 +149,7 @@ def test_a_cut_can_fade_over_to_a_source_that_is_ready() -> None:
 
 def test_a_cut_to_a_source_that_has_nothing_yet_glides_as_any_other() -> None:
     known = sources()
-    known[3] = StoredSource(b"", is_finished=False)
+    late(known, 3)
     bench = bench_with(None, known)
     bench.run(30)
     bench.plan(bench.sent, switch_to=3, cut_fade=POWER)
@@ -176,7 +166,7 @@ def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(of
     bench.plan(0, switch_to=1, following=2, crossfade=CrossfadeOrder(span - offset, span, "linear"))
     bench.plan(0, after=2, following=3, crossfade=CrossfadeOrder(span, span, "linear"), base_epoch=bench.epoch)
     sound = channels(bench.run()).astype(np.float64)
-    share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
+    share = share_of(span)
     here, there = channels(first).astype(np.float64), channels(middle).astype(np.float64)
     at = span - offset
     expected = here[at : at + span] * (1 - share) + there[:span] * share
@@ -189,7 +179,7 @@ REST = CrossfadeOrder(AT, SPAN, "linear", is_late=True)
 def faded_from(first: NDArray[np.float64], second: NDArray[np.float64], begins_at: int) -> NDArray[np.float64]:
     """Two sounds of which the second begins when the first is at `begins_at`: what is left of `REST` is the fade."""
     span = AT + SPAN - begins_at
-    share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
+    share = share_of(span)
     mixed = first[begins_at : begins_at + span] * (1 - share) + second[:span] * share
     return np.concatenate((first[:begins_at], mixed, second[span:]))
 
@@ -217,13 +207,12 @@ def test_a_rest_begins_a_frame_behind_a_cut_and_ends_where_the_whole_would() -> 
 
 def test_a_rest_begins_when_the_next_source_is_there() -> None:
     known = sources()
-    late = known[2]
-    known[2] = StoredSource(b"", is_finished=False)
+    second = late(known, 2)
     bench = bench_with(REST, known)
     bench.run(30)
     begins_at = bench.end_frame * FRAME_SAMPLES
     assert AT < begins_at < AT + SPAN
-    known[2].arrive(whole_of(late))
+    known[2].arrive(second)
     bench.run()
     sound = channels(bench.pcm).astype(np.float64)
     result = faded_from(samples_of(known[1]), samples_of(known[2]), begins_at)
@@ -232,23 +221,27 @@ def test_a_rest_begins_when_the_next_source_is_there() -> None:
 
 def test_a_rest_that_is_too_short_is_a_plain_join() -> None:
     known = sources()
-    late = known[2]
+    second = late(known, 2)
     first = known[1].store.read(0, AT + SPAN)
     known[1] = StoredSource(first)
-    known[2] = StoredSource(b"", is_finished=False)
     bench = bench_with(REST, known)
     while bench.end_frame * FRAME_SAMPLES < AT + SPAN - 4 * FRAME_SAMPLES:
         bench.render()
         bench.send(1)
-    known[2].arrive(whole_of(late))
+    known[2].arrive(second)
     bench.run()
-    assert bench.pcm.startswith(first + late.store.read(0, 40 * FRAME_SAMPLES))
+    assert bench.pcm.startswith(first + second[: 40 * FRAME_BYTES])
 
 
-@pytest.mark.parametrize("at_frame", [38, 40, 41, 47])
-def test_a_rest_that_is_rendered_again_goes_on_from_there(at_frame: int) -> None:
-    bench = bench_with(REST)
+@pytest.mark.parametrize(("crossfade", "plain"), [(POWER, POWER), (REST, LINEAR)], ids=["whole", "rest"])
+@pytest.mark.parametrize("at_frame", [38, 40, 41, 47, 60, 61])
+def test_rendered_again_from_any_frame_it_is_the_same(
+    at_frame: int, crossfade: CrossfadeOrder, plain: CrossfadeOrder
+) -> None:
+    bench = bench_with(crossfade)
     bench.run(at_frame)
-    current, following = (1, 2) if at_frame <= 40 else (2, None)
-    bench.plan(at_frame, after=current, following=following, crossfade=REST if following else None)
-    assert sounds_the_same(bench.run(), bench_with(LINEAR).run())
+    if at_frame <= 40:
+        bench.plan(at_frame, after=1, following=2, crossfade=crossfade)
+    else:
+        bench.plan(at_frame, after=2)
+    assert sounds_the_same(bench.run(), bench_with(plain).run())

@@ -1,9 +1,12 @@
+"""Frames of a session: joins, plans, filters and what is kept, sample for sample."""
+
+import numpy as np
 import pytest
 
-from tests.support.pcm import sounds_the_same
+from tests.support.pcm import channels, sounds_the_same
 from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, render_all, risen, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM
 from tonearm.decoder.messages import BURST_FRAMES, GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES
@@ -11,6 +14,7 @@ from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
 
 QUIET = Filters(volume=0.25)
 QUIETER = Filters(volume=0.125)
+BASS_AND_TREBLE = Filters(0.7, (9.0, 6.0, *(0.0,) * 11, -6.0, 4.0))
 BASS = Filters(gains_db=(0.0, 12.0, *(0.0,) * (BAND_COUNT - 2)))
 SECOND = 48_000
 
@@ -53,13 +57,10 @@ def frames_of(pcm: bytes, start: int, stop: int) -> bytes:
 # One source
 
 
-def test_nothing_is_rendered_before_a_plan() -> None:
-    bench = bench_of(SECOND)
-    assert bench.render() == []
-
-
 def test_no_more_than_granted_is_rendered() -> None:
-    bench = playing(10 * SECOND)
+    bench = bench_of(10 * SECOND)
+    assert bench.render() == []  # before a plan
+    bench.play(1)
     bench.render()
     assert bench.end_frame == SHORT_GRANT_FRAMES
     assert bench.render() == []
@@ -229,16 +230,6 @@ def test_a_plan_of_the_same_renders_the_same() -> None:
         assert other.marks == marks
 
 
-def test_filters_change_with_the_frame_of_the_plan() -> None:
-    bench = playing(SECOND, sent=7)
-    bench.plan(7, after=1, filters=QUIET)
-    rendered = bench.run()
-    plain = whole(bench, 1)
-    assert frames_of(rendered, 0, 7) == frames_of(plain, 0, 7)
-    changed = ChainState.steady(Filters()).changed(QUIET, frames_of(plain, 0, 7))
-    assert frames_of(rendered, 7, 50) == process(changed, frames_of(plain, 7, 50))[0]
-
-
 def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
     bench = playing(SECOND)
     bench.render()
@@ -315,15 +306,19 @@ def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:
     assert bench.marks == [begin(0, 1), begin(5, 2), end(55, 2)]  # a tail alone was rendered for the cut, not sent
 
 
-def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered() -> None:
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered(is_open: bool) -> None:
     """Of a player that slept: while its source was opened again, some frames passed, and then it was skipped."""
-    bench = SessionBench({2: MemorySource(2, SECOND, ends=True)}, first_frame=100)
+    bench = bench_of(SECOND, SECOND, first_frame=100)
+    if not is_open:
+        del bench.sources[1]
     bench.plan(100, switch_to=1)
-    bench.render()
+    if not is_open:
+        bench.render()
     bench.first_frame = bench.sent = 103
     bench.plan(103, switch_to=2)
     bench.grant()
-    assert bench.run() == bench.sources[2].pcm(0, SECOND)
+    assert bench.run() == whole(bench, 2)
     assert bench.marks == [begin(103, 2), end(153, 2)]
 
 
@@ -338,15 +333,6 @@ def test_a_plan_ahead_of_what_is_rendered_begins_at_once() -> None:
     source.append(FRAME_SAMPLES)
     (audio,) = bench.render()
     assert (audio.first_frame, audio.frames) == (3, 1)
-
-
-def test_a_cut_while_frames_pass_unrendered_begins_with_the_first_sample() -> None:
-    bench = bench_of(SECOND, SECOND, first_frame=500)
-    bench.plan(500, switch_to=1)
-    bench.plan(503, switch_to=2)
-    bench.first_frame = bench.sent = 503
-    assert bench.run() == whole(bench, 2)
-    assert bench.marks == [begin(503, 2), end(553, 2)]
 
 
 def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
@@ -389,6 +375,32 @@ def test_a_switch_back_to_a_source_whose_start_was_released_plays_the_rest() -> 
     bench.play(1)
     bench.run(201)
     assert bench.audios[-1].position_samples > 0
+
+
+# Without listeners frames are only counted, and with a new one the filters are as if they had always run
+
+
+@pytest.mark.parametrize("filters", [Filters(), QUIET, BASS_AND_TREBLE])
+def test_with_a_new_listener_the_filters_are_as_if_they_had_always_run(filters: Filters) -> None:
+    always, bench = playing(60 * FRAME_SAMPLES, filters=filters), bench_of(60 * FRAME_SAMPLES, filters=filters)
+    bench.listen()
+    bench.play(1)
+    assert bench.run(35) == b""
+    bench.listen(PCM)
+    heard, expected = channels(bench.run()), channels(always.run())[35 * FRAME_SAMPLES :]
+    # New filters are warmed up on half a second: the slowest band is within a few thousandths then.
+    assert np.abs(heard - expected).max() <= (0 if filters.is_flat_equalizer else 150)
+    assert bench.marks == [begin(0, 1), end(60, 1)]
+
+
+def test_filters_changed_without_listeners_are_in_force_without_a_ramp() -> None:
+    bench = bench_of(40 * FRAME_SAMPLES)
+    bench.listen()
+    bench.play(1)
+    bench.change((5, Filters(volume=0.0)))
+    bench.run(10)
+    bench.listen(PCM)
+    assert bench.run(20)[: 10 * FRAME_BYTES] == bytes(10 * FRAME_BYTES)
 
 
 # What is kept
