@@ -33,31 +33,29 @@ from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
 from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, ForkedProcess, start_interpreter
-from tonearm.sandbox.report import SandboxMode, SandboxReport, decoder_supervision
+from tonearm.sandbox.report import decoder_supervision
 
 AS_INTERPRETERS = "each decoder process is started as a new interpreter"
 
 
 @asynccontextmanager
 async def templated_pool(
-    limit: int = 1, timeouts: Timeouts = SOON, *, mode: SandboxMode = SANDBOX, is_an_interpreter: bool = False
+    timeouts: Timeouts = SOON, *, is_an_interpreter: bool = False
 ) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards.
 
     `is_an_interpreter`: the template is one of its own, and no fork that has loaded before what a template loads.
     """
     with nullcontext() if is_an_interpreter else quick_starts():
-        async with _templated_pool(limit, timeouts, mode) as both:
+        async with _templated_pool(timeouts) as both:
             yield both
 
 
 @asynccontextmanager
-async def _templated_pool(
-    limit: int, timeouts: Timeouts, mode: SandboxMode
-) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
+async def _templated_pool(timeouts: Timeouts = SOON) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-    template = DecoderTemplate(MEMORY_MB, mode)
-    pool = DecoderPool(limit, MEMORY_MB, timeouts, sandbox=decoder_supervision(mode), starter=template)
+    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    pool = DecoderPool(1, MEMORY_MB, timeouts, sandbox=decoder_supervision(SANDBOX), starter=template)
     try:
         await pool.start()
         await spare_ready(pool)
@@ -88,8 +86,13 @@ async def another_template(template: DecoderTemplate, than: int) -> int:
     return pid_of(template)
 
 
-async def test_the_processes_of_a_template_are_those_that_are_started_alone(song: Path) -> None:
-    """Children of the node in sessions of their own, with their own descriptors and no others, confined and limited."""
+async def test_the_processes_of_a_template_are_those_that_are_started_alone(
+    song: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children of the node in sessions of their own, with their own descriptors and no others and nothing of the node's
+    settings, confined and limited."""
+    for variable in ("TONEARM_SERVER__PASSWORD", "BOT_TOKEN"):
+        monkeypatch.setenv(variable, "secret")
 
     def system_state(process_id: int) -> list[str]:
         kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
@@ -116,6 +119,7 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
             for process_id in pool.process_ids:
                 assert system_state(process_id) == system_state(alone.process_ids[0])
                 assert set(environment_of(process_id)) == set(environment_of(alone.process_ids[0]))
+                assert not any("secret" in line for line in environment_of(process_id))
                 limit = MEMORY_MB * 1024 * 1024
                 assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
         finally:
@@ -205,7 +209,7 @@ async def pool_with_a_template_by(
                 return start_interpreter(arguments, descriptors)
 
         monkeypatch.setattr(starting, "start_interpreter", start)
-        async with _templated_pool(1, SOON, SANDBOX) as both:
+        async with _templated_pool() as both:
             yield both
 
 
@@ -286,9 +290,9 @@ async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknow
 
 @pytest.mark.parametrize(("after_s", "held"), [(0.0, 0), (0.005, 0), (0.05, 0), (0.05, 1)])  # the template is held
 async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float, held: int) -> None:
-    before = children()
     template = DecoderTemplate(MEMORY_MB, SANDBOX)
     with quick_starts(held), ends_of_a_start() as (connection, memory):
+        before = children()
         starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
         await asyncio.sleep(after_s)
         for task in starting:
@@ -358,9 +362,3 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
         os.close(written)
     first, second = drawn.read_text().split()
     assert first != second
-
-
-async def test_without_a_sandbox_too(song: Path) -> None:
-    async with templated_pool(mode=SandboxMode.OFF) as (pool, _):
-        assert [process.sandbox for process in pool._processes] == [SandboxReport(), SandboxReport()]
-        await Owner(pool).plays(song)
