@@ -172,8 +172,11 @@ class TestNode:
         ("lacks", "config", "line"),
         [
             (NO_SECCOMP, "", "WARNING decoders: sandbox none (seccomp: EINVAL)"),
-            (("landlock=ENOSYS",), "", "WARNING decoders: sandbox seccomp (landlock: ENOSYS)"),
-            (("landlock=ENOSYS",), "[decoder]\nsandbox = 'required'\n", "WARNING decoders: sandbox seccomp (landlock"),
+            (
+                ("landlock=ENOSYS",),
+                "[decoder]\nsandbox = 'required'\n",
+                "WARNING decoders: sandbox seccomp (landlock: ENOSYS)",
+            ),
             ((*NO_SECCOMP, "landlock=ENOSYS"), "[decoder]\nsandbox = 'off'\n", "INFO decoders: sandbox off"),
         ],
     )

@@ -24,10 +24,8 @@ EQUALIZED = Filters(0.7, (3.0, *(0.0,) * (BAND_COUNT - 2), -3.0))
 
 
 def formats() -> Iterator[tuple[str, bytes]]:
-    for name, (_, make) in {**LOSSLESS, **OTHERS}.items():
+    for name, (_, make) in (LOSSLESS | LOSSY | OTHERS).items():
         yield name, make()
-    for name, (_, make_lossy, _) in LOSSY.items():
-        yield name, make_lossy()
     fragments = {"movflags": "frag_keyframe+empty_moov", "frag_duration": "500000"}
     yield "mp4 in fragments", encoded("mp4", "aac", tone(997, 1.0), options=fragments)
     yield "six channels", flac(music(1.0, channels=6))

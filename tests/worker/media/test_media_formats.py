@@ -21,17 +21,13 @@ def at(rate_hz: int, channels: int = 2) -> audio_files.Signal:
     return music(SECONDS, rate_hz, channels=channels)
 
 
-@pytest.mark.parametrize("coding", ["s16", "s24", "s32", "f32", "f64"])
-def test_wav_of_every_depth_keeps_its_samples(coding: str) -> None:
+@pytest.mark.parametrize("coding", ["s16", "s24", "s32", "f32", "f64", "u8", "mulaw"])
+def test_wav_is_as_good_as_its_bits(coding: str) -> None:
     got = decode_bytes(wav(ORIGINAL, coding=coding))
     assert len(got) == len(ORIGINAL)
-    assert np.abs(got - audio_files.s16(ORIGINAL).astype(int)).max() <= 1
-    assert snr_db(got, ORIGINAL) > 75
-
-
-@pytest.mark.parametrize(("coding", "least_db"), [("u8", 30), ("mulaw", 30)])
-def test_wav_with_few_bits_is_as_good_as_its_bits(coding: str, least_db: float) -> None:
-    assert snr_db(decode_bytes(wav(ORIGINAL, coding=coding)), ORIGINAL) > least_db
+    has_few_bits = coding in ("u8", "mulaw")
+    assert snr_db(got, ORIGINAL) > (30 if has_few_bits else 75)
+    assert has_few_bits or np.abs(got - audio_files.s16(ORIGINAL).astype(int)).max() <= 1
 
 
 @pytest.mark.parametrize("frequency_hz", [10_000, 20_000])
@@ -96,7 +92,6 @@ LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "alac": ("mp4", lambda: m4a(at(44_100), codec="alac")),
     "aiff": ("aiff", lambda: encoded("aiff", "pcm_s16be", ORIGINAL)),
     "aiff 24 bit": ("aiff", lambda: encoded("aiff", "pcm_s24be", ORIGINAL)),
-    "wav 192 kHz": ("wav", lambda: wav(at(192_000), 192_000)),
     "wav 384 kHz": ("wav", lambda: wav(at(384_000), 384_000)),
     "wav 44.1 kHz": ("wav", lambda: wav(at(44_100), 44_100)),
     "wav 22.05 kHz": ("wav", lambda: wav(at(22_050), 22_050)),
@@ -119,26 +114,26 @@ def test_lossless_formats_keep_the_music_in_its_place(kind: str) -> None:
     assert snr_db(got, ORIGINAL) > 60
 
 
-LOSSY: dict[str, tuple[str, Callable[[], bytes], int | None]] = {
-    "mp3": ("mp3", lambda: mp3(at(44_100)), 96_000),
-    "mp3 48 kHz": ("mp3", lambda: mp3(ORIGINAL, 48_000), 96_000),
-    "mp3 VBR": ("mp3", lambda: mp3(at(44_100), bit_rate=None, codec_options={"q": "2"}), 96_000),
-    "opus": ("ogg", lambda: opus(ORIGINAL), 96_000),
-    "opus 60 ms": ("ogg", lambda: opus(ORIGINAL, codec_options={"frame_duration": "60"}), 96_000),
-    "opus in webm": ("matroska/webm", lambda: opus(ORIGINAL, container="webm"), 96_000),
-    "aac in mp4": ("mp4", lambda: m4a(at(44_100)), 96_000),
-    "aac in mp4, index last": ("mp4", lambda: m4a(at(44_100), index_first=False), 96_000),
-    "sound of a film": ("mp4", lambda: m4a(at(44_100), with_video=True), 96_000),
+LOSSY: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "mp3": ("mp3", lambda: mp3(at(44_100))),
+    "mp3 48 kHz": ("mp3", lambda: mp3(ORIGINAL, 48_000)),
+    "mp3 VBR": ("mp3", lambda: mp3(at(44_100), bit_rate=None, codec_options={"q": "2"})),
+    "opus": ("ogg", lambda: opus(ORIGINAL)),
+    "opus 60 ms": ("ogg", lambda: opus(ORIGINAL, codec_options={"frame_duration": "60"})),
+    "opus in webm": ("matroska/webm", lambda: opus(ORIGINAL, container="webm")),
+    "aac in mp4": ("mp4", lambda: m4a(at(44_100))),
+    "aac in mp4, index last": ("mp4", lambda: m4a(at(44_100), index_first=False)),
+    "sound of a film": ("mp4", lambda: m4a(at(44_100), with_video=True)),
 }
 
 
 @pytest.mark.parametrize("kind", LOSSY)
 def test_lossy_formats_lose_the_encoders_delay_and_filling(kind: str) -> None:
-    probe_name, make, samples = LOSSY[kind]
+    probe_name, make = LOSSY[kind]
     media = open_bytes(make())
     got = decode_rest(media)
     assert media.facts.probe_name == probe_name
-    assert len(got) == samples
+    assert len(got) == len(ORIGINAL)
     assert media.facts.length_ms == pytest.approx(SECONDS * 1000, abs=2)
     assert snr_db(got, ORIGINAL) > 15
 
@@ -188,8 +183,7 @@ def test_a_wav_written_to_a_pipe_has_no_true_size_and_plays_to_its_end() -> None
 
 @pytest.mark.parametrize("kind", ["opus", "flac 44.1 kHz", "aac in mp4", "opus in webm"])
 def test_a_source_that_cannot_jump_sounds_the_same(kind: str) -> None:
-    make = LOSSLESS[kind][1] if kind in LOSSLESS else LOSSY[kind][1]
-    file = make()
+    file = (LOSSLESS | LOSSY)[kind][1]()
     media = open_bytes(file, reader=UnseekableReader(file))
     assert decode_rest(media).tobytes() == decode_bytes(file).tobytes()
     assert not media.facts.is_seekable
