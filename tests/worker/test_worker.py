@@ -1,24 +1,22 @@
 """The decoder process itself: started as the node starts it, fed with real files."""
 
 import contextlib
-import math
 import os
 import resource
 import signal
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import flac, music, pcm_of, wav
+from tests.support.audio_files import Signal, flac, music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order, running_decoder
 from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import padded, risen
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
@@ -36,7 +34,6 @@ from tonearm.decoder.messages import (
     Grant,
     MarkKind,
     Opened,
-    OpenSession,
     OpenSource,
     Ping,
     Pong,
@@ -101,9 +98,10 @@ def test_a_flush_ends_the_wait_for_a_slow_next_source(driver: DecoderDriver) -> 
 
 @pytest.mark.parametrize("is_seekable", [True, False])
 @pytest.mark.parametrize("encode", [wav, flac])
-def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object, is_seekable: bool) -> None:
+def test_a_source_can_begin_in_its_middle(
+    driver: DecoderDriver, encode: Callable[[Signal], bytes], is_seekable: bool
+) -> None:
     """One that cannot be sought is decoded up to there when it was played that far, as after a process has died."""
-    assert callable(encode)
     start = 54_321
     driver.begin()
     driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start, resumes=not is_seekable)
@@ -230,8 +228,6 @@ def test_it_ends_when_the_node_closes_its_socket(driver: DecoderDriver, song_wav
     "data",
     [
         b"\xff" * 64,
-        pack(Pong(1, 0.0)),  # which only a decoder says
-        pack(OpenSession(1, 1, 0, Filters(volume=math.nan))),
         pack(open_order(1, 1, 100, has_descriptor=True)),  # and no descriptor with it
     ],
 )
@@ -276,7 +272,7 @@ def memory_bomb() -> bytes:
     return b"fLaC" + b"\x00\x00\x00\x22" + bytes(34) + (b"\x06\xff\xff\xff" + struct.pack(">I", 3) + bytes(28)) * 4
 
 
-@pytest.mark.parametrize("memory_limit_mb", range(200, LEAST_MB, 30))
+@pytest.mark.parametrize("memory_limit_mb", [200, 260, 290])
 def test_a_limit_that_is_hardly_enough_to_start_is_not_met_by_a_library_that_exits(memory_limit_mb: int) -> None:
     driver = DecoderDriver(memory_limit_mb, sys.executable)
     try:
