@@ -10,16 +10,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
-import msgspec
 import pytest
 
+from tests.decoder.test_messages import with_field
 from tests.support.eventually import eventually
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, PCM, Output, mp3_output
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.message_coding import pack, parts_of
+from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     SHORT_GRANT_FRAMES,
@@ -180,16 +180,6 @@ def audio(
     return Audio(session, epoch, first, frames, source, 0, marks, bytes(frames * FRAME_BYTES), overlays=overlays)
 
 
-def with_fields(message: FromDecoder, fields: dict[int, object]) -> bytes:
-    """The message with other values, as somebody sends it who does not care for types."""
-    parts = parts_of(message)
-    values = msgspec.msgpack.decode(parts[0][9:])
-    for at, value in fields.items():
-        values[at] = value
-    body = msgspec.msgpack.encode(values)
-    return b"".join((struct.pack("<BII", parts[0][0], len(body), sum(map(len, parts[1:]))), body, *parts[1:]))
-
-
 # What a decoder says that keeps to its orders.
 TRUTHS: Final[tuple[Callable[[int], FromDecoder], ...]] = (
     lambda session: ReadRequest(session, SOURCE, 0, 65_536),
@@ -218,7 +208,7 @@ LIES: Final[dict[str, Callable[[int], Said | tuple[Said, ...]]]] = {
     # What is no message at all, of which `test_messages` has the table
     "unknown kind": lambda _: struct.pack("<BII", 255, 0, 0),
     "what only the node says": lambda session: pack(Data(session, SOURCE, 0, b"")),
-    "a negative number": lambda session: with_fields(ReadRequest(session, SOURCE, 0, 1), {2: -1}),
+    "a negative number": lambda session: with_field(ReadRequest(session, SOURCE, 0, 1), 2, -1),
     # Sessions and sources
     "frames for a session that never was": lambda _: audio(999),
     "frames for session 0": lambda _: audio(0),
@@ -351,7 +341,7 @@ async def test_what_the_liar_works_on_is_a_suspect() -> None:
 async def test_a_liar_who_notes_nothing_is_known_by_what_it_lied_about(lie: str) -> None:
     async with lying_pool() as (pool, starter):
         liar, other = Owner(pool), Owner(pool)
-        said = audio(liar.id, END) if lie == "against its orders" else with_fields(audio(liar.id), {2: -1})
+        said = audio(liar.id, END) if lie == "against its orders" else with_field(audio(liar.id), 2, -1)
         starter.processes[0].say(said)
         await eventually(lambda: len(liar.losses) == len(other.losses) == 1, "the sessions move")
         assert (liar.losses, other.losses) == ([(0,)], [()])  # what sounds in it

@@ -486,30 +486,23 @@ async def test_a_node_without_a_process_does_not_start(
     assert open_descriptors().keys() <= descriptors.keys()
 
 
-async def test_a_session_that_takes_nothing_in_harms_no_other(song: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with first_process_only() as pool:
-        broken, sound = Owner(pool), Owner(pool)
-
-        def fail(message: FromDecoder) -> None:
-            raise ZeroDivisionError(str(message))
-
-        broken.receive = fail  # type: ignore[method-assign]
-        broken.play(song)
-        await eventually(lambda: "could not be taken in" in caplog.text, "the failure is in the log")
-        await sound.plays(song)
-        assert any(record.exc_info for record in caplog.records)
-
-
-async def test_a_session_that_fails_to_move_harms_no_other(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("method", ["receive", "process_lost"])
+async def test_a_session_with_an_error_of_its_own_harms_no_other(
+    method: str, song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_pool() as pool:
         broken, sound = Owner(pool), Owner(pool)
 
-        def fail(suspect_sources: tuple[int, ...]) -> None:
-            raise ZeroDivisionError(str(suspect_sources))
+        def fail(told: object) -> None:
+            raise ZeroDivisionError(str(told))
 
-        broken.process_lost = fail  # type: ignore[method-assign]
-        os.kill(pool.process_ids[0], signal.SIGKILL)
-        await eventually(lambda: sound.losses, "the loss was reported")
+        setattr(broken, method, fail)
+        if method == "receive":
+            broken.play(song)
+            await eventually(lambda: "could not be taken in" in caplog.text, "the failure is in the log")
+        else:
+            os.kill(pool.process_ids[0], signal.SIGKILL)
+            await eventually(lambda: sound.losses, "the loss was reported")
         await sound.plays(song)
         assert any(record.exc_info for record in caplog.records)
 
