@@ -13,6 +13,7 @@ from tests.support.audio_files import id3, mp3, music, wav
 from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
+from tests.support.player_bench import HandSuspects
 from tests.support.processes import exists
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
@@ -26,26 +27,16 @@ from tonearm.sources.opener import SourceOpener
 SONG = wav(music(1.0))
 
 
-class Suspects:
-    """Remembers the URIs that were suspected."""
-
-    def __init__(self) -> None:
-        self.uris: list[str] = []
-
-    def add(self, uri: SourceUri) -> None:
-        self.uris.append(uri.given)
-
-
 def uri_of(place: Path | str) -> SourceUri:
     return parse_source_uri(str(place))
 
 
 @asynccontextmanager
 async def loading(
-    pool: OnDemandPool, suspects: Suspects | None = None, *, deadline_s: float = 60.0
+    pool: OnDemandPool, suspects: HandSuspects | None = None, *, deadline_s: float = 60.0
 ) -> AsyncIterator[TrackLoader]:
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-    loader = TrackLoader(opener.open, (suspects or Suspects()).add, pool, deadline_s=deadline_s)
+    loader = TrackLoader(opener.open, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)
     try:
         yield loader
     finally:
@@ -128,7 +119,7 @@ async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
 async def test_a_load_survives_the_process(
     pool: OnDemandPool, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suspects = Suspects()
+    suspects = HandSuspects()
     wanted: list[int] = []
     request_read = SourceFeed.request_read
 
@@ -155,7 +146,7 @@ async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Pat
     song.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))
     other = tmp_path / "other.wav"
     other.write_bytes(SONG)
-    suspects = Suspects()
+    suspects = HandSuspects()
     async with loading(pool, suspects) as loader:
         await loader.load(uri_of(other))  # the process runs
         while not suspects.uris:
