@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.audio_files import flac, mp3, music, pcm_of, wav
+from tests.support.audio_files import flac, live_mp3, music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, at_rest, create, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
@@ -38,7 +38,7 @@ def is_noise(pcm: bytes) -> bool:
 
 async def test_a_station_that_ends_its_process_again_and_again_costs_only_its_own_players(tmp_path: Path) -> None:
     (tmp_path / "good.flac").write_bytes(flac(noise()))
-    sound = mp3(music(6.0, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+    sound = live_mp3(music(6.0, 44_100))
     hostile = Hostile(tmp_path / "hostile")
     async with (
         MediaServer() as server,

@@ -1,17 +1,16 @@
 """Radio through the whole node: real stations on real sockets, real decoder processes, sound at its real pace."""
 
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import pytest
-import pytest_asyncio
 
-from tests.support.audio_files import Signal, encoded, mp3, opus, tone
+from tests.support.audio_files import encoded, live_mp3, opus, tone
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import Answer, MediaServer, Reply, in_turn
+from tests.support.media_server import MediaServer, Reply, in_turn
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -22,32 +21,14 @@ from tonearm.player import timers
 BYTES_PER_S: Final = 16_000
 
 
-def radio_mp3(signal: Signal) -> bytes:
-    """128 kbit/s, without a head that tells a length."""
-    return mp3(signal, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
-
-
 @cache
 def sound() -> bytes:
-    return radio_mp3(tone(440, 3.0, 44_100))
+    return live_mp3(tone(440, 3.0, 44_100))
 
 
 @cache
 def other_sound() -> bytes:
-    return radio_mp3(tone(880, 3.0, 44_100))
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def server() -> AsyncIterator[MediaServer]:
-    async with MediaServer() as server:
-        yield server
-
-
-async def frames_more(player: Listening, frames: int) -> bytes:
-    """The PCM of the next frames."""
-    start = len(player.listener)
-    await player.listener.wait_frames(start + frames)
-    return b"".join(player.listener.messages[start : start + frames])
+    return live_mp3(tone(880, 3.0, 44_100))
 
 
 def note_frames(player: Listening) -> dict[str, int]:
@@ -64,24 +45,15 @@ def note_frames(player: Listening) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda: radio(sound(), interval=4096, titles={1: "Band - Öne", 2: "Band - Öne", 4: "It's Two"}.get),
-        lambda: radio(sound(), interval=4096, titles={1: "Band - Öne", 4: "It's Two"}.get, status_line="ICY 200 OK"),
-        lambda: radio(
-            sound(),
-            interval=4096,
-            titles={1: "Band - Öne", 4: "It's Two"}.get,
-            chunked=True,
-            status_line="HTTP/1.1 200 OK",
-        ),
-    ],
+    "head",
+    [{}, {"status_line": "ICY 200 OK"}, {"status_line": "HTTP/1.1 200 OK", "chunked": True}],
     ids=["Icecast", "SHOUTcast", "chunked"],
 )
 async def test_a_station_plays_and_its_titles_are_reported_with_their_sound(
-    node: Node, server: MediaServer, make: Callable[[], Answer]
+    node: Node, server: MediaServer, head: dict[str, Any]
 ) -> None:
-    player = await listening(node, "p", server.serve("/live", make()))
+    titles = {1: "Band - Öne", 2: "Band - Öne", 4: "It's Two"}
+    player = await listening(node, "p", server.serve("/live", radio(sound(), interval=4096, titles=titles.get, **head)))
     sent = note_frames(player)
     pcm = await player.listener.wait_frames(80)
     assert 430 < loudest_hz(samples_of(pcm)) < 450
@@ -130,8 +102,8 @@ async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, en
         await player.listener.wait_frames(1)
         await player.events.wait_for("PlayerUpdate", state="loading")
         await player.events.wait_for("PlayerUpdate", 2, state="playing")
-        await frames_more(player, 20)
-        assert 860 < loudest_hz(samples_of(await frames_more(player, 20))) < 900
+        await player.more_frames(20)
+        assert 860 < loudest_hz(samples_of(await player.more_frames(20))) < 900
         assert (len(player.starts), player.ends, player.failures) == (1, [], [])
         assert len(server.requests) == 2
 
@@ -147,7 +119,7 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
         assert server.connections == 1
         node.player("p").do(Requests.play)
         # Nothing of what was buffered before is heard.
-        assert 860 < loudest_hz(samples_of(await frames_more(player, 40))) < 900
+        assert 860 < loudest_hz(samples_of(await player.more_frames(40))) < 900
         assert server.connections == 2
         assert player.state["position"] >= position_ms + 700
         assert (len(player.starts), player.ends) == (1, [])

@@ -2,14 +2,12 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
 from functools import cache
 from typing import Final
 
 import numpy as np
-import pytest_asyncio
 
-from tests.support.audio_files import mp3, music, opus, tone
+from tests.support.audio_files import live_mp3, music, opus, tone
 from tests.support.fetching import QUICK
 from tests.support.hls import LivePlaylist, serve_cut, ts
 from tests.support.media_files import loudest_hz, samples_of
@@ -27,20 +25,9 @@ BYTES_PER_S: Final = 16_000
 PASSING: Final = Output("opus", passes_through=True)
 
 
-def live_mp3(frequency_hz: float | None = None) -> bytes:
-    sound = music(6.0, 44_100) if frequency_hz is None else tone(frequency_hz, 3.0, 44_100)
-    return mp3(sound, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
-
-
 @cache
 def sound() -> bytes:
-    return live_mp3()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def server() -> AsyncIterator[MediaServer]:
-    async with MediaServer() as server:
-        yield server
+    return live_mp3(music(6.0, 44_100))
 
 
 def is_within(heard: bytes, all_heard: bytes) -> bool:
@@ -99,7 +86,7 @@ async def test_one_that_is_deleted_or_skips_or_plays_something_else_harms_nobody
     node: Node, server: MediaServer
 ) -> None:
     uri = server.serve("/live", radio(sound()))
-    other = server.serve("/song.mp3", media(live_mp3(880)))
+    other = server.serve("/song.mp3", media(live_mp3(tone(880, 3.0, 44_100))))
     opener_of_it = await listening(node, "opener", uri)
     skipping = await listening(node, "skipping", uri, other)
     witness = await listening(node, "witness", uri)
@@ -133,7 +120,8 @@ async def test_after_the_death_of_its_process_each_goes_on(server: MediaServer) 
 
 async def test_a_station_that_stays_away_fails_for_each_and_can_be_played_again(server: MediaServer) -> None:
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=())
-    stations = in_turn(radio(live_mp3(440), stop_after=16_000), radio(live_mp3(880)))
+    songs = [live_mp3(tone(frequency_hz, 3.0, 44_100)) for frequency_hz in (440, 880)]
+    stations = in_turn(radio(songs[0], stop_after=16_000), radio(songs[1]))
     async with running_node(fetching=fetching) as node:
         uri = server.serve("/live", stations)
         players = [await listening(node, f"p{number}", uri, uri) for number in range(3)]

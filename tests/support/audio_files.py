@@ -173,6 +173,11 @@ def mp3(signal: Signal, rate_hz: int = 44_100, *, bit_rate: int | None = 192_000
     return encoded("mp3", "libmp3lame", signal, rate_hz, bit_rate=bit_rate, **more)
 
 
+def live_mp3(signal: Signal) -> bytes:
+    """As stations send it: 128 kbit/s, 44.1 kHz, without a head that tells a length."""
+    return mp3(signal, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+
 def flac(signal: Signal, rate_hz: int = 48_000, **more: Any) -> bytes:
     return encoded("flac", "flac", signal, rate_hz, **more)
 

@@ -156,9 +156,11 @@ class Listening:
     async def opened(self) -> None:
         await eventually(lambda: self.is_opened, f"the track of {self.id} is opened")
 
-    async def more_frames(self, count: int) -> None:
-        """Waits for `count` frames from now on: so much of the node's time has passed for every player."""
-        await self.listener.wait_frames(len(self.listener) + count)
+    async def more_frames(self, count: int) -> bytes:
+        """The next `count` frames from now on: so much of the node's time has passed for every player."""
+        start = len(self.listener)
+        await self.listener.wait_frames(start + count)
+        return b"".join(self.listener.messages[start : start + count])
 
     def require_no_underrun(self) -> None:
         """That it never ran out of frames, or not more often than the machine made its processes wait so long."""

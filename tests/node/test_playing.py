@@ -1,0 +1,130 @@
+"""What a listener hears of one player: its start, pauses, skips, joins, a slider, and nothing of the time of day."""
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import flac, music, pcm_of, tone, wav
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import Listening, heard_whole, listening, padded
+from tests.support.pcm import without_cuts
+from tests.support.shelf import Shelf, samples
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_BYTES, FRAME_MS
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_requests import Requests
+from tonearm.node.node import Node
+
+
+async def test_track_start_is_reported_before_the_first_frame_and_track_end_after_the_last(
+    node: Node, shelf: Shelf
+) -> None:
+    first, second = shelf.song(0.1), shelf.song(0.1)
+    await node.create_player("p", first[0], {})
+    told: list[str] = []
+    events, listener = MemoryEventClient(), MemoryListener()
+    events.on_send = lambda: told.append(events.ops[-1])
+    listener.on_write = lambda: told.append("frame")
+    node.player("p").subscribe(events, since=None, wants_snapshot=False)
+    await node.enqueue("p", second[0], {})
+    node.player("p").attach(listener)
+    await events.wait_for("TrackEnd", 2)
+    kept = [what for what in told if what in ("TrackStart", "TrackEnd", "frame")]
+    assert kept == ["TrackStart", *["frame"] * 5, "TrackEnd"] * 2
+
+
+async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(0.2)
+    await node.create_player("p", uri, {})
+    node.player("p").do(Requests.pause)
+    player = Listening(node, "p")
+    await player.opened()
+    witness = await listening(node, "witness", shelf.song(5.0)[0])
+    await witness.more_frames(5)
+    assert len(player.listener) == 0
+    assert player.events.ops == ["ListenersChange", "PlayerUpdate"]
+    assert (player.state["state"], player.state["paused"]) == ("playing", True)
+    node.player("p").do(Requests.play)
+    await player.wait_state("idle")
+    assert player.listener.pcm == padded(pcm)
+
+
+async def test_a_skip_goes_to_the_first_sample_of_the_next_track(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(1.0) for _ in range(4)] + [shelf.song(0.2)]
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    heard_of: list[int] = []
+    for number, wait in enumerate((7, 12, 15, 4)):
+        await player.events.wait_for("TrackStart", number + 1)
+        await player.listener.wait_frames(sum(heard_of) + wait)
+        node.player("p").do(Requests.skip)
+        heard_of.append(len(player.listener) - sum(heard_of))
+    await player.wait_state("idle")
+    expected = [pcm[: frames * FRAME_BYTES] for (_, pcm), frames in zip(songs, heard_of, strict=False)]
+    assert without_cuts(player.listener.pcm, [*expected, padded(songs[4][1])]) == b""
+    assert [reason for _, reason in player.ends] == ["skipped"] * 4 + ["finished"]
+
+
+async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_other(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    songs = [shelf.song(seconds) for seconds in (0.333, 0.2501, 0.1777, 0.29, 0.0031, 0.2)]
+    ranged, unranged = music(0.234, seed=91), music(0.213, seed=92)
+    songs[1] = server.serve("/ranged.wav", media(wav(ranged))), pcm_of(ranged)
+    songs[3] = server.serve("/unranged.flac", media(flac(unranged), ranges=False)), pcm_of(unranged)
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    await player.wait_state("idle")
+    assert [reason for _, reason in player.ends] == ["finished"] * 6
+    heard_whole(player.listener.pcm, *(pcm for _, pcm in songs))
+
+
+async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(0.237)
+    player = await listening(node, "p", uri)
+    node.player("p").do(Requests.set_loop, LoopMode.TRACK)
+    await player.events.wait_for("TrackStart", 4)
+    node.player("p").do(Requests.set_loop, LoopMode.NONE)
+    await player.wait_state("idle")
+    rounds = len(player.starts)
+    assert rounds in (4, 5)
+    assert player.listener.pcm == padded(*[pcm] * rounds)
+    assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600])
+async def test_a_jump_of_the_time_of_day_is_seen_in_events_and_not_heard(
+    node: Node, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, jump_s: int
+) -> None:
+    uri, pcm = shelf.song(1.2)
+    player = await listening(node, "p", uri)
+    await player.listener.wait_frames(20)
+    time_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: time_ns() + jump_s * 1_000_000_000)
+    await player.more_frames(20)
+    node.player("p").do(Requests.pause)
+    assert player.state["position"] == len(player.listener) * FRAME_MS
+    node.player("p").do(Requests.play)
+    await player.wait_state("idle")
+    assert player.listener.pcm == pcm
+    start, paused = player.events.named("TrackStart")[0], player.events.named("PlayerPause")[0]
+    assert (paused["time"] - start["time"]) / 1000 == pytest.approx(jump_s, abs=600)
+
+
+async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None:
+    signal = tone(1000, 2.6)
+    player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
+    await player.listener.wait_frames(5)
+    for step in range(100):
+        node.player("p").do(Requests.change_filters, FilterChange(volume=1.0 - step / 100))
+        if step % 2:
+            await player.more_frames(1)
+    await player.wait_state("idle")
+    assert len(player.listener.pcm) == len(padded(pcm_of(signal)))
+    player.require_no_underrun()
+    bends = np.abs(np.diff(samples(player.listener.pcm).astype(np.int32), n=2, axis=0))
+    assert bends.max() < 420  # 281 in this tone, thousands at a click
+    last = samples(player.listener.pcm[-5 * FRAME_BYTES :])
+    assert np.abs(last).max() == pytest.approx(16384 * 0.01, abs=2)
+    levels = [int(np.abs(samples(message)).max()) for message in player.listener.messages]
+    assert len(set(levels)) > 20  # it is heard on its way, too
