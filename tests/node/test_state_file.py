@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,6 +19,11 @@ from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.node.state_file import Change, StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state, state_out
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
 
 
 @contextmanager
@@ -51,8 +57,7 @@ def ids(snapshot: PlayerSnapshot) -> str:
     return snapshot.current.track.id + "".join(queued.track.id for queued in snapshot.queue)
 
 
-def test_players_come_back_in_their_order_as_they_were(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_players_come_back_in_their_order_as_they_were(path: Path, tmp_path: Path) -> None:
     players = [player("z", "a", "b"), player("a", "c")]
     with opened(path) as file:
         write(file, *(one.snapshot() for one in players))
@@ -70,8 +75,7 @@ def test_players_come_back_in_their_order_as_they_were(tmp_path: Path) -> None:
         assert [one.player_id for one in held(file)] == ["a"]
 
 
-def test_only_tracks_that_changed_are_written_and_those_that_left_are_gone(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_only_tracks_that_changed_are_written_and_those_that_left_are_gone(path: Path) -> None:
     log = playing_player("abc")
     with opened(path) as file:
         write(file, log.playback.snapshot())
@@ -81,8 +85,7 @@ def test_only_tracks_that_changed_are_written_and_those_that_left_are_gone(tmp_p
         assert [row[0] for row in database.execute("SELECT id FROM tracks ORDER BY id")] == ["a", "c"]
 
 
-def test_long_queues_come_back_whole_and_go_again(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_long_queues_come_back_whole_and_go_again(path: Path) -> None:
     log = playing_player("a")
     log.do(log.playback.enqueue(*(make_track(f"n{number}") for number in range(1000))))
     with opened(path) as file:
@@ -95,8 +98,7 @@ def test_long_queues_come_back_whole_and_go_again(tmp_path: Path) -> None:
         assert [row[0] for row in database.execute("SELECT id FROM tracks")] == ["a"]
 
 
-def test_what_failed_to_be_written_is_not_taken_for_written(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_what_failed_to_be_written_is_not_taken_for_written(path: Path) -> None:
     one = player("p", "a", "b")
     with opened(path) as file:
         broken = Change("q", player("q", "x").snapshot(), 5, "no number")  # type: ignore[arg-type]
@@ -108,8 +110,7 @@ def test_what_failed_to_be_written_is_not_taken_for_written(tmp_path: Path) -> N
         assert [ids(found) for found in held(file)] == ["ab"]
 
 
-def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_damaged_file_is_set_aside(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"\x00no database" * 1000)
     with opened(path) as file:
         assert "set aside" in file.set_aside
@@ -122,8 +123,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
         assert len(held(file)) == 1
 
 
-def test_a_file_whose_middle_is_damaged_is_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_file_whose_middle_is_damaged_is_set_aside(path: Path) -> None:
     with opened(path) as file:
         write(file, player("p", *(f"track {number}" for number in range(300))).snapshot())
     content = bytearray(path.read_bytes())
@@ -133,8 +133,21 @@ def test_a_file_whose_middle_is_damaged_is_set_aside(tmp_path: Path) -> None:
         assert "damaged" in file.set_aside
 
 
-def killed(path: Path, folder: Path) -> Path:
+def log_of(path: Path) -> Path:
+    return path.with_name("state.sqlite-wal")
+
+
+def flip(log: Path, at: int) -> bytes:
+    """Damages a bit of a log, and returns what it is now."""
+    content = bytearray(log.read_bytes())
+    content[at] ^= 1
+    log.write_bytes(content)
+    return bytes(content)
+
+
+def killed(path: Path) -> Path:
     """What a killed node leaves of a player in another folder: the file, and its log with what was written last."""
+    folder = path.parent / "left"
     folder.mkdir()
     with opened(path) as file:
         write(file, player("p", "a").snapshot())
@@ -143,16 +156,16 @@ def killed(path: Path, folder: Path) -> Path:
     return folder / path.name
 
 
-def test_what_a_killed_node_left_is_read_from_its_log(tmp_path: Path) -> None:
-    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
+def test_what_a_killed_node_left_is_read_from_its_log(path: Path) -> None:
+    left = killed(path)
     with opened(left) as file:
         assert (file.set_aside, len(held(file))) == ("", 1)
 
 
 @pytest.mark.parametrize("main", [b"", None])
-def test_a_log_without_its_file_is_set_aside(tmp_path: Path, main: bytes | None) -> None:
-    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
-    log = left.with_name("state.sqlite-wal").read_bytes()
+def test_a_log_without_its_file_is_set_aside(path: Path, main: bytes | None) -> None:
+    left = killed(path)
+    log = log_of(left).read_bytes()
     left.unlink()
     if main is not None:
         left.write_bytes(main)
@@ -164,9 +177,9 @@ def test_a_log_without_its_file_is_set_aside(tmp_path: Path, main: bytes | None)
 
 
 @pytest.mark.parametrize("damage", [os.urandom, bytes])
-def test_a_log_whose_head_is_damaged_is_set_aside_with_its_file(tmp_path: Path, damage: Callable[[int], bytes]) -> None:
-    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
-    left.with_name("state.sqlite-wal").write_bytes(damage(5_000))
+def test_a_log_whose_head_is_damaged_is_set_aside_with_its_file(path: Path, damage: Callable[[int], bytes]) -> None:
+    left = killed(path)
+    log_of(left).write_bytes(damage(5_000))
     with opened(left) as file:
         assert "damaged" in file.set_aside
         assert held(file) == []
@@ -182,8 +195,7 @@ def killed_while_it_wrote(path: Path) -> list[int]:
     begins = []
     with opened(folder / path.name) as file:
         for player_id in "qr":
-            log = folder / "state.sqlite-wal"
-            begins.append(max(32, log.stat().st_size))
+            begins.append(max(32, log_of(folder / path.name).stat().st_size))
             write(file, player(player_id, "a").snapshot())
         for part in folder.glob("state.sqlite*"):
             shutil.copy(part, path.parent)
@@ -193,13 +205,9 @@ def killed_while_it_wrote(path: Path) -> list[int]:
 @pytest.mark.parametrize(("damaged", "found"), [(0, ["p"]), (1, ["p", "q"])])
 @pytest.mark.parametrize("at", [10, 1000])  # in the head of a frame, in its page
 def test_what_a_damaged_log_has_lost_is_told_and_the_log_is_kept(
-    tmp_path: Path, damaged: int, found: list[str], at: int
+    path: Path, tmp_path: Path, damaged: int, found: list[str], at: int
 ) -> None:
-    path, log = tmp_path / "state.sqlite", tmp_path / "state.sqlite-wal"
-    begins = killed_while_it_wrote(path)
-    content = bytearray(log.read_bytes())
-    content[begins[damaged] + at] ^= 1
-    log.write_bytes(content)
+    content = flip(log_of(path), killed_while_it_wrote(path)[damaged] + at)
     with opened(path) as file:
         assert "its log is damaged" in file.set_aside
         assert [one.player_id for one in held(file)] == found
@@ -212,38 +220,26 @@ def test_what_a_damaged_log_has_lost_is_told_and_the_log_is_kept(
         assert [one.player_id for one in held(file)] == [*found, "s"]
 
 
-def test_a_log_that_is_damaged_from_the_first_change_of_a_new_file_on_is_told(tmp_path: Path) -> None:
-    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
-    log = left.with_name("state.sqlite-wal")
-    content = bytearray(log.read_bytes())
-    content[1000] ^= 1
-    log.write_bytes(content)
+def test_a_log_that_is_damaged_from_the_first_change_of_a_new_file_on_is_told(path: Path) -> None:
+    left = killed(path)
+    flip(log_of(left), 1000)
     with opened(left) as file:
         assert "its log is damaged" in file.set_aside
         assert held(file) == []
 
 
-def test_a_damaged_log_that_cannot_be_kept_is_told_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = killed(tmp_path / "state.sqlite", tmp_path / "left")
-    log = left.with_name("state.sqlite-wal")
-    content = bytearray(log.read_bytes())
-    content[1000] ^= 1
-    log.write_bytes(content)
-
-    def no_room(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", no_room)
+def test_a_damaged_log_that_cannot_be_kept_is_told_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = killed(path)
+    flip(log_of(left), 1000)
+    monkeypatch.setattr(shutil, "copyfile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with opened(left) as file:
         assert "could not be kept (No space left on device)" in file.set_aside
 
 
 @pytest.mark.parametrize("rest", [0, 10, 100, 4120, -1, -4100, -4130])
-def test_what_was_on_its_way_into_the_log_when_the_node_died_is_no_damage(tmp_path: Path, rest: int) -> None:
+def test_what_was_on_its_way_into_the_log_when_the_node_died_is_no_damage(path: Path, rest: int) -> None:
     """A killed node leaves a part of a change; a machine that lost its power, perhaps zeros in its place."""
-    path, log = tmp_path / "state.sqlite", tmp_path / "state.sqlite-wal"
+    log = log_of(path)
     killed_while_it_wrote(path)
     content = log.read_bytes()
     log.write_bytes(content[:rest] if rest < 0 else content + bytes(rest))
@@ -252,8 +248,7 @@ def test_what_was_on_its_way_into_the_log_when_the_node_died_is_no_damage(tmp_pa
         assert [one.player_id for one in held(file)] == (["p", "q"] if rest < 0 else ["p", "q", "r"])
 
 
-def test_a_record_that_cannot_be_read_costs_only_its_player(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_record_that_cannot_be_read_costs_only_its_player(path: Path) -> None:
     with opened(path) as file:
         write(file, player("p", "a").snapshot(), player("q", "b").snapshot())
     with closing(sqlite3.connect(path)) as database, database:
@@ -268,8 +263,7 @@ def test_a_record_of_a_file_is_not_nested_deeper_than_one_that_a_client_sends() 
         read_state(record)
 
 
-def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(path: Path, tmp_path: Path) -> None:
     with opened(path), pytest.raises(StateFileError, match="in use by another node"):
         StateFile(path).open()
     with closing(sqlite3.connect(path)) as database:
@@ -290,8 +284,7 @@ def test_without_a_place_to_write_the_message_says_so(tmp_path: Path) -> None:
         StateFile(tmp_path).open()
 
 
-def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
+def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(path: Path) -> None:
     with opened(path) as file:
         write(file, player("p", "a").snapshot())
     for _ in range(2):
