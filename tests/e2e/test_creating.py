@@ -1,6 +1,7 @@
 """What a player may begin with, and limits that a configuration sets."""
 
 import asyncio
+import base64
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from tests.support.e2e_players import (
     create,
     delete,
     enqueue,
+    patch,
     refusal,
     state,
+    until_state,
     waiting_uris,
 )
 from tests.support.e2e_sockets import following, listening
@@ -111,3 +114,34 @@ async def test_a_player_begins_with_a_part_of_a_file_and_metadata_of_its_own(nod
         await delete(node, "p")
         await ear.closed()
         assert len(ear.pcm) == 300 * 192
+
+
+async def test_a_player_begins_with_what_it_is_given(node: RunningNode) -> None:
+    (node.folder / "a.wav").write_bytes(wav(music(1.0)))
+    filters = {"volume": 3, "eq": [{"band": 2, "gain_db": 6}]}
+    await create(node, "p", "a.wav", paused=True, volume=0.5, filters=filters, loop="queue", metadata={"room": 1})
+    now = await state(node, "p")
+    assert (now["paused"], now["volume"], now["loop"]) == (True, 0.5, "queue")
+    assert (now["metadata"], now["error"]) == ({"room": 1}, None)
+    assert now["eq"][2]["gain_db"] == 6.0
+    assert now["crossfade"] == {"durationMs": 0, "curve": "equalPower", "onSkip": False}
+    async with following(node, "p", "?since=0") as tape:
+        await patch(node, "p", "metadata", {"value": {"room": 2}})
+        await tape.until("MetadataChange")
+        assert "FiltersChange" not in {event["op"] for event in tape.events}
+
+
+async def test_an_encoded_track_is_as_good_as_its_uri(node: RunningNode) -> None:
+    (node.folder / "a.wav").write_bytes(wav(music(1.0)))
+    uri = str(node.folder / "a.wav")
+    encoded = (await node.request("GET", f"/v0/loadtracks?identifier={uri}")).json()["data"]["encoded"]
+    answer = await node.request("POST", "/v0/players", {"id": "p", "encoded": encoded, "paused": True})
+    assert (answer.status, answer.json()) == (201, {"id": "p"})
+    now = await until_state(node, "p", lambda now: now["track"]["info"]["isSeekable"])
+    assert (now["track"]["info"]["identifier"], now["track"]["info"]["length"]) == (uri, 1000)
+    plain = base64.b64encode(str(node.folder / "b.wav").encode()).decode()
+    added = await node.request("PUT", "/v0/players/p/track", {"encoded": plain})
+    now = await state(node, "p")
+    assert (now["trackId"], now["track"]["info"]["title"]) == (added.json()["trackId"], "b")
+    # Beside a URI it is one of the fields that are ignored.
+    assert (await node.request("PUT", "/v0/players/p/track", {"uri": "a.wav", "encoded": "!"})).status == 201

@@ -1,4 +1,4 @@
-"""A player's life in states, events and `since`; the events of all players on one socket."""
+"""A player's life in states, events, `since` and history; the events of all players on one socket."""
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, delete, enqueue, order, refusal, state
@@ -55,3 +55,32 @@ async def test_a_new_player_is_told_of_before_its_first_event(node: RunningNode)
         await enqueue(node, "p", "c.wav")
         await tape.until("QueueUpdate", length=2)
         assert [event["op"] for event in tape.events] == ["PlayerCreate", "QueueUpdate", "QueueUpdate"]
+
+
+async def played(node: RunningNode) -> list[tuple[str, str]]:
+    answer = await node.request("GET", "/v0/players/p/history")
+    assert answer.status == 200
+    assert all(set(entry) == {"id", "uri", "metadata", "endedAt", "reason"} for entry in answer.json())
+    return [(entry["uri"].removesuffix(".wav"), entry["reason"]) for entry in answer.json()]
+
+
+async def test_going_back(node: RunningNode) -> None:
+    for name, seconds in (("a", 0.2), ("b", 0.2), ("c", 5.0)):
+        (node.folder / f"{name}.wav").write_bytes(wav(music(seconds)))
+    await create(node, "p", "a.wav")
+    assert refusal(await node.request("POST", "/v0/players/p/previous")) == (409, "no_previous")
+    ids = [await enqueue(node, "p", uri) for uri in ("b.wav", "missing.wav", "c.wav")]
+    async with following(node, "p") as tape, listening(node, "p"):
+        await tape.until("TrackStart", trackId=ids[-1])
+        await order(node, "p", "pause")
+        assert await played(node) == [("missing", "loadFailed"), ("b", "finished"), ("a", "finished")]
+        await order(node, "p", "previous")
+        assert (await state(node, "p"))["trackId"] == ids[0]
+        end = await tape.until("TrackEnd", reason="replaced")
+        assert end["trackId"] == ids[-1]
+        await order(node, "p", "previous")
+        assert (await state(node, "p"))["track"]["info"]["title"] == "a"
+        assert await played(node) == [("missing", "loadFailed")]
+        assert refusal(await node.request("POST", "/v0/players/p/previous")) == (409, "no_previous")
+        queue = (await node.request("GET", "/v0/players/p/queue")).json()
+        assert [entry["id"] for entry in queue] == [ids[0], ids[-1]]

@@ -5,7 +5,6 @@ import uuid
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.e2e_players import create, delete, done, patch, refusal, state
@@ -69,35 +68,6 @@ async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
         await ear.more_frames(2)
         assert clip in ear.pcm  # bit for bit: nothing else sounds
     assert refusal(await node.request("GET", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
-
-
-@pytest.mark.parametrize(
-    ("body", "refused"),
-    [
-        ({}, (400, "bad_request")),
-        ({"uri": ""}, (400, "bad_request")),
-        ({"uri": "a.wav", "volume": 5.1}, (400, "bad_request")),
-        ({"uri": "a.wav", "duckDb": 1}, (400, "bad_request")),
-        ({"uri": "a.wav", "duckDb": -60.5}, (400, "bad_request")),
-        ({"uri": "a.wav", "fadeMs": 2001}, (400, "bad_request")),
-        ({"uri": "a.wav", "startMs": -1}, (400, "bad_request")),
-        ({"uri": "a.wav", "startMs": 5, "endMs": 5}, (400, "bad_request")),
-        ({"uri": "ftp://example.org/a.wav"}, (400, "bad_request")),
-        ({"encoded": "///"}, (400, "invalid_identifier")),
-        ([], (400, "bad_request")),
-    ],
-)
-async def test_what_cannot_be_is_refused(node: RunningNode, body: object, refused: tuple[int, str]) -> None:
-    write(node, "a.wav", 0.5)
-    await create(node, "p", "a.wav")
-    assert refusal(await node.request("POST", OVERLAYS, body)) == refused
-    assert await overlays(node) == []
-
-
-async def test_a_player_that_is_not_there_has_none(node: RunningNode) -> None:
-    for method, path in (("GET", ""), ("POST", ""), ("DELETE", "/x"), ("GET", "/x")):
-        assert refusal(await node.request(method, OVERLAYS + path)) == (404, "player_not_found")
-    assert (await node.request("GET", "/v0/players")).json() == []
 
 
 async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> None:
@@ -164,21 +134,3 @@ async def test_several_begin_with_the_same_frame(node: RunningNode) -> None:
     longest = len(clips[2])
     together = sum(np.pad(channels(pcm_of(clip)) * 0.5, ((0, longest - len(clip)), (0, 0))) for clip in clips)
     assert np.abs(channels(ear.pcm)[:longest] - together).max() <= 2
-
-
-async def test_of_several_all_are_taken_or_none(node: RunningNode) -> None:
-    await create(node, "p", "song.wav", paused=True)
-    good = {"uri": "a.wav"}
-    for several, answer, told in (
-        ([good, {"uri": "ftp://x/y"}], (400, "bad_request"), "1 (counted from 0)"),
-        ([good, {"uri": "b.wav", "volume": 6}], (400, "bad_request"), "`overlays.1.volume` must lie"),
-        ([good, {}], (400, "bad_request"), "`overlays.1.uri` is missing"),
-        ([good] * 9, (429, "limit_reached"), "8 can sound at once"),
-        ([good] * 101, (400, "bad_request"), "`overlays`"),
-        ([], (400, "bad_request"), "`overlays` must not be empty"),
-        ("a.wav", (400, "bad_request"), "`overlays` must be an array"),
-    ):
-        reply = await node.request("POST", OVERLAYS, {"overlays": several})
-        assert refusal(reply) == answer
-        assert told in reply.json()["message"]
-    assert await overlays(node) == []

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.audio_files import music, pcm_of, tone, wav
-from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
+from tests.support.e2e_players import create, delete, enqueue, order, patch, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected, websocket
 from tests.support.missing_programs import needs
@@ -327,22 +327,6 @@ async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> Non
             await tape.until("TrackStart")
             assert (await state(node, "p"))["listenersByFormat"] == {"pcm": 0, "opus": 1, "mp3": 0}
     await until_state(node, "p", lambda now: now["listeners"] == 0)
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "ws?format=mp3", "ws?format=", "ws?header=2", "ws?header=yes", "ws?bitrate=64000", "ws?format=opus&bitrate=0",
-        "ws?format=opus&bitrate=64k", "ws?format=opus&bitrate=600000", "ws?maxLatencyMs=0", "ws?maxLatencyMs=-5",
-        "ws?maxLatencyMs=1e3", "stream.ogg?bitrate=5000", "stream.mp3?bitrate=100000", "stream.wav?bitrate=128000",
-        "stream.ogg?burst=-1", "stream.mp3?burst=99999", "stream.ogg?chained=2", "stream.wav?maxLatencyMs=x",
-    ],
-)  # fmt: skip
-async def test_wrong_parameters_are_refused(node: RunningNode, target: str) -> None:
-    song(node, "song.wav", 1)
-    await create(node, "p", "song.wav")
-    answer = await node.request("GET", f"/v0/players/p/{target}")
-    assert refusal(answer) == (400, "bad_request")
 
 
 @pytest.mark.timing

@@ -196,6 +196,20 @@ async def test_a_full_player_refuses_with_429(
     assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "ws?format=mp3", "ws?format=", "ws?header=2", "ws?header=yes", "ws?bitrate=64000", "ws?format=opus&bitrate=0",
+        "ws?format=opus&bitrate=64k", "ws?format=opus&bitrate=600000", "ws?maxLatencyMs=0", "ws?maxLatencyMs=-5",
+        "ws?maxLatencyMs=1e3", "stream.ogg?bitrate=5000", "stream.mp3?bitrate=100000", "stream.wav?bitrate=128000",
+        "stream.ogg?burst=-1", "stream.mp3?burst=99999", "stream.ogg?chained=2", "stream.wav?maxLatencyMs=x",
+    ],
+)  # fmt: skip
+async def test_wrong_parameters_are_refused(port: int, target: str) -> None:
+    answer = await request(port, "GET", f"/v0/players/p/{target}")
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+
+
 async def test_a_listener_that_takes_nothing_delays_nobody(node: StillNode, port: int) -> None:
     async with websocket(port, WS, receive_buffer_bytes=4096), websocket(port, WS) as client:
         stuck, healthy = node.listeners

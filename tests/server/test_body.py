@@ -57,10 +57,17 @@ async def test_any_content_type_is_read_as_json(node: StillNode, port: int, cont
     assert node.player("p").status().metadata == "😀"
 
 
-async def test_values_come_through_unchanged(node: StillNode, port: int) -> None:
-    value = {"big": 2**70, "float": 0.1, "small": -1e-300, "": {"a": [None, True, "\u0000"]}}
-    assert await patch(port, json.dumps({"value": value}).encode()) == (204, "")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"big": 2**70, "float": 0.1, "small": -1e-300, "": {"a": [None, True, "\u0000"]}},
+        *([], "", 0, False, None, "\x00\x1f\u2028", "😀", {"\x7f ä": "\ufffe"}),
+    ],
+)
+async def test_values_come_through_unchanged(node: StillNode, port: int, value: object) -> None:
+    assert await patch(port, json.dumps({"merge": False, "value": value}).encode()) == (204, "")
     assert node.player("p").status().metadata == value
+    assert (await request(port, "GET", "/v0/players/p")).json()["metadata"] == value
 
 
 async def test_of_a_field_that_is_there_twice_the_last_counts(node: StillNode, port: int) -> None:

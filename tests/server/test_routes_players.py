@@ -4,13 +4,17 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.edge import StillNode
-from tests.support.http_client import connected, request, send_json
+from tests.support.edge import StillNode, edge_of_nothing
+from tests.support.http_client import WEBSOCKET_HEADERS, connected, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_NESTING, Json
 from tonearm.core.playback_requests import Requests
+from tonearm.server.app import EdgeSettings
 
+NO_PARTS: list[dict[str, object]] = [
+    *({"startMs": -1}, {"endMs": 0}, {"startMs": 5, "endMs": 4}, {"startMs": "1"}, {"endMs": 10**30}),
+]
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]
 
@@ -188,7 +192,36 @@ async def test_no_other_method_is_known(port: int, path: str, allow: str) -> Non
         ("POST /v0/players", [], "body must be an object"),
         ("POST /v0/players", "x", "body must be an object"),
         ("POST /v0/players", None, "body must be an object"),
+        ("POST /v0/players", {"id": "x", "encoded": 5}, "`encoded` must be a string"),
         ("POST /v0/players/p/queue", {"uri": ["a"]}, "`uri` must be a string"),
+        *(("POST /v0/players/p/queue", {"uri": "a", "index": wrong}, "index") for wrong in (-1, 1.5, "0", True, None)),
+        *(("POST /v0/players/p/queue", {"uri": "a", **part}, "Ms") for part in NO_PARTS),
+        ("POST /v0/players/p/queue", {"tracks": []}, "The field `tracks` must not be empty."),
+        ("POST /v0/players/p/queue", {"tracks": {}}, "`tracks` must be an array"),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {"uri": " "}]}, "Track 1 (counted from 0)"),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {}]}, "`tracks.1.uri` is missing"),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {"uri": "a", "endMs": 0}]}, "Track 1 (counted from 0)"),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}], "index": -1}, "index"),
+        ("PATCH /v0/players/p/queue/t", {}, "`index` is missing"),
+        ("PATCH /v0/players/p/queue/t", {"index": "0"}, "`index` must be a whole number"),
+        ("PUT /v0/players/p/track", {"uri": "a", "startMs": -1}, "startMs"),
+        ("PUT /v0/players/p/track", {}, "`uri` is missing"),
+        ("PATCH /v0/players/p/position", {}, "position"),
+        ("PATCH /v0/players/p/position", {"position": 1, "offset": 1}, "offset"),
+        *(("PATCH /v0/players/p/position", {"position": wrong}, "`position`") for wrong in (1.5, "1", None)),
+        ("PATCH /v0/players/p/position", {"offset": True}, "`offset`"),
+        ("PATCH /v0/players/p/position", [], "body must be an object"),
+        ("POST /v0/players/p/overlays", {}, "`uri` is missing"),
+        ("POST /v0/players/p/overlays", {"uri": ""}, "URI"),
+        ("POST /v0/players/p/overlays", {"uri": "ftp://x/a.wav"}, "ftp"),
+        ("POST /v0/players/p/overlays", {"uri": "a", "volume": 5.1}, "`volume` must lie"),
+        ("POST /v0/players/p/overlays", {"uri": "a", "startMs": 5, "endMs": 5}, "endMs"),
+        ("POST /v0/players/p/overlays", {"overlays": [{"uri": "a"}, {"uri": "ftp://x/y"}]}, "1 (counted from 0)"),
+        ("POST /v0/players/p/overlays", {"overlays": [{"uri": "a"}, {"uri": "b", "volume": 6}]}, "`overlays.1.volume`"),
+        ("POST /v0/players/p/overlays", {"overlays": [{"uri": "a"}, {}]}, "`overlays.1.uri` is missing"),
+        ("POST /v0/players/p/overlays", {"overlays": [{"uri": "a"}] * 101}, "`overlays`"),
+        ("POST /v0/players/p/overlays", {"overlays": []}, "`overlays` must not be empty"),
+        ("POST /v0/players/p/overlays", {"overlays": "a.wav"}, "`overlays` must be an array"),
         ("PATCH /v0/players/p/loop", {"mode": "all"}, "'none', 'track' or 'queue'"),
         ("PATCH /v0/players/p/loop", {"mode": []}, "`mode`"),
         ("PATCH /v0/players/p/loop", {}, "`mode` is missing"),
@@ -229,6 +262,46 @@ async def test_several_requests_share_a_connection(port: int) -> None:
             assert json.loads((await connection.read_answer()).body)["id"] == "p"
 
 
-async def test_an_empty_list_of_tracks_is_told_in_plain_words(port: int) -> None:
-    answer = await request(port, "POST", "/v0/players/p/queue", body=b'{"tracks": []}')
-    assert answer.json()["message"] == "The field `tracks` must not be empty."
+@pytest.mark.parametrize(
+    ("route", "body", "refused"),
+    [
+        ("POST queue", {"tracks": [{"uri": "a"}] * 1001}, (413, "body_too_large")),
+        ("POST queue", {"tracks": [{"uri": "a"}, {"encoded": "!"}]}, (400, "invalid_identifier")),
+        ("PUT track", {"encoded": "!"}, (400, "invalid_identifier")),
+        ("POST overlays", {"encoded": "///"}, (400, "invalid_identifier")),
+        ("POST overlays", {"overlays": [{"uri": "a"}] * 9}, (429, "limit_reached")),
+        ("DELETE queue/t", None, (404, "track_not_found")),
+        ("PATCH queue/t", {"index": 0}, (404, "track_not_found")),
+        ("POST skip", {"to": "t"}, (404, "track_not_found")),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_as_a_whole(
+    node: StillNode, port: int, route: str, body: object, refused: tuple[int, str]
+) -> None:
+    method, path = route.split()
+    answer = await send_json(port, method, f"/v0/players/p/{path}", body)
+    assert (answer.status, answer.json()["code"]) == refused
+    assert node.player("p").status().last_seq == 0
+
+
+@pytest.mark.parametrize("body", [{"to": 5}, {"to": None}, {}, [], "x", None])
+async def test_a_skip_that_names_no_track_goes_to_the_next(node: StillNode, port: int, body: object) -> None:
+    node.player("p").do(Requests.enqueue, *map(make_track, "ab"))
+    assert (await send_json(port, "POST", "/v0/players/p/skip", body)).status == 204
+    assert node.player("p").status().track.id == "b"
+
+
+async def test_a_track_that_is_put_shows_its_part_and_its_metadata(port: int) -> None:
+    track = {"uri": "x.mp3", "metadata": {"mine": 1}, "startMs": 20, "endMs": 120}
+    added = (await send_json(port, "PUT", "/v0/players/p/track", track)).json()
+    now = (await request(port, "GET", "/v0/players/p")).json()
+    assert (now["trackId"], now["startMs"], now["endMs"]) == (added["trackId"], 20, 120)
+    assert now["track"]["userData"] == {"mine": 1}
+
+
+async def test_every_route_of_a_player_that_is_not_there_says_so(port: int) -> None:
+    for route in edge_of_nothing(EdgeSettings()).routes:
+        if "{player_id}" in route.path and (route.method, route.path) != ("PUT", "/v0/players/{player_id}/state"):
+            path = route.path.format(player_id="nobody", track_id="t", overlay_id="o")
+            answer = await request(port, route.method, path, headers=WEBSOCKET_HEADERS, body=b"{")
+            assert (answer.status, answer.json()["code"]) == (404, "player_not_found"), (route.method, path)
