@@ -1,7 +1,6 @@
 """Every command that speaks to a node, in every way that it can fail before it begins: its exit code, its sentence."""
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -45,23 +44,25 @@ def failed(folder: Path, url: str, password: str, *arguments: str) -> tuple[int,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path, command: str) -> None:
-    arguments = (command, *COMMANDS[command])
+def test_where_nothing_listens_it_is_4(node: RunningNode, command: str) -> None:
+    returned, told = failed(node.folder, "http://127.0.0.1:1", "", command, *COMMANDS[command])
+    assert (returned, told.count("\n")) == (4, 1), told
+    assert "Nothing listens at" in told
+
+
+def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
     with (
-        socket.socket() as taken,
         stranger(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as website,
         stranger(b"x", unsigned_certificate(tmp_path)) as secret,
     ):
-        taken.bind(("127.0.0.1", 0))
         for url, password, code, words in (
-            (f"http://127.0.0.1:{taken.getsockname()[1]}", "", 4, "Nothing listens at"),
             (website, "", 4, "is no tonearm node"),
             (secret, "", 4, "wants TLS: write https://"),
             (node.url, "", 4, "wants its password"),
             (node.url, "wrong", 4, "refused the password"),
             ("nonsense", "", 2, "is no address of a node"),
         ):
-            returned, told = failed(node.folder, url, password, *arguments)
+            returned, told = failed(node.folder, url, password, "players")
             assert (returned, told.count("\n")) == (code, 1), told
             assert words in told
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT, create, enqueue, patch, refusal, state
-from tests.support.e2e_sockets import following, listening
+from tests.support.e2e_sockets import listening
 from tests.support.http_client import connected
 from tests.support.node_in_process import BUFFER_S
 from tests.support.processes import WaitForCpu
@@ -47,19 +47,6 @@ async def test_metadata_ends_at_64_kib_whichever_way_it_comes(node: RunningNode)
     assert refusal(await node.request("PUT", "/v0/players/p/track", fat)) == (400, "bad_request")
     assert (await state(node, "p"))["queueLength"] == 0
     await enqueue(node, "p", "x.wav", sized(LIMIT_BYTES))
-
-
-async def test_kept_events_have_a_budget_in_bytes(tmp_path: Path) -> None:
-    async with running_node(tmp_path, IMPATIENT + "max_event_bytes = 200000\n") as node:
-        await create(node, "p", "x.wav")
-        for number in range(6):
-            await patch(node, "p", "metadata", {"value": {"x": "y" * 60_000, "number": number}})
-        seq = (await state(node, "p"))["seq"]
-        async with following(node, "p", f"?since={seq - 3}") as tape:
-            for number in range(3, 6):
-                assert (await tape.until("MetadataChange"))["metadata"]["number"] == number
-        async with following(node, "p", f"?since={seq - 5}") as tape:
-            assert (await tape.until("PlayerState"))["lost"] is True
 
 
 @pytest.mark.timing

@@ -37,8 +37,8 @@ async def test_of_many_creates_at_once_with_one_id_one_succeeds(node: RunningNod
 
 
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
-    config = PATIENT + "max_players = 2\nmax_waiting_tracks = 3\nmax_waiting_bytes = 100000\nmax_listeners = 1\n"
-    async with running_node(tmp_path, config) as node:
+    config = "max_players = 2\nmax_waiting_tracks = 3\nmax_waiting_bytes = 100000\nmax_listeners = 1\n"
+    async with running_node(tmp_path, f"{PATIENT}{config}max_event_bytes = 200000\n") as node:
         await create(node, "a", "x.wav")
         await create(node, "b", "x.wav")
         answer = await node.request("POST", "/v0/players", {"id": "c", "uri": "x.wav"})
@@ -70,6 +70,14 @@ async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
                 answer = await node.request("GET", target, headers=upgrade)
                 assert refusal(answer) == (429, "limit_reached")
                 assert "player.max_listeners" in answer.json()["message"]
+
+        for number in range(6):
+            await patch(node, "c", "metadata", {"value": {"x": "y" * 60_000, "number": number}})
+        seq = (await state(node, "c"))["seq"]
+        async with following(node, "c", f"?since={seq - 3}") as tape:
+            assert [(await tape.until("MetadataChange"))["metadata"]["number"] for _ in range(3)] == [3, 4, 5]
+        async with following(node, "c", f"?since={seq - 5}") as tape:
+            assert (await tape.until("PlayerState"))["lost"] is True
 
 
 async def test_a_player_begins_idle_and_gets_its_first_track_later(node: RunningNode) -> None:
