@@ -5,8 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, state
 from tests.support.e2e_sockets import listening
@@ -15,10 +13,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_MS
 from tonearm.player.clock import CATCH_UP_FRAMES
 
 
-@pytest.mark.parametrize("stopped_s", [0.5, 1.5])
-async def test_after_a_standstill_the_sound_goes_on_where_it_was_without_a_burst(
-    tmp_path: Path, stopped_s: float
-) -> None:
+async def test_after_a_standstill_the_sound_goes_on_where_it_was_without_a_burst(tmp_path: Path) -> None:
     sound = music(20.0)
     (tmp_path / "song.wav").write_bytes(wav(sound))
     async with running_node(tmp_path, PATIENT) as node:
@@ -28,7 +23,7 @@ async def test_after_a_standstill_the_sound_goes_on_where_it_was_without_a_burst
             before = (await node.request("GET", "/v0/stats")).json()
             node.process.send_signal(signal.SIGSTOP)
             begin_s = time.monotonic()
-            await asyncio.sleep(stopped_s)
+            await asyncio.sleep(1.0)
             stood_still_s = time.monotonic() - begin_s
             node.process.send_signal(signal.SIGCONT)
             heard = len(ear.pcm) // FRAME_BYTES

@@ -11,6 +11,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.events import DeleteReason
 from tonearm.node.node import Node, NodeSettings
+from tonearm.player.engine import Engine
 
 EXPIRE_S = 1.2
 
@@ -90,7 +91,7 @@ async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf, mon
         def fail(*_: object) -> None:
             raise RuntimeError("a fault of the node")
 
-        monkeypatch.setattr(node.player("p")._engine, "emit", fail)
+        monkeypatch.setattr(Engine, "emit", fail)
         with pytest.raises(RuntimeError):
             await node.delete_player("p")
         assert player.listener.closed == [(1000, "the player was deleted")]

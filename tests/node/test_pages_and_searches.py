@@ -288,21 +288,6 @@ class TestSearch:
             impatient.cancel()
             await searched.all_gone()
 
-    async def test_without_a_resolver(self, server: MediaServer) -> None:
-        async with node_over_http(SETTINGS) as node:
-            answer = await node.get("/v0/search", query="x")
-            assert (answer.status, answer.json()["code"]) == (400, "resolver_disabled")
-            for method, target, body in (
-                ("POST", "/v0/players", {"id": "p", "uri": "ytsearch:x"}),
-                ("GET", "/v0/loadplaylist?identifier=ytsearch:x", None),
-            ):
-                answer = await node.request(method, target, body)
-                assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-                assert "resolver.enabled" in answer.json()["message"]
-            loaded = (await node.get("/v0/loadtracks", identifier="ytsearch:x", explain="true")).json()
-            assert (loaded["loadType"], loaded["data"]) == ("empty", {})
-            assert "resolver.enabled" in loaded["error"]["message"]
-
 
 class TestPlaying:
     async def test_a_list_page_takes_the_place_of_its_track(self, node: NodeOverHttp, server: MediaServer) -> None:

@@ -44,11 +44,12 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "state.sqlite"
         self.now_ms = 1_700_000_000_000
-        self.players: dict[str, Kept] = {}
-        self.saving = self._made()
+        self.anew()
 
-    def _made(self) -> Saving:
-        return Saving(self.path, self.players, lambda: self.now_ms)
+    def anew(self) -> None:
+        """As a node is that starts."""
+        self.players: dict[str, Kept] = {}
+        self.saving = Saving(self.path, self.players, lambda: self.now_ms)
 
     async def start(self, resume: Resume = Resume.PLAYING) -> list[PlayerSnapshot]:
         await self.saving.open()
@@ -58,8 +59,7 @@ class Bench:
 
     async def restart(self) -> list[PlayerSnapshot]:
         await self.saving.stop()
-        self.players.clear()
-        self.saving = self._made()
+        self.anew()
         return await self.start()
 
     def tell(self, *events: Event) -> None:
@@ -115,10 +115,9 @@ async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to
     bench = await playing(tmp_path)
     await bench.saving.stop()
     position_ms = bench.players["p"].playback.position_ms
-    bench.players.clear()
     for absence_ms in (2_000, int(LONGEST_ABSENCE_S * 1000) + 1):
         bench.now_ms += absence_ms
-        bench.saving = bench._made()
+        bench.anew()
         await bench.saving.open()
         (found,) = await bench.saving.read(Resume.PLAYING)
         assert found.position_ms == position_ms + 2_000
@@ -159,8 +158,7 @@ async def test_a_player_whose_record_is_damaged_is_named_until_another_takes_its
     await bench.saving.stop()
     with closing(sqlite3.connect(bench.path)) as database, database:
         database.execute("UPDATE players SET head = '{' WHERE id <> 'p0'")
-    bench.players.clear()
-    bench.saving = bench._made()
+    bench.anew()
     assert [found.player_id for found in await bench.start()] == ["p0"]
     assert "p1, p2, p3, p4, p5 and 1 more" in bench.saving.degraded
     assert not bench.saving.trouble
@@ -185,14 +183,14 @@ async def test_a_disk_that_is_full_at_the_start_is_told_and_the_state_is_as_it_w
 ) -> None:
     bench = await playing(tmp_path)
     await bench.saving.stop()
-    bench.saving = bench._made()
+    bench.anew()
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FullDisk))
         await bench.saving.open()
         with pytest.raises(StateFileError, match=r"disk is full\); make room"):
             await bench.saving.read(Resume.PLAYING)
         await bench.saving.stop()
-    bench.saving = bench._made()
+    bench.anew()
     assert [player.player_id for player in await bench.start()] == ["p"]
     await bench.saving.stop()
 

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 from unittest.mock import AsyncMock
 from urllib.parse import quote
 
@@ -12,9 +13,7 @@ from tonearm.core.metadata import MAX_NESTING, Json
 from tonearm.core.playback_requests import Requests
 from tonearm.server.app import EdgeSettings
 
-NO_PARTS: list[dict[str, object]] = [
-    *({"startMs": -1}, {"endMs": 0}, {"startMs": 5, "endMs": 4}, {"startMs": "1"}, {"endMs": 10**30}),
-]
+NO_PARTS: list[Any] = [{"startMs": -1}, {"endMs": 0}, {"startMs": 5, "endMs": 4}, {"startMs": "1"}, {"endMs": 10**30}]
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]
 

@@ -17,42 +17,21 @@ from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
 from tonearm.protocol.rendering import track_out
 
-RICK = {
-    "encoded": VERSION_2,
-    "info": {
-        "identifier": "dQw4w9WgXcQ",
-        "isSeekable": True,
-        "author": "RickAstleyVEVO",
-        "length": 212_000,
-        "isStream": False,
-        "position": 0,
-        "title": "Rick Astley - Never Gonna Give You Up",
-        "uri": "https://www.youtube.com/watch?v=dQw4w9WgXcQ",
-        "artworkUrl": None,
-        "isrc": None,
-        "sourceName": "youtube",
-    },
-    "pluginInfo": {},
-    "userData": {},
-}
-DIGGITY = {
-    "encoded": VERSION_3,
-    "info": {
-        "identifier": "3KL9mRus19o",
-        "isSeekable": True,
-        "author": "Blackstreet",
-        "length": 271_000,
-        "isStream": False,
-        "position": 0,
-        "title": "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
-        "uri": "https://www.youtube.com/watch?v=3KL9mRus19o",
-        "artworkUrl": "https://i.ytimg.com/vi/3KL9mRus19o/maxresdefault.jpg",
-        "isrc": None,
-        "sourceName": "youtube",
-    },
-    "pluginInfo": {},
-    "userData": {},
-}
+
+def shown(encoded: str, identifier: str, author: str, length: int, title: str, artwork: str | None) -> dict[str, Any]:
+    """A track of YouTube, as clients get it."""
+    info = {"identifier": identifier, "author": author, "length": length, "title": title, "artworkUrl": artwork}
+    info |= {"isSeekable": True, "isStream": False, "position": 0, "isrc": None, "sourceName": "youtube"}
+    info |= {"uri": f"https://www.youtube.com/watch?v={identifier}"}
+    return {"encoded": encoded, "info": info, "pluginInfo": {}, "userData": {}}
+
+
+RICK = shown(VERSION_2, "dQw4w9WgXcQ", "RickAstleyVEVO", 212_000, "Rick Astley - Never Gonna Give You Up", None)
+DIGGITY = shown(
+    *(VERSION_3, "3KL9mRus19o", "Blackstreet", 271_000),
+    "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
+    "https://i.ytimg.com/vi/3KL9mRus19o/maxresdefault.jpg",
+)
 
 
 def song(number: int) -> TrackInfo:
