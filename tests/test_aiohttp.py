@@ -27,10 +27,7 @@ ATTRIBUTES: dict[str, tuple[type[Any], Callable[[Any], bool], str]] = {
     "set_response_params": (ResponseHandler, callable, "answers that begin with `ICY`, as SHOUTcast's do"),
 }
 # Names that are not in the package itself, but in a module of it.
-NAMES = {
-    ("aiohttp.client_proto", "ResponseHandler"),
-    ("aiohttp.http_parser", "RawRequestMessage"),
-}
+NAMES = {("aiohttp.client_proto", "ResponseHandler"), ("aiohttp.http_parser", "RawRequestMessage")}
 
 
 async def made() -> dict[type[Any], Any]:

@@ -79,10 +79,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     ("text", "line"),
     [
         ("[server]\nport = '1'\n", 'tonearm.toml, line 2: server.port: Input should be a valid integer, not "1"'),
-        (
-            "[server]\npassword = 'sesame '\n",
-            "tonearm.toml, line 2: server.password: must not begin or end",
-        ),
+        ("[server]\npassword = 'sesame '\n", "tonearm.toml, line 2: server.password: must not begin or end"),
     ],
 )
 @pytest.mark.parametrize("command", ["serve", "check-config"])

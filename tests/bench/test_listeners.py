@@ -82,8 +82,7 @@ async def test_frames_are_counted_from_the_first_on_and_pings_answered(
 
 
 async def test_packets_are_frames_of_those_who_asked_for_opus_and_a_lost_listener_is_reported(
-    side: Side,
-    serve: Callable[..., Server],
+    side: Side, serve: Callable[..., Server]
 ) -> None:
     server = serve(PACKET)
     side.listen("127.0.0.1", server.port, ["/"], is_opus=True)

@@ -74,10 +74,7 @@ WRONG = {
         "[sources]\nstall_timeout_s = nan\n",
         "sources.stall_timeout_s: Input should be a finite number, not NaN",
     ),
-    "no list": (
-        "[sources]\nblocked = 'a'\n",
-        'sources.blocked: Input should be a valid list, not "a"',
-    ),
+    "no list": ("[sources]\nblocked = 'a'\n", 'sources.blocked: Input should be a valid list, not "a"'),
     "wrong entry": (
         "[sources]\nblocked = ['a', 2]\n",
         "sources.blocked, entry 2: Input should be a valid string, not 2",
@@ -224,9 +221,7 @@ def test_the_environment_goes_before_the_file_and_options_before_both(tmp_path: 
     path = tmp_path / "node.toml"
     path.write_text("[server]\nport = 1\nhost = '127.0.0.1'\n[logging]\nlevel = 'error'\n")
     loaded = load_config(
-        path,
-        {"TONEARM_SERVER__PORT": "2", "TONEARM_SERVER__HOST": "::1"},
-        {"server.port": Given("option --port", 3)},
+        path, {"TONEARM_SERVER__PORT": "2", "TONEARM_SERVER__HOST": "::1"}, {"server.port": Given("option --port", 3)}
     )
     assert loaded.config.server.port == 3
     assert loaded.config.server.host == "::1"

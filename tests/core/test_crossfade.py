@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.tracks import make_track
-from tonearm.core.crossfade import (
-    CrossfadeCurve,
-    CrossfadeEdit,
-    CrossfadeSettings,
-    FadeTime,
-    fade_at_end,
-    fade_of_skip,
-)
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts

@@ -20,13 +20,7 @@ from tonearm.player.sleep import Asleep, Circumstances
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 WITHOUT_LISTENERS = Circumstances(
-    source=1,
-    info=KNOWN,
-    end_ms=60_000,
-    open_from_ms=50_000,
-    has_sounded=True,
-    has_listeners=False,
-    is_running=True,
+    source=1, info=KNOWN, end_ms=60_000, open_from_ms=50_000, has_sounded=True, has_listeners=False, is_running=True
 )
 
 

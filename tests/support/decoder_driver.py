@@ -128,11 +128,7 @@ class DecoderOrders:
         return fresh
 
     def wait_for(
-        self,
-        kind: type[_M],
-        session: int = 1,
-        source: int | None = None,
-        that: Callable[[_M], bool] = lambda _: True,
+        self, kind: type[_M], session: int = 1, source: int | None = None, that: Callable[[_M], bool] = lambda _: True
     ) -> _M:
         """The first message of this kind that was not returned before."""
         while True:

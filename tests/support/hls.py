@@ -136,10 +136,7 @@ class LivePlaylist:
             entries += [self.tags[place]] if place in self.tags else []
             entries.append(self.segments[place])
         text = media_playlist(
-            entries,
-            sequence=start,
-            is_complete=self.ends and end == len(self.segments),
-            duration_s=self.duration_s,
+            entries, sequence=start, is_complete=self.ends and end == len(self.segments), duration_s=self.duration_s
         )
         await media(text.encode(), etag=f'"{end}"', content_type="audio/mpegurl")(request, reply)
 

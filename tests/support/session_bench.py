@@ -247,10 +247,7 @@ def padded(pcm: bytes) -> bytes:
 def with_tail(frame: bytes, tail: bytes) -> bytes:
     """A frame, filled up with silence, over which `tail` fades out within 5 ms: half a cosine."""
     mixed = np.zeros((FRAME_SAMPLES, 2))
-    for samples, gain in (
-        (frame, np.ones(FRAME_SAMPLES)),
-        (tail, 1.0 - RISE[:, 0]),
-    ):
+    for samples, gain in ((frame, np.ones(FRAME_SAMPLES)), (tail, 1.0 - RISE[:, 0])):
         values = np.frombuffer(samples, dtype="<i2").reshape(-1, 2)
         mixed[: len(values)] += values * gain[: len(values), np.newaxis]
     return np.rint(mixed).astype("<i2").tobytes()

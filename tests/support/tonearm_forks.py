@@ -35,12 +35,7 @@ class ForkedTonearm:
     ) -> None:
         self.returncode: int | None = None
         self._reaping = threading.Lock()
-        request = {
-            "arguments": arguments,
-            "folder": str(folder),
-            "variables": environment(variables),
-            "lacks": lacks,
-        }
+        request = {"arguments": arguments, "folder": str(folder), "variables": environment(variables), "lacks": lacks}
         self._story = _template().start(request, [stderr, *([] if stdout is None else [stdout])])
         self.pid = int(self._story.readline())
 

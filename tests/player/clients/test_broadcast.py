@@ -9,11 +9,7 @@ from tests.support.sinks import MemoryListener, break_off
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, MOST_ENCODERS, PCM, SILENT_FRAME, Output, mp3_output
 from tonearm.decoder.session.frame_buffer import FrameBuffer
-from tonearm.player.clients.broadcast import (
-    CLOSE_AFTER_FRAMES,
-    CUT_AFTER_FRAMES,
-    Broadcast,
-)
+from tonearm.player.clients.broadcast import CLOSE_AFTER_FRAMES, CUT_AFTER_FRAMES, Broadcast
 from tonearm.protocol.framing import Framing, Stamp, as_message, framed
 
 SECOND = 50
@@ -46,11 +42,7 @@ def send(broadcast: Broadcast, first: int, end: int) -> None:
 
 @pytest.mark.parametrize(
     ("framing", "head", "tail"),
-    [
-        (Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""),
-        (Framing.CHUNKED, b"F00\r\n", b"\r\n"),
-        (Framing.RAW, b"", b""),
-    ],
+    [(Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""), (Framing.CHUNKED, b"F00\r\n", b"\r\n"), (Framing.RAW, b"", b"")],
 )
 def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
     assert message(7, framing) == head + frame(7) + tail

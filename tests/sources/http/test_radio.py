@@ -164,9 +164,7 @@ class TestTakingUp:
 
     async def test_it_says_when_it_is_connecting(self, server: MediaServer) -> None:
         settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
-        async with (
-            tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source,
-        ):
+        async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
             assert not source.reader.is_reconnecting
             await read_bytes(source, 10_000)
             await eventually(lambda: source.reader.is_reconnecting, "the source connects again")

@@ -56,12 +56,7 @@ class Story:
     """One player's. `pass_time(frames)` waits for that many frames of another player."""
 
     def __init__(
-        self,
-        node: RunningNode,
-        server: MediaServer,
-        session: aiohttp.ClientSession,
-        seed: int,
-        pass_time: PassTime,
+        self, node: RunningNode, server: MediaServer, session: aiohttp.ClientSession, seed: int, pass_time: PassTime
     ) -> None:
         self.seed = seed
         self.files: list[StrangeFile] = []
