@@ -165,26 +165,22 @@ skip out of a looped track drops the source opened for its next round
 skip to nothing drops the source opened for the next round
     playing a track; due
     skip: TrackEnd a skipped, PlayerUpdate idle, drop 1, drop 2; ahead: nothing
+
+skip in a loop of the queue puts the track to its end
+    playing ab queue
+    skip: TrackEnd a skipped, QueueUpdate 1, PlayerUpdate loading, drop 1, open 2 b; is: loading b a
+
+skip in a queue of one that loops begins it again
+    playing a queue
+    skip: TrackEnd a skipped, PlayerUpdate loading, seek 1 as 2
+
+skip leaves a failed track, also one that loops
+    loading a track; fails 1
+    skip: TrackEnd a skipped, PlayerUpdate idle; skip
 """
 )
 def test_skipping(story: str) -> None:
     tell(story)
-
-
-@pytest.mark.parametrize(
-    ("mode", "names", "expected"),
-    [
-        (NONE, "a", ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1"]),
-        (NONE, "ab", ["TrackEnd a skipped", "QueueUpdate 0", "PlayerUpdate loading", "drop 1", "open 2 b"]),
-        (TRACK, "a", ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1"]),
-        (TRACK, "ab", ["TrackEnd a skipped", "QueueUpdate 0", "PlayerUpdate loading", "drop 1", "open 2 b"]),
-        (QUEUE, "a", ["TrackEnd a skipped", "PlayerUpdate loading", "seek 1 as 2"]),
-        (QUEUE, "ab", ["TrackEnd a skipped", "QueueUpdate 1", "PlayerUpdate loading", "drop 1", "open 2 b"]),
-    ],
-)
-def test_skip(mode: LoopMode, names: str, expected: list[str]) -> None:
-    log = playing_player(names, mode)
-    assert log.do(log.playback.skip()) == expected
 
 
 @stories(
@@ -213,6 +209,14 @@ def test_what_comes_next_changes(story: str) -> None:
 a failed track makes way for the next
     loading ab
     fails 1: TrackException a file_missing, TrackEnd a loadFailed, QueueUpdate 0, open 2 b
+
+a track that never gave audio is dropped from a loop
+    loading abc queue; fails 1
+    is: loading b c
+
+and from one of its own
+    loading abc track; fails 1
+    is: loading b c
 
 a failure while paused is told after play
     paused ab; skip
@@ -295,25 +299,6 @@ the last failure is known until something plays
 )
 def test_bad_sources(story: str) -> None:
     tell(story)
-
-
-@pytest.mark.parametrize("mode", LoopMode)
-def test_skip_leaves_a_failed_track_in_every_mode(mode: LoopMode) -> None:
-    log = new_player("a", mode)
-    player = log.playback
-    log.do(player.start_clock())
-    log.do(player.failed(log.close(1), FILE_MISSING))
-    assert log.do(player.skip()) == ["TrackEnd a skipped", "PlayerUpdate idle"]
-    assert log.do(player.skip()) == []
-
-
-@pytest.mark.parametrize("mode", LoopMode)
-def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(mode: LoopMode) -> None:
-    log = new_player("abc", mode)
-    player = log.playback
-    log.do(player.start_clock())
-    log.do(player.failed(log.close(1), FILE_MISSING))
-    assert (player.current.id, names_queued(player)) == ("b", "c")
 
 
 @pytest.mark.parametrize(
