@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.eventually import eventually
-from tests.support.fetching import opener
+from tests.support.fetching import opened
 from tests.support.media_server import MediaServer, media
-from tonearm.core.opened_source import OpenedSource
-from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.settings import (
     LEAST_READ_AHEAD_BYTES,
@@ -35,9 +33,7 @@ def test_ten_seconds_within_bounds(size_bytes: int, length_ms: int, expected: in
 async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead(server: MediaServer) -> None:
     body = bytes(8 * 1024 * 1024)
     settings = FetchSettings(read_ahead_bytes=LEAST_READ_AHEAD_BYTES)
-    async with opener(settings=settings) as source_opener:
-        source = await source_opener.open(parse_source_uri(server.serve("/song.wav", media(body))))
-        assert isinstance(source, OpenedSource)
+    async with opened(server.serve("/song.wav", media(body)), settings) as source:
         reader = source.reader
         assert isinstance(reader, HttpFileReader)
         assert len(await reader.read_at(0, 1024)) > 0
@@ -45,8 +41,7 @@ async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead(server: Medi
         assert await reader.read_at(1024, 1024)
         await eventually(lambda: reader.held_bytes >= 1024 * 1024, "a mebibyte read ahead")
         assert reader.held_bytes < 1024 * 1024 + 512 * 1024
-        await source.close()
-        assert reader.held_bytes == 0
+    assert reader.held_bytes == 0
 
 
 def test_takes_what_is_there_and_no_more() -> None:
@@ -93,35 +88,23 @@ def test_gives_the_bytes_of_the_file_wherever_it_can_reach(
         assert window.end - window.start <= behind_bytes + 4096 + (window.end - min(window.position, window.end))
 
 
-def delays(budget: RetryBudget, count: int) -> list[float | None]:
-    return [budget.next_delay_s() for _ in range(count)]
+BIT, ENOUGH = EARNED_BACK_BYTES - 1, EARNED_BACK_BYTES
 
 
-def test_each_try_waits_longer_until_none_is_left() -> None:
-    assert delays(RetryBudget((0.0, 1.0, 2.0)), 5) == [0.0, 1.0, 2.0, None, None]
-
-
-def test_tries_are_earned_back_by_bytes() -> None:
-    budget = RetryBudget((0.0, 1.0))
-    assert delays(budget, 3) == [0.0, 1.0, None]
-    budget.earn(EARNED_BACK_BYTES - 1)
-    assert delays(budget, 1) == [None]
-    budget.earn(1)
-    assert delays(budget, 3) == [0.0, 1.0, None]
-
-
-def test_a_little_after_each_try_earns_nothing() -> None:
-    budget = RetryBudget((0.0, 1.0))
-    assert delays(budget, 1) == [0.0]
-    budget.earn(EARNED_BACK_BYTES - 1)
-    assert delays(budget, 1) == [1.0]
-    budget.earn(EARNED_BACK_BYTES - 1)
-    assert delays(budget, 1) == [None]
-
-
-def test_bytes_before_the_first_try_earn_nothing_in_advance() -> None:
-    budget = RetryBudget((0.0, 1.0))
-    budget.earn(10 * EARNED_BACK_BYTES)
-    assert delays(budget, 3) == [0.0, 1.0, None]
-    budget.earn(1)
-    assert delays(budget, 1) == [None]
+@pytest.mark.parametrize(
+    ("delays_s", "steps"),
+    [
+        ((0.0, 1.0, 2.0), [(0, [0.0, 1.0, 2.0, None, None])]),  # each waits longer until none is left
+        ((0.0, 1.0), [(0, [0.0, 1.0, None]), (BIT, [None]), (1, [0.0, 1.0, None])]),  # they are earned back
+        ((0.0, 1.0), [(0, [0.0]), (BIT, [1.0]), (BIT, [None])]),  # a little after each earns nothing
+        ((0.0, 1.0), [(10 * ENOUGH, [0.0, 1.0, None]), (1, [None])]),  # nor does anything before the first
+    ],
+)
+def test_tries_are_earned_back_by_bytes(
+    delays_s: tuple[float, ...], steps: list[tuple[int, list[float | None]]]
+) -> None:
+    """So many bytes come, then the next tries are asked for."""
+    budget = RetryBudget(delays_s)
+    for earned_bytes, expected in steps:
+        budget.earn(earned_bytes)
+        assert [budget.next_delay_s() for _ in expected] == expected
