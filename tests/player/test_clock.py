@@ -39,8 +39,8 @@ class Member:
         self.then()
 
 
-def joined(clock: Clock, time: HandTime, count: int) -> list[Member]:
-    members = [Member(time) for _ in range(count)]
+def joined(clock: Clock, time: HandTime, count: int = 1, then: Callable[[], None] = lambda: None) -> list[Member]:
+    members = [Member(time, then) for _ in range(count)]
     for member in members:
         clock.join(member)
     return members
@@ -57,7 +57,7 @@ def clock(time: HandTime) -> Clock:
 
 
 def test_ticks_once_every_20_ms(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
     steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
@@ -66,15 +66,14 @@ def test_ticks_once_every_20_ms(clock: Clock, time: HandTime) -> None:
 
 def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> None:
     for _ in range(2 * PHASES):
-        member = Member(time)
-        clock.join(member)
+        (member,) = joined(clock, time)
         time.forward(FRAME_S)
         assert len(member.ticks_s) == 1
         time.forward(0.0007)
 
 
 def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(600, late_s=0.004)
     assert len(member.ticks_s) in range(600 * 50 - 1, 600 * 50 + 1)
     first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
@@ -83,14 +82,14 @@ def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
 
 
 def test_a_timer_that_goes_off_a_little_early_ticks(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(100, late_s=-0.0009)
     assert len(member.ticks_s) in (4999, 5000, 5001)
 
 
 @pytest.mark.parametrize("late_frames", range(1, CATCH_UP_FRAMES))
 def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, late_frames: int) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(FRAME_S)
     before = len(member.ticks_s)
     time.stand_still(late_frames * FRAME_S)
@@ -100,8 +99,7 @@ def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, lat
 
 
 def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: HandTime) -> None:
-    for _ in range(3):
-        clock.join(Member(time))
+    joined(clock, time, 3)
     time.forward(0.1)
     assert clock.lateness.frames_late == {5: 0, 20: 0, 100: 0}
     time.stand_still(0.03)
@@ -118,7 +116,7 @@ def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: Han
 
 
 def test_a_node_that_was_late_is_behind_for_a_while(clock: Clock, time: HandTime) -> None:
-    clock.join(Member(time))
+    joined(clock, time)
     time.forward(1.0)
     time.stand_still(0.09)
     time.forward(0)
@@ -151,7 +149,7 @@ def test_much_too_late_sends_ten_frames_and_counts_the_others(
 
 
 def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(0.5)
     time.stand_still(0.7531)
     time.forward(1.0)
@@ -173,19 +171,16 @@ def test_few_members_are_ticked_together(clock: Clock, time: HandTime) -> None:
 
 
 def test_many_members_fill_all_phases_and_then_all_of_them_further(clock: Clock, time: HandTime) -> None:
-    members = [Member(time) for _ in range((PHASES + 1) * PHASE_MEMBERS)]
-    for member in members[: PHASES * PHASE_MEMBERS]:
-        clock.join(member)
+    members = joined(clock, time, PHASES * PHASE_MEMBERS)
     time.forward(FRAME_S)
-    assert set(phases_of(members[: PHASES * PHASE_MEMBERS]).values()) == {PHASE_MEMBERS}
-    for member in members[PHASES * PHASE_MEMBERS :]:
-        clock.join(member)
+    assert set(phases_of(members).values()) == {PHASE_MEMBERS}
+    members += joined(clock, time, PHASE_MEMBERS)
     time.forward(FRAME_S)
     assert set(phases_of(members).values()) == {PHASE_MEMBERS + PHASE_MEMBERS // PHASES}
 
 
 def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     clock.join(member)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
@@ -225,7 +220,7 @@ def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: 
 
 
 def test_after_a_rest_a_member_is_ticked_soon_again(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(0.1)
     clock.leave(member)
     time.forward(10)
@@ -236,19 +231,16 @@ def test_after_a_rest_a_member_is_ticked_soon_again(clock: Clock, time: HandTime
 
 
 def test_a_member_that_leaves_in_its_tick_gets_no_other(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
+    (member,) = joined(clock, time)
     member.then = lambda: clock.leave(member)
-    clock.join(member)
     time.stand_still(0.1)
     time.forward(1.0)
     assert len(member.ticks_s) == 1
 
 
 def test_a_member_that_was_taken_away_in_this_tick_is_not_ticked(clock: Clock, time: HandTime) -> None:
-    members = [Member(time) for _ in range(5)]  # the first and the last of them share a phase
+    members = joined(clock, time, 5)  # the first and the last of them share a phase
     members[0].then = lambda: clock.leave(members[4])
-    for member in members:
-        clock.join(member)
     time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [50, 50, 50, 50, 0]
 
@@ -258,10 +250,9 @@ def test_a_member_that_joins_others_in_its_tick(clock: Clock, time: HandTime) ->
 
     def bring_one() -> None:
         if len(newcomers) < 20:
-            newcomers.append(Member(time))
-            clock.join(newcomers[-1])
+            newcomers.extend(joined(clock, time))
 
-    clock.join(Member(time, bring_one))
+    joined(clock, time, then=bring_one)
     time.forward(1.0)
     assert all(len(newcomer.ticks_s) in range(29, 51) for newcomer in newcomers)
 
@@ -272,10 +263,8 @@ def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
     def fail() -> None:
         raise ZeroDivisionError("a fault in a tick")
 
-    members = [Member(time) for _ in range(5)]
+    members = joined(clock, time, 5)
     members[0].then = fail
-    for member in members:
-        clock.join(member)
     with caplog.at_level(logging.ERROR):
         time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [1, 50, 50, 50, 50]
@@ -283,7 +272,7 @@ def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
 
 
 def test_a_clock_without_members_sets_no_timers(clock: Clock, time: HandTime) -> None:
-    (member,) = joined(clock, time, 1)
+    (member,) = joined(clock, time)
     time.forward(1.0)
     clock.leave(member)
     time.forward(1.0)
@@ -307,19 +296,17 @@ def test_until_tick(clock: Clock, time: HandTime) -> None:
 
 def test_within_a_tick_the_next_one_is_a_frame_away(clock: Clock, time: HandTime) -> None:
     found: list[float] = []
-    member = Member(time)
+    (member,) = joined(clock, time)
     member.then = lambda: found.append(clock.until_tick_s(member))
-    clock.join(member)
     time.forward(1.0)
     assert found == pytest.approx([FRAME_S] * 50)
 
 
 def test_stop_ends_all_ticks_for_ever(clock: Clock, time: HandTime) -> None:
-    member, latecomer = Member(time), Member(time)
-    clock.join(member)
+    (member,) = joined(clock, time)
     time.forward(1.0)
     clock.stop()
-    clock.join(latecomer)
+    (latecomer,) = joined(clock, time)
     time.forward(1.0)
     assert len(member.ticks_s) == 50
     assert latecomer.ticks_s == []
@@ -328,9 +315,7 @@ def test_stop_ends_all_ticks_for_ever(clock: Clock, time: HandTime) -> None:
 
 
 def test_stop_within_a_tick(clock: Clock, time: HandTime) -> None:
-    members = [Member(time, clock.stop) for _ in range(2 * PHASES)]
-    for member in members:
-        clock.join(member)
+    members = joined(clock, time, 2 * PHASES, clock.stop)
     time.forward(1.0)
     assert sum(len(member.ticks_s) for member in members) == 1
 

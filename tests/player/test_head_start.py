@@ -21,8 +21,7 @@ def stream(burst_ms: int = BURST_MS) -> MemoryListener:
 def playing(frames: int = 60) -> PlayerBench:
     """So many frames of its track are there when the first listener comes."""
     bench = PlayerBench("a", wait_ms=60_000)
-    bench.opened(1)
-    bench.audio(0, frames, marks=[(BEGIN, 0, 1)])
+    bench.begin(frames=frames)
     return bench
 
 
@@ -109,8 +108,7 @@ async def test_who_began_with_silence_gets_the_sound_in_its_time() -> None:
     listener = stream()
     bench.player.attach(listener)
     assert len(listener) == BURST_FRAMES
-    bench.opened(1)
-    bench.audio(0, 60, marks=[(BEGIN, 0, 1)])
+    bench.begin(frames=60)
     bench.player.do(Requests.play)
     bench.tick(20)
     assert sent_frames(bench) == 20

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
@@ -22,8 +21,7 @@ async def joins_s(
     """Where tracks of a minute are left, and where the next ones begin, in seconds of their files, when this happens
     `at_s` seconds after the beginning."""
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, *titles)
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=duration_ms))
     await bench.run(at_s)
     for ask in late:

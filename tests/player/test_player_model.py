@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.simulated_decoder import Piece, Track
-from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import NoPrevious
@@ -111,9 +110,8 @@ def ask(bench: SleepBench, step: Step) -> list[str]:
 async def run(names: list[str], steps: list[Step]) -> Run:
     """Does the steps, then lets everything play to its end."""
     bench = SleepBench(TRACKS, *names)
-    listener = MemoryListener()
+    listener = bench.listen()
     player = bench.player
-    player.attach(listener)
     asked = []
     wanted = [player.status().track.id, *(track.id for track in player.queue.tracks)]
     try:

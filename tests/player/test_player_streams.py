@@ -49,8 +49,7 @@ async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
     bench = live_player("a", "b")
     bench.titled(1, 4, "One")
     bench.player.do(Requests.skip)
-    bench.opened(2)
-    bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
+    bench.begin(2)
     bench.tick(10)
     assert bench.events.named("StreamTitle") == []
 
@@ -138,8 +137,7 @@ async def test_a_track_that_does_not_begin_is_reported_after_10_s_and_given_up_a
     assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"]
     assert shown(bench).title == "b"
     await bench.settle()
-    bench.opened(2)
-    bench.audio(0, 20, source=2, marks=[(BEGIN, 0, 2)])
+    bench.begin(2, frames=20)
     bench.tick(2)
     assert bench.player.status().state == "playing"
     bench.time.forward(0.2)
@@ -262,16 +260,20 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     assert shown(bench).title == "One"
 
 
-async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
-    bench = live_player("a", "b")
+async def long_paused(*names: str) -> PlayerBench:
+    bench = live_player(*names)
     await bench.settle()
     bench.player.do(Requests.pause)
     bench.time.forward(11)
+    return bench
+
+
+async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
+    bench = await long_paused("a", "b")
     bench.player.do(Requests.skip)
     await bench.settle()
     assert bench.started_at == {2: 0}
-    bench.opened(2)
-    bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
+    bench.begin(2)
     bench.player.do(Requests.play)
     bench.tick(5)
     assert shown(bench).title == "b"
@@ -306,10 +308,7 @@ async def test_a_file_may_be_paused_for_long() -> None:
 
 
 async def test_a_process_that_dies_in_a_long_pause_changes_nothing() -> None:
-    bench = live_player()
-    await bench.settle()
-    bench.player.do(Requests.pause)
-    bench.time.forward(11)
+    bench = await long_paused()
     bench.pool.lose()
     assert len(bench.pool.sessions) == 1
     bench.player.do(Requests.play)
@@ -317,10 +316,7 @@ async def test_a_process_that_dies_in_a_long_pause_changes_nothing() -> None:
 
 
 async def test_delete_in_a_long_pause() -> None:
-    bench = live_player()
-    await bench.settle()
-    bench.player.do(Requests.pause)
-    bench.time.forward(11)
+    bench = await long_paused()
     await bench.player.delete()
     assert bench.events.ops[-1] == "PlayerDelete"
     assert bench.time.waiting_timers == 0

@@ -67,7 +67,7 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> No
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(0.2)
     assert bench.is_asleep
-    assert [event["op"] for event in bench.said] == ["TrackStart", "PlayerUpdate"]
+    assert bench.events.ops == ["TrackStart", "PlayerUpdate"]
     rendered = len(bench.pool.contents)
     assert rendered <= GRANT_FRAMES
     await bench.run(4.8)
@@ -92,9 +92,9 @@ async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that
     assert bench.player.status().track.info.length_ms == 60_000
     await bench.run(150)
     assert bench.shelf.loaded == ["a"]
-    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    starts = [event["time"] for event in bench.events.named("TrackStart")]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 2, abs=20)
-    bench.player.attach(MemoryListener())
+    bench.listen()
     await bench.run(0.2)
     assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
     assert bench.shelf.loaded == ["a"]
@@ -103,18 +103,17 @@ async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
     await bench.run(61)
-    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    end = bench.events.named("TrackEnd")[0]
     assert (end["reason"], end["position"], end["playedMs"]) == ("finished", 60_000, 60_000)
-    start = next(event for event in bench.said if event["op"] == "TrackStart")
+    start = bench.events.named("TrackStart")[0]
     assert end["time"] - start["time"] == pytest.approx(60_000, abs=20)
     assert bench.player.status().state == "idle"
     assert len(bench.pool.contents) < 2 * 50 + GRANT_FRAMES
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     bench.player.do(Requests.enqueue, bench.new_track("b"))
     await bench.run(2)
     assert bench.heard(listener)[0].pieces[0].sample == 0
-    assert bench.player.status().track.info.title == "b"
+    assert bench.title == "b"
 
 
 async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
@@ -130,9 +129,8 @@ async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(moment_s)
     assert bench.is_asleep
-    position_ms = bench.player.status().position_ms
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    position_ms = bench.position_ms
+    listener = bench.listen()
     await bench.run(0.14)
     heard = bench.heard(listener)
     first = heard[0].pieces[0]
@@ -140,7 +138,7 @@ async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -
     missed_frames = first.sample // FRAME_SAMPLES - position_ms // 20
     assert 0 < missed_frames <= 4
     assert missed_frames + len(heard) in (6, 7)  # the clock's next tick may be some ms later than the next frame was
-    assert bench.player.status().position_ms == position_ms + 20 * (missed_frames + len(heard))
+    assert bench.position_ms == position_ms + 20 * (missed_frames + len(heard))
     await bench.run(60 - moment_s + 1)
     heard = bench.heard(listener)
     pieces = [piece for content in heard for piece in content.pieces]
@@ -153,8 +151,7 @@ async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player(
     bench = SleepBench(tracks, "a", "b")
     bench.player.do(Requests.set_loop, LoopMode.QUEUE)
     await bench.run(100)  # in the second turn
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(60)
     pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
     ends = [index for index, piece in enumerate(pieces[1:], 1) if piece.sample == 0]
@@ -168,13 +165,12 @@ async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player(
 
 async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awake() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
-    listener = MemoryListener()
-    leave = bench.player.attach(listener)
+    leave = bench.player.attach(MemoryListener())
     await bench.run(5)
     leave()
     await bench.run(1.5)
     assert not bench.is_asleep
-    bench.player.attach(MemoryListener())
+    bench.listen()
     await bench.run(5)
     assert not bench.is_asleep
     assert bench.shelf.opened == ["a"]
@@ -184,14 +180,14 @@ async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> 
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(6.5)
     bench.player.do(Requests.pause)
-    position_ms = bench.player.status().position_ms
+    position_ms = bench.position_ms
     await bench.run(60)
     assert bench.is_asleep
-    assert bench.player.status().position_ms == position_ms
+    assert bench.position_ms == position_ms
     bench.player.do(Requests.play)
     await bench.run(10)
     assert bench.is_asleep
-    assert bench.player.status().position_ms == pytest.approx(position_ms + 10_000, abs=20)
+    assert bench.position_ms == pytest.approx(position_ms + 10_000, abs=20)
 
 
 async def test_a_paused_player_is_opened_for_its_listener() -> None:
@@ -199,9 +195,8 @@ async def test_a_paused_player_is_opened_for_its_listener() -> None:
     await bench.run(6.5)
     bench.player.do(Requests.pause)
     await bench.run(10)
-    position_ms = bench.player.status().position_ms
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    position_ms = bench.position_ms
+    listener = bench.listen()
     await bench.run(1)
     assert not bench.is_asleep
     assert not listener.messages
@@ -213,10 +208,9 @@ async def test_a_paused_player_is_opened_for_its_listener() -> None:
 async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_other() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(10)
-    position_ms = bench.player.status().position_ms
+    position_ms = bench.position_ms
     bench.pool.opening_s = 5.0
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(4)
     status = bench.player.status()
     assert (status.state, status.position_ms) == ("loading", position_ms + 2000)
@@ -231,12 +225,12 @@ async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() ->
     await bench.run(10)
     bench.shelf.tracks["a"] = seconds(20)
     await bench.run(20)
-    assert [event["op"] for event in bench.said].count("TrackEnd") == 0
-    bench.player.attach(MemoryListener())
+    assert bench.events.ops.count("TrackEnd") == 0
+    bench.listen()
     await bench.run(1)
-    ends = [event for event in bench.said if event["op"] == "TrackEnd"]
+    ends = bench.events.named("TrackEnd")
     assert [(event["track"]["info"]["title"], event["reason"]) for event in ends] == [("a", "finished")]
-    assert bench.player.status().track.info.title == "b"
+    assert bench.title == "b"
     assert bench.player.status().state == "playing"
 
 
@@ -258,10 +252,10 @@ async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
     await bench.run(38)
     assert bench.said[-1]["op"] == "PlayerUpdate"
     await bench.run(3)
-    failure = next(event for event in bench.said if event["op"] == "TrackException")
-    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    failure = bench.events.named("TrackException")[0]
+    end = bench.events.named("TrackEnd")[0]
     assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
-    assert bench.player.status().track.info.title == "b"
+    assert bench.title == "b"
     assert bench.player.status().state == "playing"
 
 
@@ -296,7 +290,7 @@ async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
             await bench.run(20)
             bench.clock.leave(other)
             await bench.run(0.04)
-        ends.append([event["time"] for event in bench.said if event["op"] == "TrackEnd"])
+        ends.append([event["time"] for event in bench.events.named("TrackEnd")])
         await bench.close()
     asleep, awake = ends
     assert min(len(asleep), len(awake)) >= 11
@@ -308,7 +302,7 @@ async def test_filters_that_change_while_the_source_is_opened_shift_nothing() ->
     await bench.run(10)
     bench.pool.opening_s = 0.1
     listener = MemoryListener()
-    position_ms = bench.player.status().position_ms
+    position_ms = bench.position_ms
     bench.player.attach(listener)
     await bench.run(0.06)
     bench.player.do(Requests.change_filters, FilterChange(volume=0.5))
@@ -326,16 +320,15 @@ async def test_filters_that_change_while_the_source_is_opened_shift_nothing() ->
 async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_hears_it(after_s: float) -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
     bench.pool.opening_s = 0.1
-    while bench.player.status().position_ms < 50_000:
+    while bench.position_ms < 50_000:
         await bench.run(0.02)
     await bench.run(after_s)
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(0.3)
     samples = [content.pieces[0].sample for content in bench.heard(listener)]
     assert len(samples) >= 8
     assert samples == [samples[0] + 960 * n for n in range(len(samples))]
-    assert samples[-1] + 960 == bench.player.status().position_ms * 48
+    assert samples[-1] + 960 == bench.position_ms * 48
 
 
 @pytest.mark.parametrize("after_s", [0.02, 0.04])
@@ -343,14 +336,13 @@ async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_tra
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
     await bench.run(10)
     bench.pool.opening_s = 0.1
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(after_s)
     bench.player.do(Requests.skip)
     await bench.run(2)
     pieces = [content.pieces[0] for content in bench.heard(listener)]
     assert [piece.sample for piece in pieces] == [960 * n for n in range(len(pieces))]
-    assert bench.player.status().position_ms == 20 * len(pieces)
+    assert bench.position_ms == 20 * len(pieces)
 
 
 async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
@@ -369,20 +361,20 @@ async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from
     await bench.run(from_s)
     assert bench.is_asleep
     bench.player.seek(target_ms)
-    assert bench.player.status().position_ms == target_ms
+    assert bench.position_ms == target_ms
     await bench.run(1)
-    assert bench.player.status().position_ms == pytest.approx(target_ms + 1000, abs=100)
+    assert bench.position_ms == pytest.approx(target_ms + 1000, abs=100)
     await bench.run(4)
     assert bench.is_asleep
     listener = MemoryListener()
-    position_ms = bench.player.status().position_ms
+    position_ms = bench.position_ms
     assert position_ms == pytest.approx(target_ms + 5000, abs=100)
     bench.player.attach(listener)
     await bench.run(1)
     samples = [content.pieces[0].sample for content in bench.heard(listener)]
     assert 0 <= samples[0] - position_ms * 48 <= 4 * FRAME_SAMPLES
     assert samples == [samples[0] + FRAME_SAMPLES * n for n in range(len(samples))]
-    assert [event["op"] for event in bench.said].count("TrackStart") == 1
+    assert bench.events.ops.count("TrackStart") == 1
 
 
 async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
@@ -392,7 +384,7 @@ async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_t
     await bench.run(4)
     assert not bench.is_asleep
     await bench.run(4)
-    assert bench.player.status().track.info.title == "b"
+    assert bench.title == "b"
     await bench.run(2)
     assert bench.is_asleep
 
@@ -401,17 +393,16 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> Non
     bench = SleepBench({"a": seconds(300), "b": seconds(60)}, "a#t=100,140", "b#t=30")
     await bench.run(5)
     assert bench.is_asleep
-    assert bench.player.status().position_ms == pytest.approx(105_000, abs=100)
+    assert bench.position_ms == pytest.approx(105_000, abs=100)
     await bench.run(24)
     assert bench.is_asleep
     assert bench.shelf.opened == ["a"]
     await bench.run(10)
     assert not bench.is_asleep
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(4)
     assert bench.joints(listener) == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
-    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    end = bench.events.named("TrackEnd")[0]
     assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
 
 
@@ -419,7 +410,7 @@ async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
     bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
     bench.player.do(Requests.set_loop, LoopMode.TRACK)
     await bench.run(130)
-    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    starts = [event["time"] for event in bench.events.named("TrackStart")]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
 
 
@@ -433,7 +424,7 @@ async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
         await bench.run(41)
         assert bench.is_asleep is sleeps
         await bench.run(170)
-        events = [event for event in bench.said if event["op"] == "TrackStart"]
+        events = bench.events.named("TrackStart")
         starts.append([(event["track"]["info"]["title"], event["time"]) for event in events])
         assert {event["reason"] for event in bench.said if event["op"] == "TrackEnd"} == {"finished"}
         assert bench.player.status().quality.underruns == 0
@@ -449,8 +440,7 @@ async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> 
     bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000))
     await bench.run(30)
     assert bench.is_asleep
-    listener = MemoryListener()
-    bench.player.attach(listener)
+    listener = bench.listen()
     await bench.run(60)
     assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]
 
@@ -472,7 +462,7 @@ async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() ->
     await bench.run(120)
     assert len(bench.shelf.opened) - opened == 4  # both at each turn
     assert len(bench.pool.contents) - rendered < 2 * 2 * 50
-    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    starts = [event["time"] for event in bench.events.named("TrackStart")]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
     assert bench.player.status().quality.underruns == 0
 
@@ -487,15 +477,15 @@ async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> No
     await bench.run(0.1)
     assert bench.shelf.opened[-1] == "b"
     await bench.run(15)
-    assert bench.player.status().track.info.title == "b"
+    assert bench.title == "b"
     assert bench.player.status().quality.underruns == 0
 
 
 async def test_a_part_that_joins_another_track_says_its_own_position_from_its_first_frame_on() -> None:
     bench = SleepBench({"a": seconds(5), "b": seconds(100)}, "a", "b#t=30")
-    bench.player.attach(MemoryListener())
-    while bench.player.status().track.info.title == "a":
+    bench.listen()
+    while bench.title == "a":
         await bench.run(0.02)
-    assert bench.player.status().position_ms == pytest.approx(30_000, abs=40)
+    assert bench.position_ms == pytest.approx(30_000, abs=40)
     await bench.run(0.1)
-    assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
+    assert bench.position_ms == pytest.approx(30_100, abs=40)

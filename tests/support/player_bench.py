@@ -268,11 +268,16 @@ class PlayerBench:
             )
         )
 
+    def begin(self, source: int = 1, frames: int = 10, *, voice: int = 0) -> None:
+        """A source opens, and its first frames are here, from where the newest plan begins."""
+        self.opened(source)
+        first = self.plan.at_frame
+        self.audio(first, frames, source, position=0, marks=[(BEGIN, first, source)], voice=voice)
+
     def start(self, frames: int = 10) -> None:
-        """The first track opens, and its first frames are here."""
+        """The first track begins for a listener."""
         self.listen()
-        self.opened(1)
-        self.audio(0, frames, marks=[(BEGIN, 0, 1)])
+        self.begin(frames=frames)
 
     def _say(self, message: Opened | Decoded | Failed | SessionFailed | Titled | Audio) -> None:
         owner = self.pool.owners.get(self.session.id)

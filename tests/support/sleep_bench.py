@@ -240,6 +240,20 @@ class SleepBench:
     def said(self) -> list[Any]:
         return self.events.events
 
+    @property
+    def title(self) -> str:
+        return self.player.status().track.info.title
+
+    @property
+    def position_ms(self) -> int:
+        return self.player.status().position_ms
+
+    def listen(self) -> MemoryListener:
+        """Somebody who listens from now on."""
+        listener = MemoryListener()
+        self.player.attach(listener)
+        return listener
+
     async def run(self, seconds: float) -> None:
         for _ in range(round(seconds / STEP_S)):
             self.time.forward(STEP_S)

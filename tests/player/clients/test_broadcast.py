@@ -49,9 +49,7 @@ def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
 
 
 def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
-    listeners = [MemoryListener(framing) for framing in Framing for _ in range(3)]
-    for listener in listeners:
-        broadcast.attach(listener)
+    listeners = attached(broadcast, *(MemoryListener(framing) for framing in Framing for _ in range(3)))
     send(broadcast, 0, 3)
     assert len(broadcast) == 12
     for listener in listeners:
@@ -87,8 +85,7 @@ def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broad
 
 
 def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast) -> None:
-    slow = MemoryListener(takes=0)
-    broadcast.attach(slow)
+    (slow,) = attached(broadcast, MemoryListener(takes=0))
     send(broadcast, 0, 1 + RING_FRAMES)
     slow.takes = None
     send(broadcast, 1 + RING_FRAMES, 2 + RING_FRAMES)
@@ -97,8 +94,7 @@ def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast) -> None:
 
 
 def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcast) -> None:
-    slow = MemoryListener(takes=0)
-    broadcast.attach(slow)
+    (slow,) = attached(broadcast, MemoryListener(takes=0))
     send(broadcast, 0, 20)
     slow.takes = FRAME_BYTES // 2
     send(broadcast, 20, 22)
@@ -125,8 +121,7 @@ def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_secon
 
 def test_a_trickle_keeps_a_listener(broadcast: Broadcast) -> None:
     """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
-    trickling = MemoryListener(takes=FRAME_BYTES // 10)
-    broadcast.attach(trickling)
+    (trickling,) = attached(broadcast, MemoryListener(takes=FRAME_BYTES // 10))
     send(broadcast, 0, 3 * CLOSE_AFTER_FRAMES)
     assert trickling.closed == []
     assert len(trickling) > CLOSE_AFTER_FRAMES / 5
@@ -134,8 +129,7 @@ def test_a_trickle_keeps_a_listener(broadcast: Broadcast) -> None:
 
 
 def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
-    slow = MemoryListener(takes=0)
-    broadcast.attach(slow)
+    (slow,) = attached(broadcast, MemoryListener(takes=0))
     send(broadcast, 0, 1)
     for _ in range(5):
         send(broadcast, 0, 9 * SECOND)
@@ -146,8 +140,7 @@ def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Br
 
 
 def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broadcast) -> None:
-    listener = MemoryListener(takes=0)
-    broadcast.attach(listener)
+    (listener,) = attached(broadcast, MemoryListener(takes=0))
     for _ in range(3):
         send(broadcast, 0, 9 * SECOND)
         listener.takes = None
@@ -182,8 +175,7 @@ def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> No
 
 
 def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
-    dead = MemoryListener(Framing.CHUNKED, wants_silence=True, takes=0)
-    broadcast.attach(dead)
+    (dead,) = attached(broadcast, MemoryListener(Framing.CHUNKED, wants_silence=True, takes=0))
     for _ in range(CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES):
         broadcast.send_silence()
     assert [code for code, _ in dead.closed] == [1013]
@@ -240,8 +232,7 @@ def test_whatever_a_listener_raises_the_others_hear_everything(
 ) -> None:
     broken, quick = MemoryListener(takes=0), MemoryListener()
     monkeypatch.setattr(broken, method, break_off)
-    broadcast.attach(broken)
-    broadcast.attach(quick)
+    attached(broadcast, broken, quick)
     send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
     broadcast.close(1000, "deleted")
     assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES

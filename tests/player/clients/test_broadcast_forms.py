@@ -1,6 +1,7 @@
 """Listeners that want other forms than PCM, headers, a burst, or little latency."""
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,12 @@ class Player:
         self.number = 0
         self._buffer = FrameBuffer()
         self.broadcast = Broadcast("p", self._buffer)
+
+    def attached(self, *args: Any, **more: Any) -> MemoryListener:
+        """Another listener, which is such a one."""
+        listener = MemoryListener(*args, **more)
+        self.broadcast.attach(listener)
+        return listener
 
     def send(self, frames: int = 1, flags: int = 0) -> None:
         for _ in range(frames):
@@ -57,9 +64,7 @@ def player() -> Player:
 
 
 def test_each_listener_gets_its_own_form(player: Player) -> None:
-    listeners = {output: MemoryListener(output=output) for output in (PCM, OPUS, SMALL, MP3)}
-    for listener in listeners.values():
-        player.broadcast.attach(listener)
+    listeners = {output: player.attached(output=output) for output in (PCM, OPUS, SMALL, MP3)}
     assert player.broadcast.outputs == frozenset(listeners)
     player.send()
     assert listeners[PCM].messages == [b"\1" * FRAME_BYTES]
@@ -70,9 +75,7 @@ def test_each_listener_gets_its_own_form(player: Player) -> None:
 
 
 def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> None:
-    opus, pcm = MemoryListener(output=OPUS), MemoryListener()
-    player.broadcast.attach(opus)
-    player.broadcast.attach(pcm)
+    opus, pcm = player.attached(output=OPUS), player.attached()
     player.broadcast.send((PCM,), as_message(SILENT_FRAME), 1)
     player.broadcast.send((PCM, OPUS), (as_message(SILENT_FRAME), as_message(b"packet")), 2)
     assert len(pcm) == 2
@@ -80,12 +83,10 @@ def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> 
 
 
 def test_headers_number_the_frames_of_the_player(player: Player) -> None:
-    early = MemoryListener(Framing.WEBSOCKET_WITH_HEADER)
-    player.broadcast.attach(early)
+    early = player.attached(Framing.WEBSOCKET_WITH_HEADER)
     player.send(flags=FrameFlag.TRACK_STARTS)
     player.send(2)
-    late = MemoryListener(Framing.WEBSOCKET_WITH_HEADER, output=OPUS)
-    player.broadcast.attach(late)
+    late = player.attached(Framing.WEBSOCKET_WITH_HEADER, output=OPUS)
     player.send(flags=FrameFlag.DISCONTINUITY)
     player.send()
     assert headers(early) == [(1, 1, 0), (0, 2, 20), (0, 3, 40), (2, 4, 60), (0, 5, 80)]
@@ -94,8 +95,7 @@ def test_headers_number_the_frames_of_the_player(player: Player) -> None:
 
 
 def test_whoever_lost_frames_sees_it_in_the_next_header(player: Player) -> None:
-    slow = MemoryListener(Framing.WEBSOCKET_WITH_HEADER, takes=0, max_latency_ms=100)
-    player.broadcast.attach(slow)
+    slow = player.attached(Framing.WEBSOCKET_WITH_HEADER, takes=0, max_latency_ms=100)
     player.send(20)
     slow.takes = None
     player.send(1)
@@ -107,8 +107,7 @@ def test_whoever_lost_frames_sees_it_in_the_next_header(player: Player) -> None:
 def test_as_much_is_kept_for_a_listener_that_stands_still_as_it_asks_for(
     player: Player, max_latency_ms: int, kept: int
 ) -> None:
-    still = MemoryListener(takes=0, max_latency_ms=max_latency_ms)
-    player.broadcast.attach(still)
+    still = player.attached(takes=0, max_latency_ms=max_latency_ms)
     player.send(301)
     still.takes = None
     player.send(1)
@@ -117,24 +116,20 @@ def test_as_much_is_kept_for_a_listener_that_stands_still_as_it_asks_for(
 
 
 def test_a_stream_begins_with_what_was_sent_before(player: Player) -> None:
-    first = MemoryListener(output=OPUS, wants_silence=True, burst_ms=200)
-    player.broadcast.attach(first)
+    first = player.attached(output=OPUS, wants_silence=True, burst_ms=200)
     assert first.messages == [SILENT_PACKET] * 10, "nothing was sent before"
     player.send(4)
-    second = MemoryListener(output=OPUS, wants_silence=True, burst_ms=200)
-    player.broadcast.attach(second)
+    second = player.attached(output=OPUS, wants_silence=True, burst_ms=200)
     assert second.messages == [SILENT_PACKET] * 6 + [packet(number) for number in range(1, 5)]
     player.send(20)
-    third = MemoryListener(output=OPUS, wants_silence=True, burst_ms=100)
-    player.broadcast.attach(third)
+    third = player.attached(output=OPUS, wants_silence=True, burst_ms=100)
     assert third.messages == [SILENT_PACKET] + [packet(number) for number in range(20, 25)], "primed, then the last"
     player.broadcast.send_silence()
     assert third.messages[-1] == first.messages[-1] == SILENT_PACKET
 
 
 def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: Player) -> None:
-    stream = MemoryListener(output=MP3, wants_silence=True)
-    player.broadcast.attach(stream)
+    stream = player.attached(output=MP3, wants_silence=True)
     for _ in range(5):
         player.broadcast.send_silence(is_mp3_awaited=True)
     assert stream.messages == []
@@ -149,8 +144,7 @@ def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: 
 
 
 def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Player) -> None:
-    stream = MemoryListener(output=MP3, wants_silence=True)
-    player.broadcast.attach(stream)
+    stream = player.attached(output=MP3, wants_silence=True)
     before, after = [b"before"] * 5, [b"after"] * 5
     player.broadcast.send_mp3(MP3, 0, 6, before)
     player.broadcast.send_mp3(MP3, 36, 42, after)
@@ -162,8 +156,7 @@ def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Playe
 
 def test_the_last_stream_of_a_form_is_closed_and_ends_nothing_else(player: Player) -> None:
     """It takes nothing for so long that it is closed, then cut, while a frame is sent to it."""
-    slow = MemoryListener(output=MP3, wants_silence=True, takes=0)
-    player.broadcast.attach(slow)
+    slow = player.attached(output=MP3, wants_silence=True, takes=0)
     for first in range(0, 20 * 50, 3):
         player.broadcast.send_mp3(MP3, first, first + 3, [b"one", b"two"])
     assert [code for code, _ in slow.closed] == [1013]

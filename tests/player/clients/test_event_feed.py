@@ -37,6 +37,13 @@ def feed(time: HandTime) -> EventFeed:
     return EventFeed(time.call_later, lambda: LOST)
 
 
+def followers(feed: EventFeed, count: int = 1) -> list[MemoryEventClient]:
+    clients = [MemoryEventClient() for _ in range(count)]
+    for client in clients:
+        feed.subscribe(client)
+    return clients
+
+
 def test_every_client_gets_every_event_from_its_coming_to_its_going(feed: EventFeed) -> None:
     assert not feed.has_followers
     first, second = MemoryEventClient(), MemoryEventClient()
@@ -51,40 +58,23 @@ def test_every_client_gets_every_event_from_its_coming_to_its_going(feed: EventF
     assert feed.has_followers
 
 
-def test_a_client_that_is_behind_misses_events_and_is_told_once(feed: EventFeed) -> None:
-    slow, quick = MemoryEventClient(), MemoryEventClient()
-    feed.subscribe(slow)
-    feed.subscribe(quick)
-    slow.pending = MAX_BEHIND_EVENTS - 1
-    feed.send(event(1))
-    slow.pending = MAX_BEHIND_EVENTS
-    feed.send(event(2))
-    slow.pending = CAUGHT_UP_EVENTS + 1
-    feed.send(event(3))
-    slow.pending = CAUGHT_UP_EVENTS
-    feed.send(event(4))
-    feed.send(event(5))
+@pytest.mark.parametrize(
+    ("waits", "most", "caught_up"),
+    [("pending", MAX_BEHIND_EVENTS, CAUGHT_UP_EVENTS), ("unsent_bytes", MAX_BEHIND_BYTES, CAUGHT_UP_BYTES)],
+)
+def test_a_client_that_is_behind_misses_events_and_is_told_once(
+    feed: EventFeed, waits: str, most: int, caught_up: int
+) -> None:
+    slow, quick = followers(feed, 2)
+    for number, waiting in enumerate((most - 1, most, caught_up + 1, caught_up, caught_up), 1):
+        setattr(slow, waits, waiting)
+        feed.send(event(number))
     assert slow.texts == [event(1), LOST, *events(4, 5)]
     assert quick.texts == events(1, 2, 3, 4, 5)
 
 
-def test_a_client_may_be_behind_by_so_many_bytes_only(feed: EventFeed) -> None:
-    slow = MemoryEventClient()
-    feed.subscribe(slow)
-    slow.unsent_bytes = MAX_BEHIND_BYTES - 1
-    feed.send(event(1))
-    slow.unsent_bytes = MAX_BEHIND_BYTES
-    feed.send(event(2))
-    slow.unsent_bytes = CAUGHT_UP_BYTES + 1
-    feed.send(event(3))
-    slow.unsent_bytes = CAUGHT_UP_BYTES
-    feed.send(event(4))
-    assert slow.texts == [event(1), LOST, event(4)]
-
-
 def test_a_client_is_told_without_another_event(feed: EventFeed, time: HandTime) -> None:
-    slow = MemoryEventClient()
-    feed.subscribe(slow)
+    (slow,) = followers(feed)
     slow.pending = MAX_BEHIND_EVENTS
     feed.send(event(1))
     time.forward(5.0)
@@ -107,18 +97,14 @@ def test_a_client_that_left_is_told_nothing(feed: EventFeed, time: HandTime) -> 
 
 
 def test_all_are_closed_with_the_node(feed: EventFeed) -> None:
-    client = MemoryEventClient()
-    feed.subscribe(client)
+    (client,) = followers(feed)
     feed.close(1001, "the node is shutting down")
     feed.send(event(1))
     assert (client.closed, client.texts) == ([(1001, "the node is shutting down")], [])
 
 
 def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: pytest.LogCaptureFixture) -> None:
-    broken, sound = MemoryEventClient(), MemoryEventClient()
-    feed.subscribe(broken)
-    feed.subscribe(sound)
-
+    broken, sound = followers(feed, 2)
     broken.on_send = break_off
     with caplog.at_level(logging.ERROR):
         feed.send(event(1))
@@ -130,13 +116,10 @@ def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: p
 def test_a_client_that_raises_at_the_end_is_cut_and_the_others_are_closed(
     feed: EventFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken, sound = MemoryEventClient(), MemoryEventClient()
+    broken, sound = followers(feed, 2)
     cut: list[bool] = []
-
     broken.close = break_off  # type: ignore[method-assign]
     broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
-    feed.subscribe(broken)
-    feed.subscribe(sound)
     with caplog.at_level(logging.ERROR):
         feed.close(1001, "the node is shutting down")
     assert sound.closed == [(1001, "the node is shutting down")]
