@@ -18,15 +18,6 @@ def track(length_ms: int, *, is_stream: bool = False) -> Track:
 FIVE = CrossfadeSettings(5_000)
 
 
-def test_it_ends_with_the_track_that_goes() -> None:
-    assert fade_at_end(FIVE, track(60_000), track(30_000)) == FadeTime(55_000, 5_000)
-
-
-def test_it_is_at_most_half_of_either_track() -> None:
-    assert fade_at_end(FIVE, track(8_000), track(60_000)) == FadeTime(4_000, 4_000)
-    assert fade_at_end(FIVE, track(60_000), track(3_001)) == FadeTime(58_500, 1_500)
-
-
 @pytest.mark.parametrize(
     ("here", "there"),
     [
@@ -42,17 +33,16 @@ def test_without_known_ends_tracks_join(here: Track, there: Track) -> None:
     assert fade_of_skip(replace(FIVE, on_skip=True), here, 0, there) is None
 
 
-def test_a_skip_fades_from_where_it_is_and_not_beyond_the_end() -> None:
-    settings = CrossfadeSettings(5_000, on_skip=True)
-    assert fade_of_skip(settings, track(60_000), 20_000, track(60_000)) == FadeTime(20_000, 5_000)
-    assert fade_of_skip(settings, track(60_000), 58_000, track(60_000)) == FadeTime(58_000, 2_000)
-    assert fade_of_skip(settings, track(60_000), 60_000, track(60_000)) is None
+def test_without_the_wish_for_it_a_skip_does_not_fade() -> None:
     assert fade_of_skip(FIVE, track(60_000), 20_000, track(60_000)) is None
 
 
 @pytest.mark.parametrize(
     ("rate", "here_ms", "there_ms", "expected"),
     [
+        (1.0, 60_000, 30_000, FadeTime(55_000, 5_000)),
+        (1.0, 8_000, 60_000, FadeTime(4_000, 4_000)),  # at most half of either track
+        (1.0, 60_000, 3_001, FadeTime(58_500, 1_500)),
         (2.0, 60_000, 60_000, FadeTime(50_000, 5_000)),
         (0.5, 60_000, 60_000, FadeTime(57_500, 5_000)),
         (1.5, 60_000, 60_001, FadeTime(52_500, 5_000)),
@@ -64,7 +54,7 @@ def test_a_skip_fades_from_where_it_is_and_not_beyond_the_end() -> None:
         (1.7, 9_001, 60_000, FadeTime(4_501, 2_647)),
     ],
 )
-def test_at_a_timescale_it_has_its_length_in_time_heard(
+def test_it_ends_with_the_track_that_goes_and_has_its_length_in_time_heard(
     rate: float, here_ms: int, there_ms: int, expected: FadeTime
 ) -> None:
     assert fade_at_end(FIVE, track(here_ms), track(there_ms), rate) == expected
@@ -99,6 +89,9 @@ def test_behind_its_beginning_only_its_rest_is_left(from_ms: int, rate: float, e
 @pytest.mark.parametrize(
     ("rate", "position_ms", "expected"),
     [
+        (1.0, 20_000, FadeTime(20_000, 5_000)),
+        (1.0, 58_000, FadeTime(58_000, 2_000)),
+        (1.0, 60_000, None),
         (2.0, 20_000, FadeTime(20_000, 5_000)),
         (2.0, 52_000, FadeTime(52_000, 4_000)),
         (0.5, 58_000, FadeTime(58_000, 4_000)),
@@ -106,7 +99,7 @@ def test_behind_its_beginning_only_its_rest_is_left(from_ms: int, rate: float, e
         (2.0, 60_000, None),
     ],
 )
-def test_a_skip_at_a_timescale_fades_for_what_is_heard_of_the_rest(
+def test_a_skip_fades_from_where_it_is_for_what_is_heard_of_the_rest(
     rate: float, position_ms: int, expected: FadeTime | None
 ) -> None:
     settings = CrossfadeSettings(5_000, on_skip=True)

@@ -27,50 +27,39 @@ def test_new_filters_change_nothing() -> None:
     assert not LOUD_BASS.changes_nothing
 
 
-def test_absent_fields_stay() -> None:
-    assert FilterChange().applied_to(LOUD_BASS) == LOUD_BASS
-    assert FilterChange(volume=0.5).applied_to(LOUD_BASS) == Filters(0.5, LOUD_BASS.gains_db)
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (FilterChange(), LOUD_BASS),
+        (FilterChange(volume=0.5), Filters(0.5, LOUD_BASS.gains_db)),
+        (FilterChange(gains=((1, 4), (14, 0))), Filters(2.0, (6.0, 4.0, *(0.0,) * 13))),
+        (FilterChange(gains=((0, 1.0), (0, 2.0))), Filters(2.0, (2.0, *(0.0,) * 13, -3.0))),  # the last one counts
+        (FilterChange(gains=()), Filters(volume=2.0)),  # an empty list makes the equalizer flat
+        *((FilterChange(volume=volume), Filters(volume, LOUD_BASS.gains_db)) for volume in (0, 5, 5.0, 1e-9)),
+        *((FilterChange(gains=((14, gain_db),)), Filters(2.0, (6.0, *(0.0,) * 13, gain_db))) for gain_db in (-24, 24)),
+    ],
+)
+def test_what_is_named_is_set_and_all_else_stays(change: FilterChange, expected: Filters) -> None:
+    assert change.applied_to(LOUD_BASS) == expected
 
 
-def test_listed_bands_are_set_and_others_stay() -> None:
-    changed = FilterChange(gains=((1, 4), (14, 0))).applied_to(LOUD_BASS)
-    assert changed == Filters(2.0, (6.0, 4.0, *(0.0,) * 13))
-
-
-def test_the_last_of_two_gains_for_a_band_counts() -> None:
-    assert FilterChange(gains=((0, 1.0), (0, 2.0))).applied_to(Filters()).gains_db[0] == 2.0
-
-
-def test_an_empty_list_makes_the_equalizer_flat_and_keeps_the_volume() -> None:
-    assert FilterChange(gains=()).applied_to(LOUD_BASS) == Filters(volume=2.0)
-
-
-@pytest.mark.parametrize("volume", [0, 5, 5.0, 1e-9])
-def test_volumes_up_to_the_limits_are_taken(volume: float) -> None:
-    assert FilterChange(volume=volume).applied_to(Filters()).volume == volume
-
-
-@pytest.mark.parametrize("volume", [-0.001, 5.001, math.nan, math.inf, -math.inf, 10**400])
-def test_other_volumes_are_refused(volume: float) -> None:
-    with pytest.raises(BadRequest, match=r"volume .* is 0 to 5"):
-        FilterChange(volume=volume).applied_to(Filters())
-
-
-@pytest.mark.parametrize("gain_db", [-24, 24, 0.1])
-def test_gains_up_to_the_limits_are_taken(gain_db: float) -> None:
-    assert FilterChange(gains=((3, gain_db),)).applied_to(Filters()).gains_db[3] == gain_db
-
-
-@pytest.mark.parametrize("gain_db", [-24.1, 24.1, math.nan, math.inf])
-def test_other_gains_are_refused(gain_db: float) -> None:
-    with pytest.raises(BadRequest, match=r"gain_db .* is -24 to 24"):
-        FilterChange(volume=2, gains=((3, gain_db),)).applied_to(Filters())
-
-
-@pytest.mark.parametrize("band", [-1, 15, 10**30])
-def test_other_bands_are_refused(band: int) -> None:
-    with pytest.raises(BadRequest, match="bands are 0 to 14"):
-        FilterChange(gains=((band, 1.0),)).applied_to(Filters())
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *(
+            (FilterChange(volume=volume), r"volume .* is 0 to 5")
+            for volume in (-0.001, 5.001, math.nan, math.inf, -math.inf, 10**400)
+        ),
+        *(
+            (FilterChange(volume=2, gains=((3, gain_db),)), r"gain_db .* is -24 to 24")
+            for gain_db in (-24.1, 24.1, math.nan, math.inf)
+        ),
+        *((FilterChange(gains=((band, 1.0),)), "bands are 0 to 14") for band in (-1, 15, 10**30)),
+    ],
+)
+def test_what_is_out_of_range_is_refused(change: FilterChange, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        change.applied_to(Filters())
 
 
 def test_an_effect_replaces_the_one_before_and_none_switches_it_off() -> None:
