@@ -64,14 +64,7 @@ class TestFormats:
                 [("x", "a"), ("y", "b"), ("z", "c")],
             ),
             (b"", []),
-        ],
-    )
-    def test_m3u(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
-        assert list(parse_listing(data).entries) == [listed(*entry) for entry in entries]
-
-    @pytest.mark.parametrize(
-        ("data", "entries"),
-        [
+            # PLS
             (
                 b"[playlist]\nFile1=a\nTitle1=One\nLength1=5\nFile2=b\nNumberOfEntries=2\n",
                 [("a", "One", 5000), ("b", None)],
@@ -83,7 +76,7 @@ class TestFormats:
             (b"[playlist]\n", []),
         ],
     )
-    def test_pls(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
+    def test_m3u_and_pls(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
         assert list(parse_listing(data).entries) == [listed(*entry) for entry in entries]
 
     @pytest.mark.parametrize(

@@ -10,64 +10,70 @@ from typing import Final
 import pytest
 
 from tests.support.audio_files import opus, tone
-from tests.support.fetching import QUICK, opener
+from tests.support.fetching import QUICK, opener, read_bytes
 from tests.support.hls import LivePlaylist, serve_cut, ts
 from tests.support.media_server import MediaServer, Reply, Request, in_turn, media, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OpenedSource, SourceReader, ignore_wait
+from tonearm.core.opened_source import OpenedSource, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.http.settings import FetchSettings
+from tonearm.sources.opener import SourceOpener
 from tonearm.sources.shared_streams import SharingOpener
 
 SOUND: Final = random.Random(3).randbytes(500_000)
 PIECE: Final = 10_000
 
 
+class Sharing:
+    """Opens streams for several readers; what is still open at the end is closed then."""
+
+    def __init__(self, opener: SourceOpener) -> None:
+        self._shared = SharingOpener(opener)
+        self._opened: list[OpenedSource] = []
+
+    async def open(self, uri: str) -> OpenedSource:
+        opened = await self._shared.open(parse_source_uri(uri), ignore_wait)
+        assert not isinstance(opened, Playlist)
+        self._opened.append(opened)
+        return opened
+
+    async def close(self) -> None:
+        while self._opened:
+            await self._opened.pop().close()
+
+
 @asynccontextmanager
-async def sharing(settings: FetchSettings = QUICK) -> AsyncIterator[SharingOpener]:
+async def sharing(settings: FetchSettings = QUICK) -> AsyncIterator[Sharing]:
     async with opener(settings=settings) as source_opener:
-        yield SharingOpener(source_opener)
-
-
-async def open_source(shared: SharingOpener, uri: str) -> OpenedSource:
-    opened = await shared.open(parse_source_uri(uri), ignore_wait)
-    assert not isinstance(opened, Playlist)
-    return opened
-
-
-async def read(reader: SourceReader, offset: int, count: int) -> bytes:
-    got = b""
-    while len(got) < count:
-        data = await reader.read_at(offset + len(got), count - len(got))
-        assert data, "it has not ended"
-        got += data
-    return got
+        shared = Sharing(source_opener)
+        yield shared
+        await shared.close()
 
 
 async def test_who_opens_one_station_together_needs_one_connection(server: MediaServer) -> None:
     uri = server.serve("/live", radio(SOUND))
     async with sharing() as shared:
-        opened = await asyncio.gather(*(open_source(shared, uri) for _ in range(30)))
-        heard = await asyncio.gather(*(read(one.reader, 0, 5 * PIECE) for one in opened))
+        opened = await asyncio.gather(*(shared.open(uri) for _ in range(30)))
+        heard = await asyncio.gather(*(read_bytes(one, 5 * PIECE) for one in opened))
         assert all(part == SOUND[: 5 * PIECE] for part in heard)
         assert [one.station_name for one in opened] == ["Test FM"] * 30
         for one in opened[1:]:
             await one.close()
-        assert await read(opened[0].reader, 5 * PIECE, PIECE) == SOUND[5 * PIECE : 6 * PIECE]
+        assert await read_bytes(opened[0], PIECE, 5 * PIECE) == SOUND[5 * PIECE : 6 * PIECE]
         assert server.connections == 1
-        await opened[0].close()
+        await shared.close()
         await server.all_gone()
 
 
 async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_is_on(server: MediaServer) -> None:
     station = radio(SOUND, interval=4096, titles={1: "One", 40: "Two", 100: "Three"}.get)
     async with sharing() as shared:
-        first = await open_source(shared, server.serve("/live", station))
-        await read(first.reader, 0, 300_000)
-        second = await open_source(shared, server.serve("/live", station))
-        heard = await read(second.reader, 0, 200_000)
+        first = await shared.open(server.serve("/live", station))
+        await read_bytes(first, 300_000)
+        second = await shared.open(server.serve("/live", station))
+        heard = await read_bytes(second, 200_000)
         start = SOUND.find(heard[:100])
         assert 230_000 < start <= 370_000, "at most a piece away from who reads ahead"
         assert heard == (SOUND * 2)[start : start + 200_000]
@@ -77,23 +83,19 @@ async def test_who_comes_later_begins_near_the_newest_bytes_with_the_title_that_
         assert titles == [(0, "Two"), (101 * 4096, "Three")]
         assert [title.title for title in first.reader.take_titles(1_000_000)] == ["One", "Two", "Three"]
         assert len(server.requests) == 1
-        await first.close()
-        await second.close()
 
 
 async def test_one_that_reads_nothing_stops_nobody_and_goes_on_at_the_newest_bytes(server: MediaServer) -> None:
     async with sharing() as shared:
         uri = server.serve("/live", radio(SOUND))
-        first, second = await open_source(shared, uri), await open_source(shared, uri)
-        await read(second.reader, 0, PIECE)
+        first, second = await shared.open(uri), await shared.open(uri)
+        await read_bytes(second, PIECE)
         held = 5 * 1024 * 1024
-        await read(first.reader, 0, held)
-        behind = await read(second.reader, PIECE, PIECE)
+        await read_bytes(first, held)
+        behind = await read_bytes(second, PIECE, PIECE)
         assert behind in SOUND * 2
         distance = (SOUND * 2).find(behind) - held % len(SOUND)
         assert -70_000 < distance <= 70_000
-        await first.close()
-        await second.close()
 
 
 async def test_a_later_reader_of_ogg_gets_the_heads_and_whole_pages(server: MediaServer) -> None:
@@ -101,17 +103,15 @@ async def test_a_later_reader_of_ogg_gets_the_heads_and_whole_pages(server: Medi
     station = radio(song, content_type="application/ogg", interval=1000)
     async with sharing() as shared:
         uri = server.serve("/live.ogg", station)
-        first = await open_source(shared, uri)
-        await read(first.reader, 0, len(song) * 3 // 4)
-        second = await open_source(shared, uri)
-        heard = await read(second.reader, 0, len(song) // 4)
+        first = await shared.open(uri)
+        await read_bytes(first, len(song) * 3 // 4)
+        second = await shared.open(uri)
+        heard = await read_bytes(second, len(song) // 4)
         pages = [place for place in range(len(song)) if song.startswith(b"OggS", place)]
         head = song[: pages[2]]
         assert heard.startswith(head)
         at = song.find(heard[len(head) : len(head) + 200])
         assert at in pages[2:]
-        await first.close()
-        await second.close()
         assert len(server.requests) == 1
 
 
@@ -121,15 +121,14 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
     sound = b"\x1aE\xdf\xa3" + SOUND
     async with sharing() as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
-        first, beside = await open_source(shared, uri), await open_source(shared, uri)
-        await read(first.reader, 0, 20 * PIECE)
-        later = await open_source(shared, uri)
+        first, beside = await shared.open(uri), await shared.open(uri)
+        await read_bytes(first, 20 * PIECE)
+        later = await shared.open(uri)
         assert len(server.requests) == 1
-        assert await read(later.reader, 0, PIECE) == sound[:PIECE]
-        assert await read(beside.reader, 0, PIECE) == sound[:PIECE]
-        for one in (first, beside, later):
-            await one.close()
+        assert await read_bytes(later, PIECE) == sound[:PIECE]
+        assert await read_bytes(beside, PIECE) == sound[:PIECE]
         assert len(server.requests) == 3
+        await shared.close()
         await server.all_gone()
 
 
@@ -138,13 +137,12 @@ async def test_a_stream_of_heads_alone_is_opened_again_for_a_later_reader(server
     heads = song[: song.index(b"OggS", 4)] + (b"OggS" + bytes(22) + b"\1\0") * 300_000
     async with sharing() as shared:
         uri = server.serve("/live.ogg", radio(heads, content_type="application/ogg", interval=64_000))
-        first = await open_source(shared, uri)
-        await read(first.reader, 0, 5_000_000)  # what was first is not held any more
-        later = await open_source(shared, uri)
-        assert await read(later.reader, 0, PIECE) == heads[:PIECE]
+        first = await shared.open(uri)
+        await read_bytes(first, 5_000_000)  # what was first is not held any more
+        later = await shared.open(uri)
+        assert await read_bytes(later, PIECE) == heads[:PIECE]
         assert len(server.requests) == 2
-        await first.close()
-        await later.close()
+        await shared.close()
         await server.all_gone()
 
 
@@ -153,20 +151,18 @@ async def test_a_later_reader_of_hls_begins_with_a_segment(server: MediaServer) 
     live = LivePlaylist(serve_cut(server, made), window=10, duration_s=0.05)
     async with sharing() as shared:
         uri = server.serve("/hls/live.m3u8", live.answer)
-        first = await open_source(shared, uri)
+        first = await shared.open(uri)
         got = b""
         while data := await first.reader.read_at(len(got), 65_536):
             got += data
             if len(got) > 5 * 188 * 20:
                 break
-        second = await open_source(shared, uri)
+        second = await shared.open(uri)
         heard = await second.reader.read_at(0, 65_536)
         assert heard[:1] == b"G"
         assert heard[188:189] == b"G"
         playlists = [request.path for request in server.requests]
         assert len(playlists) == len(set(playlists)) + playlists.count("/hls/live.m3u8") - 1, "each segment once"
-        await first.close()
-        await second.close()
 
 
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:
@@ -174,26 +170,25 @@ async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(serve
     stations = in_turn(radio(SOUND, stop_after=3 * PIECE), status(404), radio(SOUND))
     async with sharing(settings) as shared:
         uri = server.serve("/live", stations)
-        two = [await open_source(shared, uri) for _ in range(2)]
+        two = [await shared.open(uri) for _ in range(2)]
         for one in two:
-            assert await read(one.reader, 0, 3 * PIECE) == SOUND[: 3 * PIECE]
+            assert await read_bytes(one, 3 * PIECE) == SOUND[: 3 * PIECE]
         for one in two:
             with pytest.raises(PlayError) as caught:
                 await one.reader.read_at(3 * PIECE, PIECE)
             assert caught.value.failure.code is FailureCode.CONNECTION_LOST
-        again = await open_source(shared, uri)  # while the others are still open
-        assert await read(again.reader, 0, PIECE) == SOUND[:PIECE]
-        for one in (*two, again):
-            await one.close()
+        again = await shared.open(uri)  # while the others are still open
+        assert await read_bytes(again, PIECE) == SOUND[:PIECE]
+        await shared.close()
         await server.all_gone()
 
 
 async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: MediaServer) -> None:
     async with sharing() as shared:
         uri = server.serve("/live", radio(SOUND, stop_after=PIECE, ends_by=fall_silent))
-        two = [await open_source(shared, uri) for _ in range(2)]
+        two = [await shared.open(uri) for _ in range(2)]
         for one in two:
-            await read(one.reader, 0, PIECE)
+            await read_bytes(one, PIECE)
         waiting = [asyncio.create_task(one.reader.read_at(PIECE, PIECE)) for one in two]
         await asyncio.sleep(0)
         waiting[0].cancel()
@@ -207,11 +202,10 @@ async def test_a_read_that_is_given_up_takes_nothing_from_the_others(server: Med
 async def test_files_are_each_ones_own(server: MediaServer) -> None:
     async with sharing() as shared:
         uri = server.serve("/song.mp3", media(SOUND))
-        opened = await asyncio.gather(*(open_source(shared, uri) for _ in range(5)))
+        opened = await asyncio.gather(*(shared.open(uri) for _ in range(5)))
         for one in opened:
             assert one.reader.stream is None
-            assert await read(one.reader, PIECE, PIECE) == SOUND[PIECE : 2 * PIECE]
-            await one.close()
+            assert await read_bytes(one, PIECE, PIECE) == SOUND[PIECE : 2 * PIECE]
 
 
 async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: MediaServer) -> None:
@@ -223,17 +217,16 @@ async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: M
 
     async with sharing() as shared:
         uri = server.serve("/live", late)
-        tasks = [asyncio.create_task(open_source(shared, uri)) for _ in range(3)]
+        tasks = [asyncio.create_task(shared.open(uri)) for _ in range(3)]
         await server.requested(1)
         tasks[0].cancel()
         goes_on.set()
         opened = await asyncio.gather(*tasks[1:])
-        assert await read(opened[0].reader, 0, PIECE) == SOUND[:PIECE]
-        for one in opened:
-            await one.close()
+        assert await read_bytes(opened[0], PIECE) == SOUND[:PIECE]
+        await shared.close()
         assert len(server.requests) == 1
         goes_on.clear()
-        alone = asyncio.create_task(open_source(shared, uri))
+        alone = asyncio.create_task(shared.open(uri))
         await server.requested(2)
         alone.cancel()
         await server.all_gone()
@@ -242,6 +235,6 @@ async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: M
 async def test_what_cannot_be_opened_fails_for_all_who_wait(server: MediaServer) -> None:
     async with sharing() as shared:
         uri = server.serve("/gone", status(404))
-        results = await asyncio.gather(*(open_source(shared, uri) for _ in range(3)), return_exceptions=True)
+        results = await asyncio.gather(*(shared.open(uri) for _ in range(3)), return_exceptions=True)
         assert [isinstance(one, PlayError) and one.failure.code for one in results] == [FailureCode.HTTP_STATUS] * 3
         assert len(server.requests) == 1

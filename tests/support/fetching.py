@@ -92,6 +92,16 @@ async def read_all(source: OpenedSource, offset: int = 0) -> bytes:
     return b"".join(parts)
 
 
+async def read_bytes(source: OpenedSource, count: int, offset: int = 0) -> bytes:
+    """Just so many from `offset` on."""
+    got = b""
+    while len(got) < count:
+        data = await source.reader.read_at(offset + len(got), count - len(got))
+        assert data, "it has not ended"
+        got += data
+    return got
+
+
 async def read_until_failure(source: OpenedSource) -> tuple[bytes, PlayError]:
     """What could be read from the start, and the failure that ended it."""
     parts: list[bytes] = []

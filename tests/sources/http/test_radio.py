@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fetching import QUICK, opened, read_until_failure
+from tests.support.fetching import QUICK, opened, read_bytes, read_until_failure
 from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode
@@ -26,13 +26,6 @@ async def tuned_in(server: MediaServer, answer: Answer, settings: FetchSettings 
     async with opened(server.serve("/radio.mp3", answer), settings) as source:
         assert isinstance(source.reader, RadioReader)
         yield source
-
-
-async def read_bytes(source: OpenedSource, count: int, offset: int = 0) -> bytes:
-    got = b""
-    while len(got) < count:
-        got += await source.reader.read_at(offset + len(got), count - len(got))
-    return got
 
 
 def endless(count: int) -> bytes:
@@ -125,27 +118,21 @@ class TestTakingUp:
             await read_bytes(source, 10_000)
             assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
 
-    async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self, server: MediaServer) -> None:
-        answer = in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404))
-        async with tuned_in(server, answer) as source:
+    @pytest.mark.parametrize(
+        ("answer", "heard"),
+        [
+            (in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404)), SOUND[:10_000]),
+            (radio(SOUND, stop_after=20_000), SOUND[:20_000] * 6),
+            (radio(SOUND, stop_after=0, ends_by=fall_silent), b""),
+        ],
+        ids=["down", "ends at once every time", "sends headers and no sound"],
+    )
+    async def test_station_that_does_not_come_back_is_tried_a_few_times_and_then_lost(
+        self, server: MediaServer, answer: Answer, heard: bytes
+    ) -> None:
+        async with tuned_in(server, answer, dataclasses.replace(QUICK, stall_timeout_s=0.1)) as source:
             got, error = await read_until_failure(source)
-            assert got == SOUND[:10_000]
-            assert error.failure.code is FailureCode.CONNECTION_LOST
-            assert len(server.requests) == 6
-
-    async def test_stream_that_ends_at_once_every_time_is_not_hammered(self, server: MediaServer) -> None:
-        async with tuned_in(server, radio(SOUND, stop_after=20_000)) as source:
-            got, error = await read_until_failure(source)
-            assert got == SOUND[:20_000] * 6
-            assert error.failure.code is FailureCode.CONNECTION_LOST
-            assert len(server.requests) == 6
-
-    async def test_station_that_sends_headers_and_no_sound_is_lost_in_the_end(self, server: MediaServer) -> None:
-        settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
-        silent = radio(SOUND, stop_after=0, ends_by=fall_silent)
-        async with tuned_in(server, silent, settings) as source:
-            got, error = await read_until_failure(source)
-            assert got == b""
+            assert got == heard
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 

@@ -41,7 +41,7 @@ class Matching:
         self.asked_file, self.go = folder / "asked", folder / "go"
         self.asked_file.touch()
         self.go.touch()
-        command = (sys.executable, "-c", PROGRAM, str(self.asked_file), str(self.go))
+        command = (sys.executable, "-S", "-c", PROGRAM, str(self.asked_file), str(self.go))
         settings = ResolverSettings(command=command, match_timeout_s=limit_s)
         self.pages = PageResolver(AddressGuard(private_networks=True), lambda uri: uri, settings, connect_timeout_s=5.0)
 
