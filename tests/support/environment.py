@@ -2,9 +2,16 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process' environment without settings of a node, and `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
     return {**kept, "PYTHONUNBUFFERED": "1", **(extra or {})}
+
+
+def python_path(folder: Path) -> dict[str, str]:
+    """The variable with which Python finds what is in `folder` before all else."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}

@@ -10,12 +10,12 @@ A decoder that opens one runs `tests/support/attack.py` where it would decode, a
 its processes are, by the module `sitecustomize` that Python imports at its start.
 """
 
-import os
 import shutil
 from pathlib import Path
 from typing import Final
 
 from tests.support import attack
+from tests.support.environment import python_path
 
 DEADLY: Final = b"DEADLY"
 
@@ -76,9 +76,7 @@ class Hostile:
         support = Path(attack.__file__).parent
         for name in ("attack.py", "fake_sites.py"):
             shutil.copy(support / name, folder)
-        inherited = os.environ.get("PYTHONPATH")
-        path = os.pathsep.join([str(folder), *([inherited] if inherited else [])])
-        self.variables = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.variables = {**python_path(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def got_through(message: str) -> set[str]:

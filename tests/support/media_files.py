@@ -1,6 +1,7 @@
 """Files in memory as sources of a decoder, and what comes out of them."""
 
 import io
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,7 @@ def snr_db(got: Samples, wanted: Signal) -> float:
     return float(10 * np.log10(np.mean(wanted[:length] ** 2) / (np.mean(error**2) + 1e-20)))
 
 
-def loudest_hz(got: Samples) -> float:
+def loudest_hz(got: npt.NDArray[Any]) -> float:
+    """Of the sines in the first channel."""
     spectrum = np.abs(np.fft.rfft(got[:, 0] * np.hanning(len(got))))
     return float(spectrum.argmax() * 48_000 / len(got))

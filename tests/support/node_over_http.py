@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.edge import running_edge
 from tests.support.http_client import Answer, Headers, request
 from tests.support.node_in_process import running_node
 from tonearm.node.node import Node, NodeSettings
-from tonearm.server.app import EdgeSettings, build_app, serve
 
 
 class NodeOverHttp:
@@ -29,9 +29,5 @@ class NodeOverHttp:
 @contextlib.asynccontextmanager
 async def node_over_http(settings: NodeSettings | None = None, **opening: Any) -> AsyncIterator[NodeOverHttp]:
     """`opening` are options of `fetching.opener`."""
-    async with running_node(settings, **opening) as node:
-        server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
-        try:
-            yield NodeOverHttp(node, server.port)
-        finally:
-            await server.close()
+    async with running_node(settings, **opening) as node, running_edge(node) as port:
+        yield NodeOverHttp(node, port)

@@ -9,9 +9,10 @@ special addresses, by the module `sitecustomize` that Python imports at its star
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Final
+
+from tests.support.environment import python_path
 
 # An address of loopback that passes for one of the open internet.
 PUBLIC: Final = "127.0.0.77"
@@ -52,14 +53,10 @@ class PretendedInternet:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names: dict[str, list[list[str]]] = {}
+        self.variables = python_path(folder)
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE.replace("PUBLIC", PUBLIC))
         self._write()
-
-    @property
-    def variables(self) -> dict[str, str]:
-        inherited = os.environ.get("PYTHONPATH")
-        return {"PYTHONPATH": os.pathsep.join([str(self._folder), *([inherited] if inherited else [])])}
 
     def name(self, host: str, *answers: list[str]) -> str:
         """Lets `host` have these addresses: one list for each lookup, the last one for all that follow."""

@@ -1,11 +1,8 @@
 """A worker of a decoder process in a thread of the test, so that its parts can be made to fail."""
 
 import mmap
-import os
 import socket
 import threading
-from contextlib import suppress
-from pathlib import Path
 
 from tests.support.decoder_driver import DecoderOrders
 from tests.support.eventually import PATIENCE_S
@@ -46,12 +43,3 @@ class WorkerInThread(DecoderOrders):
             self._end = error
         finally:
             self._decoder_end.shutdown(socket.SHUT_RDWR)
-
-
-def open_descriptors_of(path: Path) -> int:
-    """How often this process has a file open."""
-    count = 0
-    for entry in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # for that of the directory
-            count += os.readlink(entry) == str(path)
-    return count

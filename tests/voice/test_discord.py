@@ -2,20 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import discord
-import numpy as np
 import pytest
 
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import IMPATIENT, PATIENT
 from tests.support.eventually import eventually
 from tests.support.fake_voice import fake_voice
+from tests.support.media_files import loudest_hz
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node, shared_node
 from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
@@ -23,15 +23,25 @@ from tonearm.voice.source import DISCORD_SILENT_PACKET
 
 
 def frequency_hz(packets: Sequence[bytes]) -> float:
-    """Of the loudest sine in them."""
-    sound = decoded(packets)[4800:, 0]
-    spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound))))
-    return float(np.argmax(spectrum) * 48_000 / len(sound))
+    return loudest_hz(decoded(packets)[4800:])
 
 
-async def test_discord_hears_every_packet_of_the_tone(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+@pytest.fixture(scope="module")
+def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    with shared_node(tmp_path_factory.mktemp("voice"), PATIENT) as process:
+        yield process
+
+
+@pytest.fixture
+async def process(shared_process: RunningNode) -> AsyncIterator[RunningNode]:
+    """A node without players, in whose folder a tone of 1 kHz is."""
+    (shared_process.folder / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
+    yield shared_process
+    await shared_process.forget_all()
+
+
+async def test_discord_hears_every_packet_of_the_tone(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
         waits = WaitForCpu(process.pid)
         player = await join(voice.channel, node, "tone.wav", metadata={"guild": 1})
         assert (player.id, player.metadata) == ("2", {"guild": 1})
@@ -57,18 +67,17 @@ async def test_discord_hears_every_packet_of_the_tone(tmp_path: Path) -> None:
         await player.leave()  # once more does nothing
 
 
-async def test_pcm_is_encoded_by_the_library(tmp_path: Path) -> None:
+async def test_pcm_is_encoded_by_the_library(process: RunningNode) -> None:
     try:
         discord.opus.Encoder()
     except discord.opus.OpusNotLoaded:
         pytest.skip("libopus is not installed")
-    (tmp_path / "tone.wav").write_bytes(wav(tone(500.0, 20.0)))
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+    async with Node(process.url) as node, fake_voice() as voice:
         player = await node.create_player("a", "tone.wav")
         client = await voice.channel.connect()
         client.play(await Source(player, audio_format="pcm").ready())
         async with asyncio.timeout(60):
-            assert frequency_hz(await voice.heard(50)) == pytest.approx(500.0, abs=2)
+            assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
 
 
 async def test_a_node_that_starts_again_is_heard_again(tmp_path: Path) -> None:
@@ -106,9 +115,8 @@ class Counted(Source):
         super().cleanup()
 
 
-async def test_the_end_of_a_player_is_the_end_of_the_sound(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+async def test_the_end_of_a_player_is_the_end_of_the_sound(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
         player = await node.create_player("a", "tone.wav")
         client = await voice.channel.connect()
         over = asyncio.Event()
@@ -127,8 +135,8 @@ async def test_the_end_of_a_player_is_the_end_of_the_sound(tmp_path: Path) -> No
         Source.__new__(Source).cleanup()  # one that was never made
 
 
-async def test_short_of_data_it_gives_silence_at_once(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node:
+async def test_short_of_data_it_gives_silence_at_once(process: RunningNode) -> None:
+    async with Node(process.url) as node:
         player = await node.create_player("a")
         packets, pcm = Source(player), Source(player, audio_format="pcm")
         assert packets.read() == DISCORD_SILENT_PACKET
@@ -140,8 +148,8 @@ async def test_short_of_data_it_gives_silence_at_once(tmp_path: Path) -> None:
             source.close()
 
 
-async def test_a_channel_without_people_is_left(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+async def test_a_channel_without_people_is_left(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
         voice.channel.members.pop()
         await join(voice.channel, node, leave_after_s=0.05)
         await eventually(lambda: voice.channel.voice_client is None, "it has left")
@@ -152,18 +160,19 @@ async def test_a_channel_without_people_is_left(tmp_path: Path) -> None:
         await eventually(is_gone, "the player, which is deleted after that, is gone")
 
 
-async def test_a_join_that_fails_leaves_the_channel(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+async def test_a_join_that_fails_leaves_the_channel(process: RunningNode) -> None:
+    async with Node(process.url) as node, fake_voice() as voice:
         with pytest.raises(BadRequest):
             await join(voice.channel, node, "")
         assert voice.channel.voice_client is None
 
 
 @pytest.mark.parametrize("track", [None, "other.wav"])
-async def test_a_bot_that_starts_again_after_a_crash_takes_its_player_over(tmp_path: Path, track: str | None) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 60.0)))
-    (tmp_path / "other.wav").write_bytes(wav(tone(500.0, 60.0)))
-    async with running_node(tmp_path, PATIENT) as process, fake_voice() as voice:
+async def test_a_bot_that_starts_again_after_a_crash_takes_its_player_over(
+    process: RunningNode, track: str | None
+) -> None:
+    (process.folder / "other.wav").write_bytes(wav(tone(500.0, 20.0)))
+    async with fake_voice() as voice:
         async with Node(process.url) as crashed:  # it deletes nothing
             before = await crashed.create_player("2", "tone.wav", metadata={"guild": 1}, paused=track is not None)
             await before.queue.put("tone.wav")

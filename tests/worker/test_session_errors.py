@@ -16,7 +16,8 @@ import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.decoder_driver import open_order
-from tests.support.worker_in_thread import WorkerInThread, open_descriptors_of
+from tests.support.processes import open_descriptors
+from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import PCM, Output, Outputs, mp3_output
@@ -162,7 +163,7 @@ def test_files_of_a_session_that_failed_are_closed(worker: BreakableWorker) -> N
     worker.play(BAD)
     worker.wait_for(SessionFailed, BAD)
     worker.open_file(worker.song, BAD, source=2)  # for a session that is gone
-    worker.wait_until(lambda: open_descriptors_of(worker.song) == 0)
+    worker.wait_until(lambda: str(worker.song) not in open_descriptors().values())
 
 
 def test_the_same_error_is_logged_once(worker: BreakableWorker, capfd: pytest.CaptureFixture[str]) -> None:
