@@ -114,28 +114,21 @@ def test_serve_refuses_what_it_cannot_do(
     assert result.stderr.count("\n") == 1
 
 
-def test_serve_tells_that_the_port_is_in_use(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("argument", "config", "keys"),
+    [
+        ("{port}", "", "server.host or server.port (--host, --port)"),
+        ("0", '[public]\nenabled = true\nplayers = ["radio"]\nport = {port}\n', "public.host or public.port"),
+    ],
+)
+def test_serve_tells_that_a_port_is_in_use(tmp_path: Path, argument: str, config: str, keys: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = run_tonearm("serve", "--port", str(port), folder=tmp_path)
+        (tmp_path / "tonearm.toml").write_text(config.format(port=port), encoding="utf-8")
+        result = run_tonearm("serve", "--port", argument.format(port=port), folder=tmp_path)
     assert result.returncode == 3
-    assert result.stderr == (
-        f"tonearm: cannot listen on 127.0.0.1:{port}: address already in use; "
-        "choose another server.host or server.port (--host, --port)\n"
-    )
-
-
-def test_serve_tells_that_the_public_port_is_in_use(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        config = f'[public]\nenabled = true\nplayers = ["radio"]\nport = {port}\n'
-        (tmp_path / "tonearm.toml").write_text(config, encoding="utf-8")
-        result = run_tonearm("serve", "--port", "0", folder=tmp_path)
-    assert result.returncode == 3
-    assert result.stderr == (
-        f"tonearm: cannot listen on 127.0.0.1:{port}: address already in use; "
-        "choose another public.host or public.port\n"
-    )
+    told = f"cannot listen on 127.0.0.1:{port}: address already in use; choose another {keys}"
+    assert result.stderr == f"tonearm: {told}\n"
 
 
 def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path) -> None:

@@ -42,13 +42,8 @@ def test_the_commands_that_documents_name_are_there() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for name, text in written().items():
         unfenced = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-        in_code = "\n".join(
-            [
-                *(span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", unfenced)),
-                *blocks("", text),
-                *blocks("sh", text),
-            ]
-        )
+        spans = (span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", unfenced))
+        in_code = "\n".join([*spans, *blocks("", text), *blocks("sh", text)])
         assert set(re.findall(r"^make ([a-z-]+)", in_code, re.MULTILINE)) <= targets, name
         for line in re.findall(r"^(?:\S+/)?tonearm ([a-z][^\n]*)", in_code, re.MULTILINE):
             command, *arguments = shlex.split(line, comments=True)
@@ -59,18 +54,8 @@ def test_the_commands_that_documents_name_are_there() -> None:
 
 
 def test_the_site_is_made_without_network(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "mkdocs",
-        "build",
-        "--quiet",
-        "--strict",
-        "--site-dir",
-        str(tmp_path),
-    ]
+    mkdocs = ["-W", "ignore", "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
+    command = [sys.executable, *mkdocs, str(tmp_path)]
     made = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     assert "ERROR" not in made.stderr
