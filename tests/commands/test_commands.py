@@ -111,23 +111,16 @@ def _until(terminal: int, word: bytes) -> bytes:
 
 def test_events_end_with_the_player(node: RunningNode) -> None:
     assert asked(node, "POST", "/v0/players", {"id": "short", "uri": "song.wav"}).status == 201
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tonearm", "events", "short", "--json"],
-        cwd=node.folder,
-        env=environment({"TONEARM_URL": node.url}),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["op"] == "PlayerState"
-    plain = RunningTonearm("events", "short", folder=node.folder, variables={"TONEARM_URL": node.url})
+    at = {"TONEARM_URL": node.url}
+    exact = RunningTonearm("events", "short", "--json", folder=node.folder, variables=at)
+    assert json.loads(exact.stdout.readline())["op"] == "PlayerState"
+    plain = RunningTonearm("events", "short", folder=node.folder, variables=at)
     assert plain.stdout.readline().startswith(b"PlayerState  song  ")
     asked(node, "PATCH", "/v0/players/short/loop", {"mode": "track"})
     asked(node, "DELETE", "/v0/players/short")
-    with process.stdout:
-        kinds = [json.loads(line).get("op") for line in process.stdout]
-    assert "PlayerDelete" in kinds
-    assert process.wait(60) == 0
+    lines, _ = exact.communicate()
+    assert "PlayerDelete" in [json.loads(line).get("op") for line in lines.splitlines()]
+    assert exact.wait() == 0
     told, _ = plain.communicate()
     assert b"\nLoopModeChange  track\n" in b"\n" + told
     assert (plain.wait(), told.splitlines()[-1]) == (0, b"PlayerGone")

@@ -274,7 +274,6 @@ async def test_the_nodes_own_port_however_it_is_written(tmp_path: Path, internet
             MediaServer() as server,
             running_node(tmp_path, private, arguments=("--host", host), variables=internet.variables) as node,
         ):
-            song = server.serve("/song.wav", media(SONG))
             literal = ["127.1", "2130706433", "[::ffff:127.0.0.1]", "localhost", "0", "127.0.0.1.", "①②⑦.⓪.⓪.①"]
             literal += [] if host == "127.0.0.1" else ["127.0.0.2", PUBLIC]
             own = [f"http://{text}:{node.port}/info" for text in literal]
@@ -282,6 +281,9 @@ async def test_the_nodes_own_port_however_it_is_written(tmp_path: Path, internet
                 answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
                 assert refusal(answer) == (403, "source_refused"), uri
                 assert "own address" in answer.json()["message"]
+            if host == "127.0.0.1":
+                continue  # what is dialled is looked at in the same way
+            song = server.serve("/song.wav", media(SONG))
             named = [f"http://{name}:{node.port}/info" for name in ("own.example", "among.example")]
             server.serve("/redirect", redirect(own[0]))
             streams = [serve_text(server, f"/{number}.m3u8", media_playlist([uri])) for number, uri in enumerate(own)]

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import shlex
 import sys
 import wave
@@ -20,6 +19,7 @@ from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.fake_voice import fake_voice
 from tests.support.missing_programs import needs
+from tests.support.pasting import variables_in
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
 from tonearm import VERSION
@@ -96,14 +96,9 @@ async def line_with(word: str, process: Process) -> None:
             assert line, f"it ended without a word of {word}"
 
 
-def variables_before(block: int) -> str:
-    """What the earlier blocks of the tour left in the reader's shell."""
-    return "\n".join(re.findall(r"^[A-Z]+=.*$", "\n".join(TOUR[:block]), re.MULTILINE)) + "\n"
-
-
 async def paste(block: int, node: RunningNode, folder: Path) -> tuple[list[int], str]:
     """Runs one block of the tour. Returns the statuses of its requests, and what it printed."""
-    script = CURL + variables_before(block) + TOUR[block]
+    script = CURL + variables_in(*TOUR[:block]) + TOUR[block]
     process = await asyncio.create_subprocess_exec(
         *("bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, node.url)),
         cwd=folder,

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 
 from tests.support.audio_files import music, wav
+from tests.support.command import run_tonearm
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import PATIENCE_S
@@ -174,12 +175,8 @@ async def test_a_client_that_follows_a_player_to_another_node_hears_a_gap_of_les
 
 async def tonearm(folder: Path, *arguments: str) -> tuple[int, str]:
     """The exit code of the command, and what it said on stderr."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tonearm", *arguments), cwd=folder, stderr=asyncio.subprocess.PIPE
-    )
-    _, told = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, told.decode()
+    done = await asyncio.to_thread(run_tonearm, *arguments, folder=folder)
+    return done.returncode, done.stderr
 
 
 async def test_the_players_of_a_node_are_exported_to_a_file_and_imported_from_it(node: RunningNode) -> None:

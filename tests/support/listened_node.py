@@ -31,7 +31,7 @@ async def tell_the_state(socket: web.WebSocketResponse) -> None:
 
 @dataclass
 class ListenedNode:
-    """`audio` and `events` talk on the sockets of every player except `missing`."""
+    """`audio` and `events` talk on the sockets of every player."""
 
     audio: Talk = say_nothing
     events: Talk = tell_the_state
@@ -45,9 +45,6 @@ class ListenedNode:
             return web.json_response({"code": "unauthorized", "message": "No."}, status=401)
         if request.path == "/info":
             return web.json_response({"version": "0.0.1", "buildTime": 1})
-        if request.match_info["player"] == "missing":
-            body = {"code": "player_not_found", "message": "There is no player with this id."}
-            return web.json_response(body, status=404)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await (self.audio if request.path.endswith("/ws") else self.events)(socket)
