@@ -1,6 +1,7 @@
 """A node's decoder processes in driven time: sessions that cost something, earliest deadline first, and the rule of who
 is carried. Nothing of it waits, so minutes pass in a moment."""
 
+import bisect
 import itertools
 from dataclasses import dataclass, field
 
@@ -81,16 +82,9 @@ class SimulatedNode:
         self.players.remove(player)
         self._take_out(player)
 
-    def leave(self, player: Player) -> None:
-        player.is_heard = False
-
     def pass_s(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK_S)):
             self._tick()
-
-    @property
-    def carried(self) -> list[Player]:
-        return [player for process in self.processes for player in process.players]
 
     # The pool
 
@@ -157,11 +151,14 @@ class SimulatedNode:
         is_turn = False
         due = sorted(self._due(process), key=self._place_s)
         opening = sorted((player for player in process.players if not player.is_open), key=lambda player: player.claim)
+        too_late = sum(self._late_s(player) > LATE_FOR_OPENINGS_S for player in due)
         while time_s > 0 and (due or opening):
             is_turn = not is_turn  # threads that open and one that decodes share the processor
-            if due and (not opening or max(map(self._late_s, due)) > LATE_FOR_OPENINGS_S or is_turn):
+            if due and (not opening or too_late or is_turn):
                 player = due.pop(0)
-                process.late_s = max(process.late_s, self._late_s(player))
+                late_s = self._late_s(player)
+                too_late -= late_s > LATE_FOR_OPENINGS_S
+                process.late_s = max(process.late_s, late_s)
                 work_s = CHUNK_S * player.cost / (process.speed * process.share)
                 player.ahead_s += CHUNK_S
                 player.due_since_s = self.now_s
@@ -172,8 +169,7 @@ class SimulatedNode:
                 player.due_since_s = self.now_s
                 work_s = START_WORK_S / (process.speed * process.share)
                 opening_s += work_s
-                due.append(player)
-                due.sort(key=self._place_s)
+                bisect.insort(due, player, key=self._place_s)
             time_s -= work_s
         process.busy_s += TICK_S - max(0.0, time_s)
         process.sound_s += max(0.0, TICK_S - max(0.0, time_s) - opening_s)
