@@ -109,20 +109,11 @@ class Listener:
         self._at_frame = 0
         driver.open_session(session)
 
-    def plan(
-        self,
-        filters: Filters,
-        *,
-        cut_to: int | None,
-        after: int,
-        then: CrossfadeOrder | None = None,
-        over: tuple[OverlayOrder, ...] = (),
-    ) -> None:
+    def plan(self, filters: Filters, *, cut_to: int | None, after: int, **more: object) -> None:
         self._epoch += 1
         epochs = self._epoch, self._epoch - 1
-        following = None if then is None else after + 1
-        plan = Plan(self._session, *epochs, self._at_frame, cut_to, after, following, filters)
-        self._driver.send(structs.replace(plan, crossfade=then, outputs=self._outputs, overlays=over))
+        plan = Plan(self._session, *epochs, self._at_frame, cut_to, after, None, filters, outputs=self._outputs)
+        self._driver.send(structs.replace(plan, **more))
 
     def play(self, frames: int) -> None:
         end = self._at_frame + frames
@@ -195,7 +186,8 @@ def test_no_seek_overlay_or_crossfade_asks_for_more(song: Path) -> None:
         driver.open_file(song, source=FIRST_OVERLAY_SOURCE)
         driver.wait_for(FirstAudio)
         overlay = OverlayOrder(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
-        listener.plan(filters, cut_to=None, after=4, then=CrossfadeOrder(24_000, 12_000, "equalPower"), over=(overlay,))
+        fade = CrossfadeOrder(24_000, 12_000, "equalPower")
+        listener.plan(filters, cut_to=None, after=4, following=5, crossfade=fade, overlays=(overlay,))
         listener.play(60)
         listener.end()
         assert PCM in listener.heard

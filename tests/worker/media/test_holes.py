@@ -17,8 +17,14 @@ from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 _GRANULE: Final = slice(6, 14)  # of a page (RFC 3533, section 6)
 
 
-def with_later_timestamps(file: bytes, container: str, from_s: float, later_s: float, **options: str) -> bytes:
-    """The same packets in this container; those from `from_s` on have timestamps that are so much later."""
+SECOND: Final = 48_000
+SECONDS: Final = 4.0
+FROM_S, LATER_S = 1.5, 40.0  # longer than any way back that a seek takes
+LENGTH_OF_PAGES: Final = {"page_duration": "200000"}
+
+
+def later(file: bytes, container: str, **options: str) -> bytes:
+    """The same packets in this container; those behind the hole have later timestamps."""
     made = io.BytesIO()
     with av.open(io.BytesIO(file), "r") as source, av.open(made, "w", format=container, options=options) as target:
         stream = source.streams.audio[0]
@@ -26,45 +32,43 @@ def with_later_timestamps(file: bytes, container: str, from_s: float, later_s: f
         for packet in source.demux(stream):
             if packet.pts is None or packet.dts is None:
                 continue
-            if packet.pts * packet.time_base >= from_s:
-                ticks = round(later_s / packet.time_base)
+            if packet.pts * packet.time_base >= FROM_S:
+                ticks = round(LATER_S / packet.time_base)
                 packet.pts, packet.dts = packet.pts + ticks, packet.dts + ticks
             packet.stream = copied
             target.mux(packet)
     return made.getvalue()
 
 
-def with_later_pages(ogg: bytes, after: int, later: int) -> bytes:
-    """An Ogg file in which the granules behind the sample `after` are so many samples later."""
+def later_pages(ogg: bytes) -> bytes:
+    """An Ogg file in which the granules behind the hole are later."""
     pages = []
     for rest in ogg.split(b"OggS")[1:]:
         page = bytearray(b"OggS" + rest)
         granule = int.from_bytes(page[_GRANULE], "little")
-        if granule > after:
-            page[_GRANULE] = (granule + later).to_bytes(8, "little")
+        if granule > round(FROM_S * SECOND):
+            page[_GRANULE] = (granule + round(LATER_S * SECOND)).to_bytes(8, "little")
             page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = bytes(4)
             page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
         pages.append(page)
     return b"".join(pages)
 
 
-def without_frames(flac: bytes, first: int, last: int) -> bytes:
-    """A FLAC file without these frames."""
-    with av.open(io.BytesIO(flac), "r") as source:
+def flac_without_frames() -> bytes:
+    """Frames 16 to 432, which are 40 s long, are lost."""
+    frame_samples, sound = 4608, music(SECONDS)
+    lost = np.zeros((417 * frame_samples, 2))
+    whole = flac(np.concatenate((sound[: 16 * frame_samples], lost, sound[16 * frame_samples :])))
+    with av.open(io.BytesIO(whole), "r") as source:
         frames = [bytes(packet) for packet in source.demux(audio=0) if packet.size]
-    return b"".join((flac[: flac.index(frames[0])], *frames[:first], *frames[last:]))
+    return b"".join((whole[: whole.index(frames[0])], *frames[:16], *frames[433:]))
 
-
-SECOND: Final = 48_000
-SECONDS: Final = 4.0
-FROM_S, LATER_S = 1.5, 40.0  # longer than any way back that a seek takes
-LENGTH_OF_PAGES: Final = {"page_duration": "200000"}
 
 FILES: dict[str, Callable[[], bytes]] = {
     "opus": lambda: later_pages(opus(music(SECONDS), options=LENGTH_OF_PAGES)),
     "vorbis": lambda: later_pages(vorbis(music(SECONDS), 48_000, options=LENGTH_OF_PAGES)),
     "flac in ogg": lambda: later_pages(encoded("ogg", "flac", music(SECONDS), options=LENGTH_OF_PAGES)),
-    "flac": lambda: flac_without_frames(),
+    "flac": flac_without_frames,
     "opus in webm": lambda: later(opus(music(SECONDS), container="webm"), "webm"),
     "vorbis in webm": lambda: later(vorbis(music(SECONDS), 48_000), "webm"),
     "mp3 in matroska": lambda: later(mp3(music(SECONDS), 48_000), "matroska"),
@@ -78,22 +82,6 @@ FILES: dict[str, Callable[[], bytes]] = {
     "flac in mp4": lambda: later(flac(music(SECONDS)), "mp4"),
     "aac in mpegts": lambda: later(m4a(music(SECONDS), 48_000, codec_options={"aac_pns": "0"}), "mpegts"),
 }
-
-
-def flac_without_frames() -> bytes:
-    """Frames 16 to 432, which are 40 s long, are lost."""
-    frame_samples, sound = 4608, music(SECONDS)
-    lost = np.zeros((417 * frame_samples, 2))
-    whole = np.concatenate((sound[: 16 * frame_samples], lost, sound[16 * frame_samples :]))
-    return without_frames(flac(whole), 16, 433)
-
-
-def later_pages(ogg: bytes) -> bytes:
-    return with_later_pages(ogg, round(FROM_S * SECOND), round(LATER_S * SECOND))
-
-
-def later(file: bytes, container: str, **options: str) -> bytes:
-    return with_later_timestamps(file, container, FROM_S, LATER_S, **options)
 
 
 @cache
