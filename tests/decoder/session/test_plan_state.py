@@ -402,6 +402,8 @@ def test_without_a_session_nothing_is_ordered() -> None:
         assert plan.play(Program(1, None, Mix(QUIET))) == plan.play(Program(2, None, Mix(LOUD))) == ()
         assert plan.listen(NO_OUTPUTS) == plan.listen(PCM_ONLY) == plan.flush() == plan.underrun() == ()
         assert plan.grant() is None
+        assert not plan.can_be_sought(1)
+    assert reach(Steady).plan.can_be_sought(1)
 
 
 # Crossfades

@@ -98,6 +98,17 @@ def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
     assert late_snr > plain_snr - 0.5
 
 
+def test_frames_that_pass_before_they_are_rendered_are_made_without_pcm_too() -> None:
+    bench = playing(SECOND, outputs=frozenset({OPUS}))
+    while bench.session.has_frames_to_render:
+        audios = render_all(bench.session)
+        assert all(audio.pcm == b"" and len(audio.packets) == bool(audio.frames) for audio in audios)
+        bench.sent = bench.granted = bench.granted + 20
+        bench.grant()
+        if not audios:
+            break
+
+
 def test_an_output_nobody_wants_any_more_is_not_made() -> None:
     bench = playing(2 * SECOND, outputs=frozenset({PCM, OPUS}))
     bench.render()
