@@ -124,32 +124,43 @@ async def test_the_last_one_stays_where_that_is_asked_for(tmp_path: Path) -> Non
         assert await pid_of(children) in pids
 
 
+def slow_start(folder: Path) -> dict[str, str]:
+    """A warm-up that goes on once `go` is in the folder; it leaves its process id there."""
+    begin, go = f"{folder}/begun-", str(folder / "go")
+    return {"do": f"(open({begin!r} + str(os.getpid()), 'w').close(), wait_for({go!r}))[1]"}
+
+
+async def start_and_give_up(children: ChildPool, folder: Path) -> int:
+    """Asks until a process has begun to start, which is returned, and waits no longer."""
+    asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
+    await eventually(lambda: begun(folder) == 1, "a process has begun to start")
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    (name,) = os.listdir(folder)
+    return int(name.removeprefix("begun-"))
+
+
 async def test_a_start_goes_on_for_the_next_one_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    warm_up = {"do": f"(open({str(tmp_path)!r} + '/begun-%d' % os.getpid(), 'w').close(), wait_for({str(go)!r}))[1]"}
-    async with pool(warm_up=warm_up) as children:
-        for _ in range(3):
-            asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
-            await eventually(lambda: begun(tmp_path) == 1, "a process has begun to start")
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
+    async with pool(warm_up=slow_start(tmp_path)) as children:
+        (pid,) = {await start_and_give_up(children, tmp_path) for _ in range(3)}
         asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
-        go.touch()
-        assert f"begun-{(await asking)['pid']}" in os.listdir(tmp_path)
+        (tmp_path / "go").touch()
+        assert await asking == {"pid": pid}
         assert begun(tmp_path) == 1
 
 
+async def test_a_start_that_nobody_waits_for_leaves_an_idle_process(tmp_path: Path) -> None:
+    async with pool(warm_up=slow_start(tmp_path), idle_s=0.0) as children:
+        pid = await start_and_give_up(children, tmp_path)
+        (tmp_path / "go").touch()
+        await eventually(lambda: not exists(pid), "the idle process is gone")
+
+
 async def test_a_start_that_nobody_waits_for_is_ended_with_the_pool(tmp_path: Path) -> None:
-    warm_up = {"do": f"(open({str(tmp_path)!r} + '/begun-%d' % os.getpid(), 'w').close(), time.sleep(600))[1]"}
-    async with pool(warm_up=warm_up) as children:
-        asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
-        await eventually(lambda: begun(tmp_path) == 1, "a process has begun to start")
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        (name,) = (name for name in os.listdir(tmp_path) if name.startswith("begun-"))
-    assert not exists(int(name.removeprefix("begun-")))
+    async with pool(warm_up=slow_start(tmp_path)) as children:
+        pid = await start_and_give_up(children, tmp_path)
+    assert not exists(pid)
 
 
 async def test_one_that_died_while_idle_is_not_asked() -> None:
