@@ -56,8 +56,9 @@ async def test_tracks_leave_move_and_are_shuffled(node: RunningNode) -> None:
     await patch(node, "p", f"queue/{ids['a']}", {"index": 99})
     await post(node, {"uri": "x.wav", "index": 1})
     assert await waiting(node) == "e x b d a"
+    await patch(node, "p", "loop", {"mode": "queue"})
     await done(node, "POST", "/v0/players/p/skip", {"to": ids["b"]})
-    assert await waiting(node) == "d a"
+    assert await waiting(node) == "d a now e x"
     await post(node, {"tracks": [{"uri": f"{number}.wav"} for number in range(50)]})
     before = await waiting(node)
     await done(node, "POST", f"{QUEUE}/shuffle")
