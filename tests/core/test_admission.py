@@ -9,6 +9,7 @@ from tonearm.core.admission import (
     AVERAGED_REPORTS,
     CAREFUL_S,
     CLOSED_S,
+    LISTENERS_AT_ONCE,
     OVERLOAD_LATE_S,
     Capacity,
     Claim,
@@ -49,6 +50,16 @@ def test_who_plays_stays_where_only_those_leave_who_cannot_begin() -> None:
 def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
     carried, waiting = claims(UNHEARD, PLAYS, UNHEARD), claims(UNHEARD, STARTS)
     assert settled(carried, waiting, 0) == ([carried[2]], [waiting[1]])
+
+
+def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_overload() -> None:
+    capacity = Capacity()
+    full, late = LoadReport(0.5, 0.5, 0.5, 100.0, 0.0), LoadReport(0.5, 0.5, 0.5, 100.0, 2 * OVERLOAD_LATE_S)
+    for report, let_in in ((full, LISTENERS_AT_ONCE), (full, LISTENERS_AT_ONCE), (late, 0), (late, 0)):
+        capacity.reported(report, 250, 10.0)
+        assert capacity.room(250, 10.0) <= 0
+        asked = [capacity.take_listener(10.0) for _ in range(3 * LISTENERS_AT_ONCE)]
+        assert asked == [True] * let_in + [False] * (len(asked) - let_in)
 
 
 def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:

@@ -91,7 +91,7 @@ class SimulatedNode:
     def _open(self, player: Player) -> None:
         rooms = [(p.capacity.room(len(p.players), self.now_s), p) for p in self.processes]
         room, process = max(rooms, key=lambda entry: (min(entry[0], 1), -len(entry[1].players)))
-        if room <= 0:
+        if room <= 0 and not (player.is_heard and process.capacity.take_listener(self.now_s)):
             self.waiting.append(player)
             return
         process.players.append(player)

@@ -35,6 +35,7 @@ _PROBE = 0.02  # share of the sessions that come at once while nothing is late, 
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
+LISTENERS_AT_ONCE: Final = 4  # sessions with listeners that come between two reports though there is no room
 _STARTING_S = 5.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
@@ -90,12 +91,22 @@ class Capacity:
         self._full_with = 0  # sessions that it had then
         self._grown_at_s = -math.inf
         self._excess = 0.0  # as share of the sessions
+        self._let_in = 0  # sessions with listeners that came without room since the last report
         self._memory = MemoryRoom()
 
     def began(self) -> None:
         """Another session was put into the process. The reports do not contain its cost yet."""
         self._begun[0] += 1
         self._memory.began()
+
+    def take_listener(self, now_s: float) -> bool:
+        """Whether a session with listeners may come though there is no room, so that its listeners do not wait for the
+        next report, with which it would take the place of one that nobody hears. Few may, and none in an overload."""
+        is_overloaded = bool(self._late_reports or self._excess) or now_s < self._closed_until_s
+        if is_overloaded or self._let_in >= LISTENERS_AT_ONCE:
+            return False
+        self._let_in += 1
+        return True
 
     def refused(self) -> None:
         """The process had no memory for a session that was put there."""
@@ -112,7 +123,7 @@ class Capacity:
         self._late_reports = self._late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
         is_worse = load.late_s >= self._last_late_s
         self._last_late_s = load.late_s
-        self._excess = 0.0
+        self._excess, self._let_in = 0.0, 0
         if sum(self._begun) > MOST_SHED * sessions:
             self._grown_at_s = now_s
         if self._late_reports >= LATE_REPORTS and is_worse and now_s >= self._shed_at_s + _SHED_PAUSE_S:

@@ -99,6 +99,7 @@ class Node:
         self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
+        self._making = asyncio.Lock()  # one player in an iteration of the loop, however many are asked for at once
         path = settings.state_path
         self._saving = None if path is None else Saving(path, self._players, _wall_ms)
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
@@ -292,7 +293,8 @@ class Node:
         try:
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
-            player = Player(player_id, first, metadata, self._started(), settings)
+            async with self._making:  # else hundreds that are created at once would hold up all other answers
+                player = Player(player_id, first, metadata, self._started(), settings)
         finally:
             self._reserved_ids.discard(player_id)
         self._add(player)

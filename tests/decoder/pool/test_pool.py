@@ -21,6 +21,7 @@ from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.processes import exists, is_alive, is_stopped, open_descriptors
+from tonearm.core import admission
 from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
@@ -645,8 +646,19 @@ def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float 
             process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s))
 
 
-async def test_who_starts_waits_for_room_and_who_plays_does_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_few_who_are_heard_need_not_wait_for_the_next_report() -> None:
+    async with first_process_only() as pool:
+        players = [Owner(pool) for _ in range(5)]
+        report(pool, 1.0, made_s=5.0, late_s=0.1)
+        asleep, heard = Owner(pool, Urgency.UNHEARD), Owner(pool, Urgency.STARTS)
+        assert (asleep.process_id, heard.process_id) == (None, players[0].process_id)
+
+
+async def test_who_starts_waits_for_room_and_who_plays_does_not(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.INFO)
+    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
     async with first_process_only() as pool:
         players = [Owner(pool) for _ in range(5)]
         report(pool, 1.0, made_s=5.0, late_s=0.1)

@@ -227,7 +227,10 @@ class DecoderPool:
             return False
         if is_let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
             return True
-        return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
+        if not has_waited and self._overload.has_before(claim):
+            return False
+        is_heard = claim.urgency is not Urgency.UNHEARD
+        return self._room(process) > 0 or (is_heard and process.capacity.take_listener(time.monotonic()))
 
     def _settle(self, process: DecoderProcess) -> None:
         """Has sessions leave a process, or come into it, after its report."""

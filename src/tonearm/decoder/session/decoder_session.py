@@ -182,6 +182,8 @@ class DecoderSession:
             self._is_for_nobody = False
             if self._link is not None:
                 self._link.send(Heard(self._link.id))
+            elif not self.plans.is_resting:
+                self._open_session()  # it may be let in now, since it is heard
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
         self._carry_out(self.plans.listen(outputs))
