@@ -133,6 +133,17 @@ def test_a_file_whose_middle_is_damaged_is_set_aside(path: Path) -> None:
         assert "damaged" in file.set_aside
 
 
+def test_a_file_whose_schema_is_no_text_is_set_aside(path: Path) -> None:
+    with opened(path) as file:
+        write(file, player("p", "a").snapshot())
+    content = path.read_bytes()
+    assert b"tabletracks" in content
+    path.write_bytes(content.replace(b"tabletracks", b"tabletr\xe1cks"))
+    with opened(path) as file:
+        assert "set aside" in file.set_aside
+        assert "damaged (malformed database schema" in file.set_aside
+
+
 def log_of(path: Path) -> Path:
     return path.with_name("state.sqlite-wal")
 

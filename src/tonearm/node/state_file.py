@@ -93,6 +93,8 @@ class StateFile:
                 self._let_go()
                 raise StateFileError(self._why_not(error)) from error
             self._put_away(f"it is damaged ({error})")
+        except UnicodeDecodeError as error:  # in place of an error of sqlite's that quotes damaged text
+            self._put_away(f"it is damaged ({error.object.decode(errors='replace')})")
         else:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
                 self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it before it was ready")

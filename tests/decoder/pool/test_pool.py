@@ -29,7 +29,7 @@ from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
 from tonearm.decoder.pool.starting import DecoderTemplate
-from tonearm.sandbox.report import SandboxMode, decoder_supervision
+from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
 # The template belongs to an event loop.
@@ -581,6 +581,15 @@ async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
             await owner.plays(song)
         finally:
             await pool.stop()
+
+
+async def test_a_pool_does_not_start_without_its_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
+    with pytest.raises(SandboxRequiredError, match="riscv64"):
+        await pool.start()
+    await pool.stop()
 
 
 async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:

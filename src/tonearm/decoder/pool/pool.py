@@ -229,8 +229,8 @@ class DecoderPool:
             return True
         if not has_waited and self._overload.has_before(claim):
             return False
-        is_heard = claim.urgency is not Urgency.UNHEARD
-        return self._room(process) > 0 or (is_heard and process.capacity.take_listener(time.monotonic()))
+        starts = claim.urgency is Urgency.STARTS
+        return self._room(process) > 0 or (starts and process.capacity.take_listener(time.monotonic()))
 
     def _settle(self, process: DecoderProcess) -> None:
         """Has sessions leave a process, or come into it, after its report."""
