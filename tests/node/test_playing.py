@@ -1,5 +1,6 @@
 """What a listener hears of one player: its start, pauses, skips, joins, a slider, and nothing of the time of day."""
 
+import asyncio
 import time
 
 import numpy as np
@@ -33,6 +34,16 @@ async def test_track_start_is_reported_before_the_first_frame_and_track_end_afte
     await events.wait_for("TrackEnd", 2)
     kept = [what for what in told if what in ("TrackStart", "TrackEnd", "frame")]
     assert kept == ["TrackStart", *["frame"] * 5, "TrackEnd"] * 2
+
+
+async def test_what_else_is_asked_gets_its_turn_between_players_that_are_created_at_once(node: Node) -> None:
+    creating = asyncio.gather(*(node.create_player(f"p{number}", None, {}) for number in range(20)))
+    turns = 0
+    while not creating.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 20
+    assert len(list(node.players())) == 20
 
 
 async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node: Node, shelf: Shelf) -> None:

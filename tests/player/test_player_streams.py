@@ -8,7 +8,7 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoder.messages import DropSource, Plan
+from tonearm.decoder.messages import DropSource, OpenSession, Plan
 
 
 def live_player(*names: str) -> PlayerBench:
@@ -93,6 +93,19 @@ async def test_a_stall(story: list[float | str]) -> None:
                 assert emitted(bench, STUCK, FAILED) == told
                 bench.time.forward(seconds)
     assert emitted(bench, STUCK, FAILED) == told
+
+
+async def test_the_first_listener_of_a_player_that_waits_for_room_has_it_ask_again() -> None:
+    bench = PlayerBench("a")
+    bench.pool.is_full = True
+    bench.pool.lose()
+    sessions = len(bench.pool.sessions)
+    bench.pool.is_full = False  # for whoever is heard: nobody else is told
+    bench.listen()
+    await bench.settle()
+    assert len(bench.pool.sessions) == sessions + 1
+    assert bench.started_at == {1: 0}
+    assert bench.orders(OpenSession)[0].is_heard
 
 
 async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:

@@ -91,12 +91,20 @@ class SimulatedNode:
     def _open(self, player: Player) -> None:
         rooms = [(p.capacity.room(len(p.players), self.now_s), p) for p in self.processes]
         room, process = max(rooms, key=lambda entry: (min(entry[0], 1), -len(entry[1].players)))
-        if room <= 0 and not (player.is_heard and process.capacity.take_listener(self.now_s)):
+        if room <= 0 and not self._is_let_in(player, process):
             self.waiting.append(player)
             return
         process.players.append(player)
         process.capacity.began()
         player.ahead_s, player.is_open, player.due_since_s = 0.0, False, self.now_s
+
+    def _is_let_in(self, player: Player, process: Process) -> bool:
+        return (
+            player.claim.urgency is Urgency.STARTS
+            and not any(other.claim < player.claim for other in self.waiting)
+            and any(not carried.is_heard for carried in process.players)
+            and process.capacity.take_listener(self.now_s)
+        )
 
     def _take_out(self, player: Player) -> None:
         if player in self.waiting:

@@ -1,8 +1,8 @@
 """Admission of sessions to decoder processes: in an overload, players that play go on and the newest ones wait.
 
 Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
-serve. `Capacity` says for how many sessions a process has room, from its own reports; `settle` says which sessions come
-and leave; by `yields_s` the newest ones are late first until then.
+serve, but for a few who are heard. `Capacity` says for how many a process has room, from its own reports; `settle` says
+which sessions come and leave; by `yields_s` the newest ones are late first until then.
 """
 
 import heapq
@@ -100,10 +100,12 @@ class Capacity:
         self._memory.began()
 
     def take_listener(self, now_s: float) -> bool:
-        """Whether a session with listeners may come though there is no room, so that its listeners do not wait for the
-        next report, with which it would take the place of one that nobody hears. Few may, and none in an overload."""
-        is_overloaded = bool(self._late_reports or self._excess) or now_s < self._closed_until_s
-        if is_overloaded or self._let_in >= LISTENERS_AT_ONCE:
+        """Whether a session with listeners may come though there is no room, into a process that carries one that
+        nobody hears, so that its listeners do not wait for the next report, with which it would take that one's place.
+        Few may, and none in an overload or soon after it."""
+        is_late = bool(self._late_reports or self._excess)
+        is_closed = now_s < max(self._closed_until_s, self._full_at_s + CAREFUL_S)
+        if is_late or is_closed or self._let_in >= LISTENERS_AT_ONCE:
             return False
         self._let_in += 1
         return True

@@ -294,6 +294,7 @@ class Node:
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
             async with self._making:  # else hundreds that are created at once would hold up all other answers
+                await asyncio.sleep(0)
                 player = Player(player_id, first, metadata, self._started(), settings)
         finally:
             self._reserved_ids.discard(player_id)

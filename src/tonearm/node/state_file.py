@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.metadata import JsonObject
+from tonearm.core.printable import printable
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.protocol.saved_state import saved_track_out, state_head_out, tracks_of
@@ -94,7 +95,7 @@ class StateFile:
                 raise StateFileError(self._why_not(error)) from error
             self._put_away(f"it is damaged ({error})")
         except UnicodeDecodeError as error:  # in place of an error of sqlite's that quotes damaged text
-            self._put_away(f"it is damaged ({error.object.decode(errors='replace')})")
+            self._put_away(f"it is damaged ({printable(error.object.decode(errors='replace'))})")
         else:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
                 self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it before it was ready")

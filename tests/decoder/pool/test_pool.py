@@ -659,8 +659,14 @@ async def test_a_few_who_are_heard_need_not_wait_for_the_next_report() -> None:
     async with first_process_only() as pool:
         players = [Owner(pool) for _ in range(5)]
         report(pool, 1.0, made_s=5.0, late_s=0.1)
-        asleep, heard = Owner(pool, Urgency.UNHEARD), Owner(pool, Urgency.STARTS)
-        assert (asleep.process_id, heard.process_id) == (None, players[0].process_id)
+        early = Owner(pool, Urgency.STARTS)
+        assert early.process_id is None  # all that are carried play
+        players[0].claim = Claim(Urgency.UNHEARD, 1)
+        later = Owner(pool, Urgency.STARTS)
+        assert later.process_id is None  # one waits that asked before
+        early.open()
+        unheard = Owner(pool, Urgency.UNHEARD)
+        assert (early.process_id, unheard.process_id) == (players[0].process_id, None)
 
 
 async def test_who_starts_waits_for_room_and_who_plays_does_not(

@@ -227,10 +227,15 @@ class DecoderPool:
             return False
         if is_let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
             return True
-        if not has_waited and self._overload.has_before(claim):
+        if self._room(process) > 0 and has_waited:
+            return True
+        if self._overload.has_before(claim):
             return False
-        starts = claim.urgency is Urgency.STARTS
-        return self._room(process) > 0 or (starts and process.capacity.take_listener(time.monotonic()))
+        return self._room(process) > 0 or (
+            claim.urgency is Urgency.STARTS
+            and any(carried.claim.urgency is Urgency.UNHEARD for carried in process.owners.values())
+            and process.capacity.take_listener(time.monotonic())
+        )
 
     def _settle(self, process: DecoderProcess) -> None:
         """Has sessions leave a process, or come into it, after its report."""

@@ -178,15 +178,17 @@ class DecoderSession:
     def listen(self, outputs: Outputs, *, is_for_nobody: bool = False) -> None:
         """Sets the forms in which frames are rendered. `is_for_nobody`: for the first listener, who has not come
         yet."""
-        if outputs and self._is_for_nobody and not is_for_nobody:
+        is_first = self._is_for_nobody and bool(outputs) and not is_for_nobody
+        if is_first:
             self._is_for_nobody = False
             if self._link is not None:
                 self._link.send(Heard(self._link.id))
-            elif not self.plans.is_resting:
-                self._open_session()  # it may be let in now, since it is heard
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
         self._carry_out(self.plans.listen(outputs))
+        if is_first and self._link is None and not self.plans.is_resting:
+            self._open_session()  # it may be let in now, since it is heard
+            self._report(Notice.WAIT_CHANGED)
 
     def rest(self) -> None:
         """Closes the session and drops the buffered frames, until `wake`."""
