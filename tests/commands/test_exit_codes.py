@@ -44,10 +44,11 @@ def failed(folder: Path, url: str, password: str, *arguments: str) -> tuple[int,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_where_nothing_listens_it_is_4(node: RunningNode, command: str) -> None:
-    returned, told = failed(node.folder, "http://127.0.0.1:1", "", command, *COMMANDS[command])
-    assert (returned, told.count("\n")) == (4, 1), told
-    assert "Nothing listens at" in told
+def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNode, command: str) -> None:
+    for url, words in (("http://127.0.0.1:1", "Nothing listens at"), (node.url, "refused the password")):
+        returned, told = failed(node.folder, url, "wrong", command, *COMMANDS[command])
+        assert (returned, told.count("\n")) == (4, 1), told
+        assert words in told
 
 
 def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
@@ -59,7 +60,6 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
             (website, "", 4, "is no tonearm node"),
             (secret, "", 4, "wants TLS: write https://"),
             (node.url, "", 4, "wants its password"),
-            (node.url, "wrong", 4, "refused the password"),
             ("nonsense", "", 2, "is no address of a node"),
         ):
             returned, told = failed(node.folder, url, password, "players")
