@@ -69,22 +69,23 @@ def every_file() -> dict[str, bytes]:
     return {name: make() for name, make in makers.items()}
 
 
-def require_sound(name: str, heard: Heard) -> None:
+def require_sound(name: str, way: str, heard: Heard) -> None:
     """What was heard is the file's content, aligned to the sample when nothing was lost in the file."""
-    assert [text.split()[0] for text in heard.summary if text.startswith("Track")] == ["TrackStart", "TrackEnd"], name
+    told = f"{name}, {way}: {heard.summary}"
+    assert [text.split()[0] for text in heard.summary if text.startswith("Track")] == ["TrackStart", "TrackEnd"], told
     got = samples_of(heard.pcm)
     if name in EXACT:
-        assert heard.pcm == pcm_of(NOISE), name
+        assert heard.pcm == pcm_of(NOISE), told
     elif name in LOSSLESS:
         # Up to one sample of rounding in the rate makes a frame more; what is beyond the end is silence.
-        assert SAMPLES <= len(got) <= SAMPLES + 960, name
-        assert not np.abs(got[SAMPLES + 48 :]).any(), name
-        assert snr_db(got, MUSIC) > LOSSLESS[name][1], name
+        assert SAMPLES <= len(got) <= SAMPLES + 960, told
+        assert not np.abs(got[SAMPLES + 48 :]).any(), told
+        assert snr_db(got, MUSIC) > LOSSLESS[name][1], told
     else:
-        assert len(got) == pytest.approx(SAMPLES, abs=3840), name
+        assert len(got) == pytest.approx(SAMPLES, abs=3840), told
         middle = got[9600:24_000]
-        assert loudest_hz(middle) == pytest.approx(TONE_HZ, abs=4), name
-        assert np.abs(middle).max() / 32768 == pytest.approx(0.5, abs=0.06), name
+        assert loudest_hz(middle) == pytest.approx(TONE_HZ, abs=4), told
+        assert np.abs(middle).max() / 32768 == pytest.approx(0.5, abs=0.06), told
 
 
 async def test_every_format_from_a_file(node: RunningNode) -> None:
@@ -92,13 +93,13 @@ async def test_every_format_from_a_file(node: RunningNode) -> None:
         (node.folder / name).write_bytes(content)
     heard = await hear_all(node, {name: str(node.folder / name) for name in every_file()})
     for name, what in heard.items():
-        require_sound(name, what)
+        require_sound(name, "from a file", what)
         (end,) = (event for event in what.events if event["op"] == "TrackEnd")
         length_ms = end["track"]["info"]["length"]
         assert length_ms == pytest.approx(SECONDS * 1000, abs=1 if name in (*EXACT, *LOSSLESS) else 60), name
 
 
-@pytest.mark.parametrize("is_seekable", [True, False])
+@pytest.mark.parametrize("is_seekable", [True, False], ids=["ranges", "no ranges"])
 async def test_every_format_over_http(node: RunningNode, is_seekable: bool) -> None:
     """From a server with ranges, half of them where a redirect leads, or from one without, half of them in chunks."""
     files = every_file()
@@ -108,11 +109,14 @@ async def test_every_format_over_http(node: RunningNode, is_seekable: bool) -> N
     async with MediaServer() as server:
         uris = {}
         for number, (name, content) in enumerate(files.items()):
-            is_odd = bool(number % 2)
-            uri = server.serve(f"/{number}", media(content, ranges=is_seekable, chunked=is_odd and not is_seekable))
-            uris[name] = server.serve(f"/moved/{number}", redirect(f"/{number}")) if is_odd and is_seekable else uri
+            way = ("moved" if is_seekable else "chunked") if number % 2 else "plain"
+            answer = media(content, ranges=is_seekable, chunked=way == "chunked")
+            if way == "moved":
+                server.serve(f"/{number}", answer)
+                answer = redirect(f"/{number}")
+            uris[name] = server.serve(f"/{way}/{number}", answer)
         for name, what in (await hear_all(node, uris)).items():
-            require_sound(name, what)
+            require_sound(name, uris[name], what)
 
 
 async def test_two_halves_join_sample_for_sample(node: RunningNode) -> None:
