@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from tests.support.edge import StillNode
-from tests.support.http_client import connected, request
+from tests.support.http_client import connected, request, send_json
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_METADATA_BYTES, JsonObject
 from tonearm.core.playback_requests import Requests
@@ -49,6 +49,23 @@ async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: StillNode
     assert [item["metadata"] for item in answer.json()] == [[FAT, number] for number in range(60)]
     head = await request(port, "HEAD", "/v0/players/p/queue")
     assert (head.status, head.body) == (200, b"")
+
+
+async def test_the_tag_of_a_queue_changes_with_its_edits_and_not_with_metadata(node: StillNode, port: int) -> None:
+    player = node.player("p")
+    player.do(Requests.enqueue, *map(make_track, "abc"))
+    version = player.queue.version
+    for route, body, edits in (
+        ("PATCH queue/c", {"index": 0}, 1),
+        ("PATCH metadata", {"value": 1}, 0),
+        ("DELETE queue/b", None, 1),
+        ("DELETE queue", None, 1),
+    ):
+        method, path = route.split()
+        assert (await send_json(port, method, f"/v0/players/p/{path}", body)).status == 204
+        version += edits
+        tag = (await request(port, "GET", "/v0/players/p/queue")).header("ETag")
+        assert tag == f'W/"{player.status().life}.{version}"', route
 
 
 async def test_a_client_that_does_not_read_holds_nothing_up(node: StillNode, port: int) -> None:

@@ -81,13 +81,21 @@ async def test_a_list_is_whole_however_long_it_is(node: StillNode, port: int) ->
         assert [player["id"] for player in listed] == new
 
 
-async def test_absent_metadata_is_an_object_and_null_is_null(node: StillNode, port: int) -> None:
+async def test_absent_metadata_is_an_object_and_any_that_is_given_is_itself(node: StillNode, port: int) -> None:
     await node.enqueue("p", "now.mp3", {})
-    for body, metadata in (({}, {}), ({"metadata": None}, None), ({"metadata": "x"}, "x")):
+    given: list[Json] = [None, "x", "", 0, False, []]
+    bodies: list[dict[str, Json]] = [{"metadata": value} for value in given]
+    for body in ({}, *bodies):
+        metadata = body.get("metadata", {})
         answer = await send_json(port, "POST", "/v0/players/p/queue", {"uri": "a.mp3", **body})
         assert answer.status == 201
         waiting = (await request(port, "GET", "/v0/players/p/queue")).json()
         assert waiting[-1] == {"id": answer.json()["trackId"], "uri": "a.mp3", "metadata": metadata}
+        assert (await send_json(port, "POST", "/v0/players", {"id": "new", "uri": "a.mp3", **body})).status == 201
+        new = (await request(port, "GET", "/v0/players/new")).json()
+        shown = [waiting[-1]["metadata"], new["metadata"], new["track"]["userData"]]
+        assert json.dumps(shown) == json.dumps([metadata] * 3)  # 0 == False
+        await node.delete_player("new")
 
 
 async def test_a_record_may_hold_as_many_values_as_metadata_of_a_full_queue_have(node: StillNode, port: int) -> None:
@@ -129,8 +137,10 @@ async def test_the_deepest_metadata_that_a_player_has_is_in_a_record_that_is_tak
     ("route", "body", "event"),
     [
         ("POST pause", None, {"op": "PlayerPause"}),
-        ("PATCH position", {"position": 700}, {"op": "Seek", "position": 700}),
-        ("PATCH position", {"offset": 700}, {"op": "Seek", "position": 700}),
+        ("PATCH position", {"position": 700}, {"op": "Seek", "from": 3000, "position": 700}),
+        ("PATCH position", {"offset": 700}, {"op": "Seek", "from": 3000, "position": 3700}),
+        ("PATCH position", {"offset": -1000}, {"op": "Seek", "from": 3000, "position": 2000}),
+        ("PATCH position", {"offset": -60_000}, {"op": "Seek", "from": 3000, "position": 0}),
         ("POST skip", None, {"op": "TrackEnd", "reason": "skipped"}),
         ("POST skip", {"to": "c"}, {"op": "QueueUpdate", "length": 0}),
         ("PUT track", {"uri": "x.mp3"}, {"op": "TrackEnd", "reason": "replaced"}),
@@ -155,6 +165,7 @@ async def test_an_order_is_done_and_told(
     player = node.player("p")
     player.do(Requests.enqueue, *map(make_track, "0abc"))
     player.do(Requests.skip)
+    player.seek(3000)
     player.subscribe(follower, since=None, wants_snapshot=False)
     method, path = route.split()
     answer = await send_json(port, method, f"/v0/players/p/{path}", body)
@@ -264,21 +275,22 @@ async def test_several_requests_share_a_connection(port: int) -> None:
 @pytest.mark.parametrize(
     ("route", "body", "refused"),
     [
-        ("POST queue", {"tracks": [{"uri": "a"}] * 1001}, (413, "body_too_large")),
-        ("POST queue", {"tracks": [{"uri": "a"}, {"encoded": "!"}]}, (400, "invalid_identifier")),
-        ("PUT track", {"encoded": "!"}, (400, "invalid_identifier")),
-        ("POST overlays", {"encoded": "///"}, (400, "invalid_identifier")),
-        ("POST overlays", {"overlays": [{"uri": "a"}] * 9}, (429, "limit_reached")),
-        ("DELETE queue/t", None, (404, "track_not_found")),
-        ("PATCH queue/t", {"index": 0}, (404, "track_not_found")),
-        ("POST skip", {"to": "t"}, (404, "track_not_found")),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}] * 1001}, (413, "body_too_large")),
+        ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {"encoded": "!"}]}, (400, "invalid_identifier")),
+        ("POST /v0/players", {"id": "x", "encoded": "!"}, (400, "invalid_identifier")),
+        ("PUT /v0/players/p/track", {"encoded": "!"}, (400, "invalid_identifier")),
+        ("POST /v0/players/p/overlays", {"encoded": "///"}, (400, "invalid_identifier")),
+        ("POST /v0/players/p/overlays", {"overlays": [{"uri": "a"}] * 9}, (429, "limit_reached")),
+        ("DELETE /v0/players/p/queue/t", None, (404, "track_not_found")),
+        ("PATCH /v0/players/p/queue/t", {"index": 0}, (404, "track_not_found")),
+        ("POST /v0/players/p/skip", {"to": "t"}, (404, "track_not_found")),
     ],
 )
 async def test_what_cannot_be_done_is_refused_as_a_whole(
     node: StillNode, port: int, route: str, body: object, refused: tuple[int, str]
 ) -> None:
     method, path = route.split()
-    answer = await send_json(port, method, f"/v0/players/p/{path}", body)
+    answer = await send_json(port, method, path, body)
     assert (answer.status, answer.json()["code"]) == refused
     assert node.player("p").status().last_seq == 0
 
