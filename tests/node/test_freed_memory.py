@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,13 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tonearm.node.freed_memory import INTERVAL_S, FreedMemory
+
+
+@pytest.fixture(autouse=True)
+def no_other_collections() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
 
 
 class Knot:
@@ -43,31 +51,23 @@ async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
 async def test_cycles_are_looked_for_when_no_player_sends_frames(is_at_rest: bool) -> None:
     time = HandTime()
     memory = FreedMemory(time.call_later, lambda: is_at_rest)
-    gc.disable()
-    try:
-        knot = weakref.ref(Knot())
-        memory.player_deleted()
-        time.forward(INTERVAL_S)
-        assert (knot() is None) == is_at_rest
-    finally:
-        gc.enable()
+    knot = weakref.ref(Knot())
+    memory.player_deleted()
+    time.forward(INTERVAL_S)
+    assert (knot() is None) == is_at_rest
 
 
 async def test_cycles_are_looked_for_while_frames_are_sent_only_after_many_ends() -> None:
     time = HandTime()
     memory = FreedMemory(time.call_later, lambda: False)
-    gc.disable()
-    try:
-        knot = weakref.ref(Knot())
-        for _ in range(9_999):
-            memory.track_ended()
-        time.forward(INTERVAL_S)
-        assert knot() is not None
+    knot = weakref.ref(Knot())
+    for _ in range(9_999):
         memory.track_ended()
-        time.forward(INTERVAL_S)
-        assert knot() is None
-    finally:
-        gc.enable()
+    time.forward(INTERVAL_S)
+    assert knot() is not None
+    memory.track_ended()
+    time.forward(INTERVAL_S)
+    assert knot() is None
 
 
 async def test_after_the_stop_nothing_is_done() -> None:

@@ -95,7 +95,7 @@ class StateFile:
                 raise StateFileError(self._why_not(error)) from error
             self._put_away(f"it is damaged ({error})")
         except UnicodeDecodeError as error:  # in place of an error of sqlite's that quotes damaged text
-            self._put_away(f"it is damaged ({printable(error.object.decode(errors='replace'))})")
+            self._put_away(f"it is damaged ({error.object.decode(errors='replace')})")
         else:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
                 self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it before it was ready")
@@ -269,6 +269,7 @@ class StateFile:
 
     def _put_away(self, why: str) -> None:
         """Renames the file and begins a new one."""
+        why = printable(why)  # sqlite quotes what is damaged
         self._let_go()
         kept = self._set_aside_path()
         try:

@@ -29,7 +29,7 @@ from tonearm.player.player_services import FirstSettings, PlayerServices
 from tonearm.player.timers import Cancellable
 from tonearm.protocol.framing import CloseCode
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Player:
 
     # What clients ask for
 
-    def do(self, change: Callable[Concatenate[Requests, P], Outcome], *values: P.args, **named: P.kwargs) -> None:
+    def do(self, change: Callable[Concatenate[Requests, _P], Outcome], *values: _P.args, **named: _P.kwargs) -> None:
         """Does what a client asks for: a method of `Requests`, with the values for it. Raises what that raises; then
         nothing is done."""
         self._engine.do(lambda rules: change(rules, *values, **named))

@@ -227,13 +227,12 @@ class DecoderPool:
             return False
         if is_let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
             return True
-        if self._room(process) > 0 and has_waited:
-            return True
-        if self._overload.has_before(claim):
-            return False
-        return self._room(process) > 0 or (
+        if self._room(process) > 0:
+            return has_waited or not self._overload.has_before(claim)
+        return (
             claim.urgency is Urgency.STARTS
             and any(carried.claim.urgency is Urgency.UNHEARD for carried in process.owners.values())
+            and not self._overload.has_before(claim)
             and process.capacity.take_listener(time.monotonic())
         )
 
