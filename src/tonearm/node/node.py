@@ -99,7 +99,7 @@ class Node:
         self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
-        self._making = asyncio.Lock()  # one player in an iteration of the loop, however many are asked for at once
+        self._making = asyncio.Lock()
         path = settings.state_path
         self._saving = None if path is None else Saving(path, self._players, _wall_ms)
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
@@ -293,11 +293,10 @@ class Node:
         try:
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
-            async with self._making:  # else hundreds that are created at once would hold up all other answers
-                await asyncio.sleep(0)
-                player = Player(player_id, first, metadata, self._started(), settings)
+            await self._turn_to_make()
         finally:
             self._reserved_ids.discard(player_id)
+        player = Player(player_id, first, metadata, self._started(), settings)
         self._add(player)
         room = player.room_for(others)
         if room < len(others):
@@ -323,14 +322,15 @@ class Node:
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
         limits.require_room(player_id, (), [waiting.track for waiting in snapshot.queue])
         is_there = player_id in self._players
-        if is_there:
-            self._reserved_ids.add(player_id)
-            try:
-                await self._delete(player_id, None)
-            finally:
-                self._reserved_ids.discard(player_id)
-        else:
+        if not is_there:
             self._require_room()
+        self._reserved_ids.add(player_id)
+        try:
+            if is_there:
+                await self._delete(player_id, None)
+            await self._turn_to_make()
+        finally:
+            self._reserved_ids.discard(player_id)
         self._add(Player(player_id, None, {}, self._started(), snapshot=snapshot))
         log.info("player %s taken over%s", player_id, _by(client))
         return is_there
@@ -476,6 +476,12 @@ class Node:
                 f"{self.settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
                 "or another node."
             )
+
+    async def _turn_to_make(self) -> None:
+        """Returns in an iteration of the loop in which no other player is made: hundreds in one would hold up all
+        answers."""
+        async with self._making:
+            await asyncio.sleep(0)
 
     def _add(self, player: Player) -> None:
         self._players[player.player_id] = player
