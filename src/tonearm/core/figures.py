@@ -120,13 +120,16 @@ class ProcessFigures:
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
     """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
-    `times_left_out`: how often a player had frames left out, because the clock was late. `fetches` are by outcome,
-    `sandboxes` by kind of process."""
+    `overload_s`: since when the node has had more to do than it can; 0 while it has not, and in the first moments.
+    `players_waiting` wait for room in a decoder process. `times_left_out`: how often a player had frames left out,
+    because the clock was late. `fetches` are by outcome, `sandboxes` by kind of process."""
 
     version: str
     uptime_s: float
     players: Mapping[PlayerState, int]
     players_asleep: int
+    players_waiting: int
+    overload_s: float
     listeners: Mapping[OutputFormat, int]
     totals: Totals
     times_left_out: int

@@ -222,11 +222,14 @@ class Node:
             asleep += found.is_asleep
             if number % PLAYERS_A_SLICE == 0:
                 await asyncio.sleep(0)
+        overload_s, players_waiting = self._pool.overload
         return NodeFigures(
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
             players=states,
             players_asleep=asleep,
+            players_waiting=players_waiting,
+            overload_s=overload_s,
             listeners=listeners,
             totals=totals,
             times_left_out=services.clock.times_left_out,

@@ -41,6 +41,8 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "uptime": round(figures.uptime_s * 1000),
         "players": {state.value: count for state, count in figures.players.items()},
         "playersAsleep": figures.players_asleep,
+        "playersWaiting": figures.players_waiting,
+        "overloadMs": round(figures.overload_s * 1000),
         "playersCreated": figures.totals.players_created,
         "listeners": {str(name): count for name, count in _listeners(figures).items()},
         "framesSent": figures.totals.frames_sent,
@@ -99,6 +101,12 @@ class _Figures(Collector):
         yield _gauge("tonearm_players", "Players by their state.", "state", figures.players)
         yield GaugeMetricFamily(
             "tonearm_players_asleep", "Players that go on by the clock, without a decoder.", figures.players_asleep
+        )
+        yield GaugeMetricFamily(
+            "tonearm_players_waiting", "Players that wait for room in a decoder process.", figures.players_waiting
+        )
+        yield GaugeMetricFamily(
+            "tonearm_overload_seconds", "For how long the node has had more to do than it can.", figures.overload_s
         )
         yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", _listeners(figures))
         counters = (

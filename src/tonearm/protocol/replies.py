@@ -376,6 +376,10 @@ class Stats(WireModel):
     uptime: Milliseconds
     players: dict[str, Count] = Field(description="By state.")
     players_asleep: Count = Field(description="Those that go on by the clock, without a decoder.")
+    players_waiting: Count = Field(description="Those that wait for room in a decoder process.")
+    overload_ms: Milliseconds = Field(
+        description="For how long the node has had more to do than it can; 0 while it has not, and in its first 3 s."
+    )
     players_created: Count = Field(description="All that there ever were.")
     listeners: ListenersByFormat
     frames_sent: Count = Field(description="Frames of 20 ms, of all players, whether anybody listened or not.")

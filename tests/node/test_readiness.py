@@ -1,0 +1,101 @@
+"""What a node with more to do than it can says of itself at its edge: `/readyz`, and the figures."""
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.eventually import eventually
+from tests.support.hand_time import HandTime
+from tests.support.http_client import Answer, request
+from tests.support.node_in_process import listening, running_node, spare_ready
+from tests.support.shelf import Shelf
+from tonearm.core.admission import Capacity
+from tonearm.decoder.pool.overload import LOGGED_AFTER_S
+from tonearm.decoder.pool.process import DecoderProcess
+from tonearm.node.node import LATE_FOR_S
+from tonearm.player.clock import Clock
+
+
+def refusal(answer: Answer) -> str:
+    """The reason of an edge that is not ready."""
+    assert (answer.status, answer.json()["code"]) == (503, "not_ready")
+    reason: str = answer.json()["message"]
+    return reason
+
+
+async def figures(port: int) -> tuple[Any, list[str]]:
+    """The figures for clients, and the lines of those for Prometheus."""
+    stats, metrics = await request(port, "GET", "/v0/stats"), await request(port, "GET", "/metrics")
+    return stats.json(), metrics.body.decode().splitlines()
+
+
+async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_players_wait(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = HandTime()
+    uri, _ = shelf.song(30.0)
+    async with running_node() as node, running_edge(node) as port:
+        monkeypatch.setattr(node._pool._overload, "_now_s", time.now_s)
+        playing = await listening(node, "playing", uri)
+        await playing.listener.wait_frames(1)
+        with monkeypatch.context() as full:
+            full.setattr(Capacity, "has_memory", lambda *_: False)
+            waiting = [await listening(node, f"waiting{number}", uri) for number in range(2)]
+            await eventually(lambda: all(player.quality["waitingForRoomMs"] is not None for player in waiting), "both")
+            # Players that begin together wait for a moment, which is no overload.
+            assert (await request(port, "GET", "/readyz")).status == 200
+            stats, metrics = await figures(port)
+            assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 2)
+            time.forward(LOGGED_AFTER_S)
+            await eventually(lambda: node.unreadiness(), "the processes' next report")
+            time.forward(70.0 - LOGGED_AFTER_S)
+            assert "since 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+            stats, metrics = await figures(port)
+            assert (stats["overloadMs"], stats["playersWaiting"]) == (70_000, 2)
+            assert {"tonearm_overload_seconds 70.0", "tonearm_players_waiting 2.0"} <= {*metrics}
+        for player in waiting:
+            await player.listener.wait_frames(1)
+        await eventually(lambda: not node.unreadiness(), "the overload has passed")
+        assert (await request(port, "GET", "/readyz")).status == 200
+        stats, metrics = await figures(port)
+        assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 0)
+        assert {"tonearm_overload_seconds 0.0", "tonearm_players_waiting 0.0"} <= {*metrics}
+
+
+async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_node() as node, running_edge(node) as port:
+        await spare_ready(node)
+        with monkeypatch.context() as refusing:
+
+            async def refuse(*_: object) -> None:
+                raise OSError("no process today")
+
+            refusing.setattr(DecoderProcess, "start", refuse)
+            for process_id in node._pool.process_ids:
+                os.kill(process_id, signal.SIGKILL)
+            await eventually(lambda: node.unreadiness(), "both are gone")
+            assert "No decoder process is ready" in refusal(await request(port, "GET", "/readyz"))
+        await eventually(lambda: not node.unreadiness(), "another is ready")
+        assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
+
+
+async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = HandTime()
+    clock = Clock(time.now_s, time.call_later)
+    monkeypatch.setattr("tonearm.node.node.Clock", lambda: clock)
+    async with running_node() as node, running_edge(node) as port:
+        await listening(node, "p", shelf.song(30.0)[0])
+        await eventually(lambda: not clock.is_idle, "it ticks")
+        time.stand_still(1.0)
+        time.forward(0.0)
+        time.forward(LATE_FOR_S - 1.0)
+        assert "Frames were left out 9 s ago" in refusal(await request(port, "GET", "/readyz"))
+        time.forward(1.0)
+        assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
