@@ -61,6 +61,20 @@ async def test_what_plays_is_counted_and_stays_counted_when_the_player_is_delete
     assert (await values(node))["tonearm_track_failures_total", "file_missing"] >= 1
 
 
+async def test_only_what_players_open_counts_as_their_sources(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(1.0)))
+    before = (await node.request("GET", "/v0/stats")).json()["fetches"]
+    for identifier in ("missing.wav", "song.wav"):
+        assert (await node.request("GET", f"/v0/loadtracks?identifier={identifier}")).status == 200
+    assert (await node.request("GET", "/v0/stats")).json()["fetches"] == before
+    await create(node, "gone", "missing.wav")
+    await until_state(node, "gone", lambda state: state["state"] == "failed")
+    after = (await node.request("GET", "/v0/stats")).json()["fetches"]
+    assert after == {**before, "file_missing": before.get("file_missing", 0) + 1}
+    counted = (await values(node))["tonearm_fetches_total", "file_missing"]
+    assert counted == after["file_missing"]
+
+
 async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(music(30.0)))
     async with running_node(tmp_path, PATIENT) as node:

@@ -120,9 +120,9 @@ class ProcessFigures:
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
     """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
-    `overload_s`: since when the node has had more to do than it can; 0 while it has not, and in the first moments.
+    `overload_s`: for how long the node has had more to do than it can; 0 while it has not, and in the first moments.
     `players_waiting` wait for room in a decoder process. `times_left_out`: how often a player had frames left out,
-    because the clock was late. `fetches` are by outcome, `sandboxes` by kind of process."""
+    because the clock was late. `fetches` are of sources to be played, by outcome, `sandboxes` by kind of process."""
 
     version: str
     uptime_s: float

@@ -113,10 +113,10 @@ class Node:
         self._load = LoadWatch(call_later) if settings.max_load else None
         self._trials = Trials(opener.open, self._on_demand_pool())
         self._suspects = suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
-        self._loader = TrackLoader(suspects.open, suspects.add, self._on_demand_pool())
+        self._loader = TrackLoader(suspects.open_uncounted, suspects.add, self._on_demand_pool())
         self.lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
-        self._known_files = KnownFiles(suspects.open, partial(self._loader.load, counts_length=True))
+        self._known_files = KnownFiles(suspects.open_uncounted, partial(self._loader.load, counts_length=True))
         self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
         self._clock = Clock()
         self._freed_memory = FreedMemory(call_later, lambda: self._clock.is_idle)

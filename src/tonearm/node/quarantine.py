@@ -118,7 +118,7 @@ class QuarantinedOpener:
         self._shared = SharingOpener(opener)
         self._ends_its_process = ends_its_process
         self._quarantine = Quarantine()
-        self.fetches: Counter[str] = Counter()  # of players' sources: "opened", or the code of the failure
+        self.fetches: Counter[str] = Counter()  # of what `open` opened: "opened", or the code of the failure
         self._trials: dict[str, asyncio.Task[None]] = {}
 
     def add(self, uri: SourceUri) -> None:
@@ -126,14 +126,19 @@ class QuarantinedOpener:
         self._quarantine.suspect(uri.normalised, time.monotonic())
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """Opens a source that a player plays, and counts it in `fetches`."""
         try:
-            await self._require_free(uri, report_wait)
-            opened = await self._shared.open(uri, report_wait)
+            opened = await self.open_uncounted(uri, report_wait)
         except PlayError as error:
             self.fetches[error.failure.code] += 1
             raise
         self.fetches["opened"] += 1
         return opened
+
+    async def open_uncounted(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """Opens a source that no player plays: for a lookup, a picture, or a length that has to be counted."""
+        await self._require_free(uri, report_wait)
+        return await self._shared.open(uri, report_wait)
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, in the last hour."""

@@ -128,7 +128,7 @@ class _Figures(Collector):
         yield _counter("tonearm_frames_late", "Frames that were later than so many seconds.", "over", late)
         yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", _underruns(figures))
         yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
-        yield _counter("tonearm_fetches", "Sources opened for players, or why not.", "outcome", figures.fetches)
+        yield _counter("tonearm_fetches", "Sources opened to be played, or why not.", "outcome", figures.fetches)
         yield _lateness(figures.lateness)
         yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()

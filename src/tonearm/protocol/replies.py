@@ -390,7 +390,9 @@ class Stats(WireModel):
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
     track_failures: dict[str, Count] = Field(description="By the code of the failure.")
-    fetches: dict[str, Count] = Field(description="Sources for players: `opened`, or the code of the failure.")
+    fetches: dict[str, Count] = Field(
+        description="Sources that were opened to be played: `opened`, or the code of the failure."
+    )
     decoder_exits: Count = Field(description="Processes that ended by themselves or were killed.")
     decoder_work: DecoderWork
     sandbox: SandboxLevels
