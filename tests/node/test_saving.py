@@ -1,6 +1,7 @@
 """What is written of players when, who waits for it, and what happens when the disk does not take it."""
 
 import asyncio
+import shutil
 import sqlite3
 import threading
 import time
@@ -62,8 +63,22 @@ class Bench:
         self.anew()
         return await self.start()
 
+    def left_by_kill(self) -> "Bench":
+        """Another node's, with what this one would leave if it were killed now."""
+        folder = self.path.parent / f"left-{len([*self.path.parent.iterdir()])}"
+        folder.mkdir()
+        for part in self.path.parent.glob("state.sqlite*"):
+            shutil.copy(part, folder)
+        left = Bench(folder)
+        left.now_ms = self.now_ms
+        return left
+
     def tell(self, *events: Event) -> None:
         self.saving.told("p", events)
+
+    async def another_is_written(self) -> None:
+        self.saving.changed("other")
+        await eventually(lambda: self.saving.saved("other"), "another player is written")
 
     async def written(self, do: Callable[[], None]) -> bool:
         """Whether `do` leads to a write."""
@@ -71,6 +86,12 @@ class Bench:
         do()
         await eventually(lambda: self.saving.saved("p"), "the player is written")
         return self.saving.figures.writes > before
+
+
+def place(player: PlayerSnapshot) -> tuple[str, int]:
+    """The current track and the position in it."""
+    assert player.current is not None
+    return player.current.track.id, player.position_ms
 
 
 async def playing(folder: Path) -> Bench:
@@ -111,16 +132,94 @@ async def test_a_jump_of_the_time_of_day_is_noticed_with_the_next_sign_of_the_po
     await bench.saving.stop()
 
 
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+async def test_a_node_that_is_killed_just_after_a_jump_of_the_time_of_day_goes_on_where_it_was(
+    tmp_path: Path, jump_ms: int
+) -> None:
+    bench = await playing(tmp_path)
+    playback = bench.players["p"].playback
+    bench.players["other"] = Kept("other", playing_player("ab"))
+    for step_ms in (5_000, 5_000, 5_000 + jump_ms):
+        bench.now_ms += step_ms
+        playback.position_ms += 5_000
+        await bench.another_is_written()
+    left = bench.left_by_kill()
+    left.now_ms += 1_000
+    found = {player.player_id: player for player in await left.start()}
+    assert place(found["p"]) == ("a", playback.position_ms + 1_000)
+    await left.saving.stop()
+    await bench.saving.stop()
+
+
+async def test_a_jump_of_the_time_of_day_while_the_node_is_away_costs_no_position(tmp_path: Path) -> None:
+    bench = await playing(tmp_path)
+    playback = bench.players["p"].playback
+    bench.players["other"] = Kept("other", playing_player("ab"))
+    for _ in range(3):
+        bench.now_ms += 5_000
+        playback.position_ms += 5_000
+        await bench.another_is_written()
+    left = bench.left_by_kill()
+    left.now_ms -= 3_600_000
+    found = {player.player_id: player for player in await left.start()}
+    assert place(found["p"]) == ("a", playback.position_ms)
+    await left.saving.stop()
+    await bench.saving.stop()
+
+
+async def test_starts_that_fail_do_not_count_as_time_in_which_players_played(tmp_path: Path) -> None:
+    bench = await playing(tmp_path)
+    position_ms = bench.players["p"].playback.position_ms
+    await bench.saving.stop()
+    for _ in range(2):
+        bench.now_ms += 3_600_000
+        bench.anew()
+        await bench.saving.open()
+        (found,) = await bench.saving.read(Resume.PLAYING)
+        assert place(found) == ("a", position_ms)
+        await bench.saving.stop()
+
+
+async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    await bench.start()
+    count = PLAYERS_A_BATCH + 1
+    bench.players |= {f"p{number}": Kept(f"p{number}", playing_player("ab")) for number in range(count)}
+    await bench.saving.stop()
+    position_ms = bench.players["p0"].playback.position_ms
+    restored = bench.players
+    bench.now_ms += 3_600_000
+    bench.anew()
+    await bench.saving.open()
+    await bench.saving.read(Resume.PLAYING)
+    bench.players |= restored
+    writes = HeldWrites(monkeypatch)
+    keeping = asyncio.create_task(bench.saving.keep())
+    await writes.begun(1)
+    writes.release()
+    await writes.begun(2)
+    left = bench.left_by_kill()
+    writes.release(10)
+    await keeping
+    found = await left.start()
+    assert {place(player) for player in found} == {("a", position_ms)}
+    assert len(found) == count
+    await left.saving.stop()
+    await bench.saving.stop()
+
+
 async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to_live(tmp_path: Path) -> None:
     bench = await playing(tmp_path)
     await bench.saving.stop()
     position_ms = bench.players["p"].playback.position_ms
-    for absence_ms in (2_000, int(LONGEST_ABSENCE_S * 1000) + 1):
+    for absence_ms, passed_ms in ((2_000, 2_000), (int(LONGEST_ABSENCE_S * 1000), 0)):
         bench.now_ms += absence_ms
         bench.anew()
         await bench.saving.open()
         (found,) = await bench.saving.read(Resume.PLAYING)
-        assert found.position_ms == position_ms + 2_000
+        assert found.position_ms == position_ms + passed_ms
         await bench.saving.stop()
 
 
@@ -204,7 +303,7 @@ class HeldWrites:
         self._release = threading.Semaphore(0)
         write = StateFile.write
 
-        def held(file: StateFile, changes: Sequence[Change], now_ms: int) -> None:
+        def held(file: StateFile, changes: Sequence[Change], now_ms: int | None) -> None:
             self.batches.append([change.player_id for change in changes])
             assert self._release.acquire(timeout=PATIENCE_S)
             write(file, changes, now_ms)

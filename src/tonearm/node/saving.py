@@ -38,6 +38,7 @@ ANSWER_PATIENCE_S: Final = 0.02
 _TURNS_TO_NOTICE: Final = 3  # of the event loop: one that is late does not know yet what the disk did in time
 PLAYERS_A_BATCH: Final = 100
 SIGN_OF_LIFE_S: Final = 5.0
+LONGEST_STEP_S: Final = 10.0  # from one write to the next, of a node that runs evenly
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
 # A node that was away for longer goes on where it was, not where it would be: nobody has heard what lies between.
 LONGEST_ABSENCE_S: Final = 60.0
@@ -64,6 +65,7 @@ class Saving:
         self._file = StateFile(path)
         self._players = players
         self._wall_ms = wall_ms
+        self._last_ms: int | None = None  # the time of day of the last write
         self._threads = DetachedThreads(1)
         self._taken: dict[str, Change] = {}  # what is in the file, or on the way to it
         # Players that have changed since they were last taken, and those that are being written; set when that is done.
@@ -96,8 +98,9 @@ class Saving:
         for player_id in self._players:
             self.changed(player_id)
         try:
-            while self._dirty:
-                await self._write_some()
+            while self._dirty:  # who is still as the last node left it has not gone on since
+                await self._write_some(gives_sign=False)
+            await self._write_some()
         except (sqlite3.Error, OSError) as error:
             self._report(error)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -106,7 +109,8 @@ class Saving:
         """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
         if not self._file.is_open:  # the start found out that it cannot be used
             return
-        changes, now_ms = [], self._wall_ms()
+        changes: list[Change] | None = None  # a start that failed has restored nobody
+        now_ms = self._wall_ms()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -200,26 +204,35 @@ class Saving:
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
             try:
-                await self._write_some()
+                now_ms = await self._write_some()
                 if is_quiet or self._file.is_long:
-                    await self._in_thread(partial(self._file.shorten, self._wall_ms()))
+                    await self._in_thread(partial(self._file.shorten, now_ms))
             except Exception as error:  # noqa: BLE001  # the disk's, or one of ours: players play on all the same
                 self._report(error)
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
 
-    async def _write_some(self) -> None:
-        """Writes as many players that have changed as one batch takes, at least the sign of life."""
-        some = dict.fromkeys(islice(chain(self._awaited, self._dirty), PLAYERS_A_BATCH))
+    async def _write_some(self, *, gives_sign: bool = True) -> int:
+        """Writes as many players that have changed as one batch takes, at least the sign of life. Returns its time.
+
+        A sign of life says that players have gone on since they were taken. So after a jump of the time of day, or a
+        time in which the node stood still, all players are taken anew and written with it.
+        """
+        now_ms, most = self._wall_ms(), PLAYERS_A_BATCH
+        if self._last_ms is not None and not 0 <= now_ms - self._last_ms <= LONGEST_STEP_S * 1000:
+            for player_id in self._players:
+                self.changed(player_id)
+            most = 2 * len(self._dirty)  # those that an answer waits for are named twice
+        self._last_ms = now_ms
+        some = dict.fromkeys(islice(chain(self._awaited, self._dirty), most))
         self._writing = {player_id: self._dirty.pop(player_id) for player_id in some}
         for player_id in some:
             self._awaited.pop(player_id, None)
         if not self._dirty:
             self._wake.clear()
-        now_ms = self._wall_ms()
         try:
             batch = [self._taken_now(player_id, now_ms) for player_id in some]
-            await self._in_thread(partial(self._file.write, batch, now_ms))
+            await self._in_thread(partial(self._file.write, batch, now_ms if gives_sign else None))
         except BaseException:
             self._dirty = self._writing | self._dirty
             self._wake.set()
@@ -232,6 +245,7 @@ class Saving:
         if self._failure:
             log.info("the state is written again")
             self._failure = ""
+        return now_ms
 
     def _taken_now(self, player_id: str, now_ms: int) -> Change:
         before, player = self._taken.get(player_id), self._players.get(player_id)
@@ -262,7 +276,7 @@ class Saving:
 
     def _read(self, resume: Resume) -> list[PlayerSnapshot]:
         alive_at_ms, now_ms = self._file.alive_at_ms(), self._wall_ms()
-        if now_ms - alive_at_ms > LONGEST_ABSENCE_S * 1000:
+        if not 0 <= now_ms - alive_at_ms <= LONGEST_ABSENCE_S * 1000:
             now_ms = alive_at_ms
         found = []
         for player_id, value in self._file.players():
@@ -279,9 +293,10 @@ class Saving:
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
         return found
 
-    def _close(self, changes: Sequence[Change], now_ms: int) -> None:
+    def _close(self, changes: Sequence[Change] | None, now_ms: int) -> None:
         try:
-            self._file.write(changes, now_ms)
+            if changes is not None:
+                self._file.write(changes, now_ms)
             self._file.ready()
         finally:
             self._file.close()

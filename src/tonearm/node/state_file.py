@@ -125,13 +125,16 @@ class StateFile:
             except (ValueError, TypeError, RecursionError):
                 yield name, {}
 
-    def write(self, changes: Sequence[Change], now_ms: int) -> None:
-        """Writes all of the changes or none. Raises `sqlite3.Error`."""
-        is_sign_due = not changes or self._sign_ms is None or abs(now_ms - self._sign_ms) >= SIGN_EVERY_MS
+    def write(self, changes: Sequence[Change], now_ms: int | None) -> None:
+        """Writes all of the changes or none, and a sign of life when one is due (`now_ms` None: none is). Raises
+        `sqlite3.Error`."""
+        sign_ms = now_ms
+        if now_ms is not None and changes and self._sign_ms is not None and abs(now_ms - self._sign_ms) < SIGN_EVERY_MS:
+            sign_ms = None
         written = {change.player_id: _tracks_by_state(change) for change in changes}
         statements = [*self._statements(changes, written)]
-        if is_sign_due:
-            statements.append(("UPDATE node SET alive_at_ms = ?", (now_ms,)))
+        if sign_ms is not None:
+            statements.append(("UPDATE node SET alive_at_ms = ?", (sign_ms,)))
         # Each statement waits for the interpreter's lock, up to 5 ms on a busy node. So there are few of them, and one
         # alone is its own transaction.
         if len(statements) == 1:
@@ -145,7 +148,7 @@ class StateFile:
                 self._written.pop(change.player_id, None)
             else:
                 self._written[change.player_id] = written[change.player_id]
-        self._sign_ms = now_ms if is_sign_due else self._sign_ms
+        self._sign_ms = self._sign_ms if sign_ms is None else sign_ms
 
     def shorten(self, now_ms: int) -> None:
         """Moves what was written from the log into the file, for which the disk is waited for. Raises `sqlite3.Error`.
