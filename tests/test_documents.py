@@ -15,7 +15,7 @@ from tonearm.description.openapi import OPERATIONS
 
 # Pages that are not in docs/: files elsewhere in the repository, and what the site's hook makes.
 ELSEWHERE = ["ARCHITECTURE.md", "bench/README.md", "examples/README.md", "reference/interface.md"]
-NOT_LED_TO = {"index.md", "design/processes.md", "reference/client.md"}
+NOT_LED_TO = {"index.md", "design/processes.md", "design/choices.md", "reference/client.md"}
 PAGES = sorted(str(path.relative_to(REPOSITORY / "docs")) for path in (REPOSITORY / "docs").rglob("*.md"))
 
 
