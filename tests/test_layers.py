@@ -61,7 +61,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "player": ("player", "decoder", "protocol.framing", "core"),
     "player.clients": ("player.clients", "player.timers", "decoder.session.frame_buffer", "protocol.framing", "core"),
     "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
-    "node.freed_memory": ("player.timers",),
+    "node.garbage_collection": ("player.timers",),
     "node.load": ("core",),
     "node.quarantine": ("sources", "core"),
     "node.state_file": ("protocol.wire_model", "protocol.saved_state", "core"),

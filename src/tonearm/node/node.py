@@ -35,7 +35,7 @@ from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate
-from tonearm.node.freed_memory import FreedMemory
+from tonearm.node.garbage_collection import GarbageCollection
 from tonearm.node.load import LoadWatch, process_figures
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
@@ -119,7 +119,7 @@ class Node:
         self._known_files = KnownFiles(suspects.open_uncounted, partial(self._loader.load, counts_length=True))
         self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
         self._clock = Clock()
-        self._freed_memory = FreedMemory(call_later, lambda: self._clock.is_idle)
+        self._garbage_collection = GarbageCollection(call_later, lambda: self._clock.is_idle)
         self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             settings=settings,
@@ -195,7 +195,7 @@ class Node:
             player.close_connections(CloseCode.GOING_AWAY, "the node is shutting down")
         self._feed.close(CloseCode.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
-        self._freed_memory.stop()
+        self._garbage_collection.stop()
         await _stopped("reading files", self._known_files.stop())
         await _stopped("reading tags ahead", self._tags_ahead.stop())
         await _stopped("reading pictures", self._artworks.stop())
@@ -500,9 +500,9 @@ class Node:
             self._saving.told(player_id, events)
         for event in events:
             if isinstance(event, TrackEnd):
-                self._freed_memory.track_ended()
+                self._garbage_collection.track_ended()
             elif isinstance(event, PlayerDelete):
-                self._freed_memory.player_deleted()
+                self._garbage_collection.player_deleted()
         player = self._players.get(player_id)
         if player is not None and any(isinstance(event, QueueUpdate) for event in events):
             self._tags_ahead.queue_changed(player)

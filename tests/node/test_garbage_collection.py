@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
-from tonearm.node.freed_memory import INTERVAL_S, FreedMemory
+from tonearm.node.garbage_collection import INTERVAL_S, GarbageCollection
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +35,13 @@ def private_mb() -> float:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the libc is not glibc")
 async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
     time = HandTime()
-    memory = FreedMemory(time.call_later, lambda: False)
+    collection = GarbageCollection(time.call_later, lambda: False)
     blocks = [bytes(2000) for _ in range(20_000)]
     for number in range(len(blocks)):
         if number % 50:
             blocks[number] = b""
     held_mb = private_mb()
-    memory.player_deleted()
+    collection.player_deleted()
     time.forward(INTERVAL_S)
     await eventually(lambda: private_mb() < held_mb - 15, "the memory is given back")
     assert len(blocks) == 20_000
@@ -50,31 +50,31 @@ async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
 @pytest.mark.parametrize("is_at_rest", [True, False])
 async def test_cycles_are_looked_for_when_no_player_sends_frames(is_at_rest: bool) -> None:
     time = HandTime()
-    memory = FreedMemory(time.call_later, lambda: is_at_rest)
+    collection = GarbageCollection(time.call_later, lambda: is_at_rest)
     knot = weakref.ref(Knot())
-    memory.player_deleted()
+    collection.player_deleted()
     time.forward(INTERVAL_S)
     assert (knot() is None) == is_at_rest
 
 
 async def test_cycles_are_looked_for_while_frames_are_sent_only_after_many_ends() -> None:
     time = HandTime()
-    memory = FreedMemory(time.call_later, lambda: False)
+    collection = GarbageCollection(time.call_later, lambda: False)
     knot = weakref.ref(Knot())
     for _ in range(9_999):
-        memory.track_ended()
+        collection.track_ended()
     time.forward(INTERVAL_S)
     assert knot() is not None
-    memory.track_ended()
+    collection.track_ended()
     time.forward(INTERVAL_S)
     assert knot() is None
 
 
 async def test_after_the_stop_nothing_is_done() -> None:
     time = HandTime()
-    memory = FreedMemory(time.call_later, lambda: True)
-    memory.player_deleted()
-    memory.stop()
+    collection = GarbageCollection(time.call_later, lambda: True)
+    collection.player_deleted()
+    collection.stop()
     knot = weakref.ref(Knot())
     time.forward(INTERVAL_S)
     assert knot() is not None

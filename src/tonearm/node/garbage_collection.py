@@ -17,7 +17,7 @@ INTERVAL_S: Final = 20.0
 _ENDS_BEFORE_COLLECTION: Final = 10_000
 
 
-class FreedMemory:
+class GarbageCollection:
     """To be told what ended. Its memory is given back within `INTERVAL_S`. `is_at_rest` says whether no player sends
     frames now."""
 
