@@ -149,11 +149,11 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
                     outputs.append(WavOutput(save))
                 if raw:
                     outputs.append(await open_raw_output(sys.stdout.buffer))
-                session = _Session(display, outputs, first)
+                listening = _Listening(display, outputs, first)
                 # The events came first, so the TrackStart that the first listener brings about is not missed.
                 async with heard.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
                     display.say(f"listening to {player} on {at.url}; Ctrl-C stops")
-                    return await session.run(events, audio, wait_s)
+                    return await listening.run(events, audio, wait_s)
             finally:
                 await _finish(outputs)
 
@@ -175,7 +175,7 @@ async def _finish(outputs: Sequence[PcmOutput]) -> None:
         raise failure
 
 
-class _Session:
+class _Listening:
     """What is heard and shown of a player. `first` is the event with its whole state."""
 
     def __init__(self, display: Display, outputs: Sequence[PcmOutput], first: Event) -> None:

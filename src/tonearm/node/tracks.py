@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTracks:
+class TrackList:
     """The entries of a playlist, or what a search found. `name` is empty without one, `selected` -1 for none."""
 
     tracks: tuple[Track, ...]
@@ -74,7 +74,7 @@ class Lookup:
             return error.failure
         return initial_track_info(uri).with_facts(facts)
 
-    async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> FoundTracks:
+    async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> TrackList:
         """All entries of a playlist, a page or a search; none of them is opened.
 
         Raises `BadRequest`, `LoadFailed`, `ResolveFailed`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
@@ -87,7 +87,7 @@ class Lookup:
             raise request_error(error.failure, ResolveFailed if is_of_resolver else LoadFailed) from error
         return await _found(playlist)
 
-    async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> FoundTracks:
+    async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> TrackList:
         """The first `limit` tracks that `site` finds; none of them is opened.
 
         Raises `ResolverDisabled`, `BadRequest`, `ResolveFailed`, `SourceBlocked`, `SourceRefused`, `LimitReached`.
@@ -97,7 +97,7 @@ class Lookup:
         try:
             return await _found(await self._opener.search(uri, limit))
         except NothingFound as nothing:
-            return FoundTracks((), nothing.left_out)
+            return TrackList((), nothing.left_out)
         except PlayError as error:
             raise request_error(error.failure, ResolveFailed) from error
 
@@ -131,11 +131,11 @@ def request_error(failure: PlayFailure, kind: type[RequestError]) -> RequestErro
     return _ERRORS_OF_REFUSALS.get(failure.code, kind)(f"{failure.message} {failure.hint}")
 
 
-async def _found(playlist: Playlist) -> FoundTracks:
+async def _found(playlist: Playlist) -> TrackList:
     # In a thread: making hundreds of tracks takes some ms.
     tracks = await asyncio.to_thread(playlist.tracks, uuid.uuid4, {})
     selected = -1 if playlist.selected is None else playlist.selected
-    return FoundTracks(tracks, playlist.left_out, playlist.name, selected)
+    return TrackList(tracks, playlist.left_out, playlist.name, selected)
 
 
 def _no_source(message: str, hint: str) -> PlayFailure:
