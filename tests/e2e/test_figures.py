@@ -86,6 +86,9 @@ async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tm
             assert all(process["memoryBytes"] > 1_000_000 for process in processes)
             (decoder,) = (process for process in processes if process["sessions"])
             assert decoder["kind"] == "decoder"
+            await node.decoders_ready(2)
+            before = await decoders(node)
+            assert len(before) == 3 * 2
             os.kill(decoder["pid"], signal.SIGKILL)
 
             async def is_counted() -> bool:
@@ -93,6 +96,21 @@ async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tm
 
             await eventually(is_counted, "the exit is counted")
             assert (await values(node))["tonearm_decoder_exits_total",] == 1
+
+            async def is_replaced() -> bool:
+                return await decoders(node) == before
+
+            await eventually(is_replaced, "another process has taken its place in the figures")
+
+
+async def decoders(node: RunningNode) -> set[tuple[str, ...]]:
+    """The samples that each decoder process has of its own, by name and labels' values."""
+    return {
+        name
+        for name in await values(node)
+        if name[:2] in {("tonearm_process_cpu_seconds_total", "decoder"), ("tonearm_process_resident_bytes", "decoder")}
+        or name[0] == "tonearm_decoder_sessions"
+    }
 
 
 GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"

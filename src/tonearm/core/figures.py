@@ -2,8 +2,9 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Final, Literal, TypeAlias, get_args
 
 from tonearm.core.events import PlayerState
@@ -108,13 +109,29 @@ class StateFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """One process of the node. `sessions`: players that it decodes for."""
+    """One process of the node. `sessions`: players that it decodes for. `slot`: see `in_slots`; 0 is none yet."""
 
     kind: ProcessKind
     pid: int
     cpu_s: float
     memory_bytes: int  # resident; what several processes share counts in each
     sessions: int = 0
+    slot: int = 0
+
+
+def in_slots(processes: Sequence[ProcessFigures], before: Iterable[ProcessFigures]) -> tuple[ProcessFigures, ...]:
+    """The processes, each with a number from 1 on among those of its kind. Who had one `before` keeps it; others get
+    the lowest one that is free, so that there are never more numbers than there were processes at once."""
+    slots = {(process.kind, process.pid): process.slot for process in before}
+    taken = {(process.kind, slots.get((process.kind, process.pid))) for process in processes}
+    placed = []
+    for process in processes:
+        slot = slots.get((process.kind, process.pid))
+        if slot is None:
+            slot = next(free for free in count(1) if (process.kind, free) not in taken)
+            taken.add((process.kind, slot))
+        placed.append(replace(process, slot=slot))
+    return tuple(placed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Final
 from tonearm import VERSION
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
 from tonearm.core.events import DeleteReason, Event, PlayerDelete, PlayerState, QueueUpdate, TrackEnd
-from tonearm.core.figures import NodeFigures
+from tonearm.core.figures import NodeFigures, ProcessFigures, in_slots
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.frame import OutputFormat
@@ -138,6 +138,7 @@ class Node:
         )
         self._is_running = False
         self._started_s = time.monotonic()
+        self._processes: tuple[ProcessFigures, ...] = ()  # as the last figures had them
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
 
@@ -222,6 +223,8 @@ class Node:
             asleep += found.is_asleep
             if number % PLAYERS_A_SLICE == 0:
                 await asyncio.sleep(0)
+        processes = await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process)
+        self._processes = in_slots(processes, self._processes)
         overload_s, players_waiting = self._pool.overload
         return NodeFigures(
             version=VERSION,
@@ -241,7 +244,7 @@ class Node:
             sandboxes={"decoders": self._sandbox.level, "resolvers": self._opener.resolver_sandbox},
             resolver=self._opener.resolver_figures,
             state=None if self._saving is None else self._saving.figures,
-            processes=await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process),
+            processes=self._processes,
         )
 
     def unreadiness(self) -> str:

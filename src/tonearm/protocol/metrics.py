@@ -1,7 +1,7 @@
 """A node's figures as JSON (`/v0/stats`) and as Prometheus text (`/metrics`).
 
 Names and units follow Prometheus' conventions (prometheus.io, "Metric and label naming"). Labels have few values:
-states, formats, causes, codes of failures, kinds of processes. Players and URIs are no labels.
+states, formats, causes, codes of failures, kinds and slots of processes. Players, URIs and process ids are no labels.
 """
 
 import re
@@ -133,15 +133,16 @@ class _Figures(Collector):
         yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()
         cpu = CounterMetricFamily(
-            "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "pid")
+            "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "slot")
         )
-        memory = GaugeMetricFamily("tonearm_process_resident_bytes", "Their memory.", labels=("kind", "pid"))
-        sessions = GaugeMetricFamily("tonearm_decoder_sessions", "Players that it decodes for.", labels=("pid",))
+        memory = GaugeMetricFamily("tonearm_process_resident_bytes", "Their memory.", labels=("kind", "slot"))
+        sessions = GaugeMetricFamily("tonearm_decoder_sessions", "Players that it decodes for.", labels=("slot",))
         for process in figures.processes:
-            cpu.add_metric((process.kind, str(process.pid)), process.cpu_s)
-            memory.add_metric((process.kind, str(process.pid)), process.memory_bytes)
+            slot = str(process.slot)
+            cpu.add_metric((process.kind, slot), process.cpu_s)
+            memory.add_metric((process.kind, slot), process.memory_bytes)
             if process.kind == "decoder":
-                sessions.add_metric((str(process.pid),), process.sessions)
+                sessions.add_metric((slot,), process.sessions)
         yield from (cpu, memory, sessions)
 
     def _services(self) -> Iterable[Metric]:

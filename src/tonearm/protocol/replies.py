@@ -363,10 +363,11 @@ class Process(WireModel):
     kind: Literal["node", "decoder", "other"] = Field(
         description="`other`: a template, a resolver, or one that reads tags."
     )
-    pid: int = Field(gt=0, description="Its number.")
+    pid: int = Field(gt=0, description="Its id on its machine.")
     cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
     memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
     sessions: Count = Field(description="Players that it decodes for.")
+    slot: int = Field(gt=0, description="Its number among those of its kind. One that ended leaves it to the next.")
 
 
 class Stats(WireModel):
