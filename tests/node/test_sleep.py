@@ -18,8 +18,12 @@ from tests.support.processes import WaitForCpu
 from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND
+from tonearm.core.filters import FilterChange, Timescale
+from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ
+from tonearm.core.overlays import OverlaySettings
+from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node, NodeSettings
+from tonearm.node.tracks import WantedTrack
 
 SECONDS = 8.0
 HEARD_WITHIN_S = 0.15
@@ -109,6 +113,43 @@ def distance(heard: Samples, reference: Samples) -> int:
     """How far the samples are apart where they are furthest."""
     both = min(len(heard), len(reference))
     return int(np.abs(heard[:both].astype(int) - reference[:both]).max())
+
+
+async def test_a_player_of_another_speed_sleeps_too_and_is_heard_where_it_says_that_it_is(
+    node: Node, shelf: Shelf
+) -> None:
+    """The pitch rises with the time, so the pitch that is heard says the place in the file."""
+    speed, lowest_hz, hz_per_s = 1.5, 200.0, 50.0
+    time_s = np.arange(60 * SAMPLE_RATE_HZ) / SAMPLE_RATE_HZ
+    wave = 0.5 * np.sin(2 * np.pi * (lowest_hz * time_s + hz_per_s / 2 * time_s**2))
+    await without_listener(node, "p", shelf.put("rising.wav", wav(np.stack((wave, wave), axis=1))))
+    player = node.player("p")
+    player.do(Requests.change_filters, FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    await asleep(node, "p")
+    listener = MemoryListener()
+    player.attach(listener)
+    await listener.wait_frames(30)
+    position_s = player.status().position_ms / 1000
+    left = samples_of(listener.pcm)[-20 * FRAME_SAMPLES :, 0]
+    heard_s = len(left) / SAMPLE_RATE_HZ
+    rises = np.count_nonzero((left[:-1] < 0) & (left[1:] >= 0))
+    assert (rises / heard_s - lowest_hz) / hz_per_s == pytest.approx(position_s - heard_s * speed / 2, abs=0.1)
+
+
+async def test_a_player_that_falls_asleep_after_an_overlay_in_its_pause_goes_on_when_it_plays(
+    node: Node, shelf: Shelf
+) -> None:
+    events = await without_listener(node, "p", shelf.put("song.wav", wav(music(60.0))))
+    await asleep(node, "p")
+    player = node.player("p")
+    player.do(Requests.pause)
+    node.add_overlay("p", WantedTrack(shelf.put("jingle.wav", wav(tone(440, 0.3)))), OverlaySettings())
+    await events.wait_for("OverlayEnd")
+    position_ms = player.status().position_ms
+    await eventually(lambda: state_of(node, "p")["quality"]["decoderProcess"] is None, "it sleeps")
+    player.do(Requests.play)
+    await eventually(lambda: player.status().position_ms > position_ms, "the position moves")
+    assert is_asleep(node, "p")
 
 
 async def test_live_and_unseekable_sources_and_lengths_that_cannot_be_counted_stay_awake(

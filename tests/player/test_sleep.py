@@ -10,7 +10,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
@@ -353,6 +353,96 @@ async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
     bench.time.forward(120)
     assert len(bench.said) == said
     assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]
+
+
+FASTER = FilterChange(effects={"timescale": Timescale(speed=1.25)})
+PACES = [
+    pytest.param(Timescale(speed=1.25), 1.25, id="faster"),
+    pytest.param(Timescale(speed=0.5), 0.5, id="slower"),
+    pytest.param(Timescale(speed=1.25, rate=2.0), 2.5, id="both"),
+    pytest.param(Timescale(pitch=1.5), 1.0, id="higher"),
+]
+
+
+@pytest.mark.parametrize(("timescale", "pace"), PACES)
+async def test_a_player_of_another_speed_sleeps_and_goes_on_at_its_speed(timescale: Timescale, pace: float) -> None:
+    bench = SleepBench({"a": seconds(120)}, "a")
+    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
+    await bench.run(5)
+    assert bench.is_asleep
+    rendered, timers, position_ms = len(bench.pool.contents), bench.timers_set, bench.position_ms
+    await bench.run(30)
+    assert bench.position_ms - position_ms == 30_000 * pace
+    assert len(bench.pool.contents) == rendered
+    assert bench.timers_set - timers == 6  # for a PlayerUpdate each
+    updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][-6:]
+    assert [later - before for before, later in itertools.pairwise(updates)] == [5_000 * pace] * 5
+    position_ms = bench.position_ms
+    listener = bench.listen()
+    await bench.run(0.2)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    step = round(FRAME_SAMPLES * pace)
+    assert 0 <= samples[0] - position_ms * 48 <= 4 * step
+    assert samples == [samples[0] + step * n for n in range(len(samples))]
+    assert samples[-1] + step == bench.position_ms * 48
+    assert bench.player.status().quality.underruns == 0
+
+
+@pytest.mark.parametrize(("timescale", "pace"), PACES)
+async def test_tracks_of_another_speed_follow_each_other_in_time_while_the_player_sleeps(
+    timescale: Timescale, pace: float
+) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(40)}, "a", "b")
+    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
+    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
+    await bench.run(5 + 200 / pace)
+    ends = bench.events.named("TrackEnd")
+    assert [(end["reason"], end["playedMs"]) for end in ends] == [("finished", 60_000), ("finished", 40_000)] * 2
+    starts = [event["time"] for event in bench.events.named("TrackStart")]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx(
+        [60_000 / pace, 40_000 / pace] * 2, abs=20
+    )
+    assert bench.player.status().quality.underruns == 0
+    # 10 s of each track, and what is decoded until it falls asleep
+    assert len(bench.pool.contents) < 5 * (10 * 50 + 2 * GRANT_FRAMES)
+
+
+async def test_a_speed_that_is_set_in_its_sleep_holds_from_then_on() -> None:
+    bench = SleepBench({"a": seconds(100)}, "a")
+    await bench.run(20)
+    position_ms = bench.position_ms
+    bench.player.do(Requests.change_filters, FASTER)
+    assert bench.position_ms == position_ms
+    assert bench.said[-1]["op"] == "PlayerUpdate"
+    assert (bench.said[-1]["position"], bench.said[-1]["positionRate"]) == (position_ms, 1.25)
+    await bench.run(20)
+    assert bench.is_asleep
+    assert bench.position_ms == position_ms + 25_000
+    bench.player.do(Requests.change_filters, FilterChange(resets=True))
+    await bench.run(10)
+    assert bench.is_asleep
+    assert bench.position_ms == position_ms + 35_000
+    bench.player.do(Requests.change_filters, FASTER)
+    await bench.run(1 + (100_000 - 35_000 - position_ms) / 1250)
+    end = bench.events.named("TrackEnd")[0]
+    assert (end["position"], end["playedMs"]) == (100_000, 100_000)
+    start = bench.events.named("TrackStart")[0]
+    in_time_ms = position_ms + 30_000 + (100_000 - 35_000 - position_ms) / 1.25
+    assert end["time"] - start["time"] == pytest.approx(in_time_ms, abs=20)
+
+
+async def test_a_speed_that_is_set_in_a_pause_holds_when_it_plays_on() -> None:
+    bench = SleepBench({"a": seconds(100)}, "a")
+    await bench.run(10)
+    bench.player.do(Requests.pause)
+    position_ms = bench.position_ms
+    bench.player.do(Requests.change_filters, FASTER)
+    await bench.run(10)
+    assert bench.position_ms == position_ms
+    bench.player.do(Requests.play)
+    await bench.run(8)
+    assert bench.is_asleep
+    assert bench.position_ms == pytest.approx(position_ms + 10_000, abs=25)
 
 
 @pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])

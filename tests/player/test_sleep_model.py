@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
@@ -24,6 +24,7 @@ TRACKS = {
     "broken": seconds(33.33, breaks=True),
 }
 NAMES = st.sampled_from(sorted(TRACKS))
+FASTEST = 1.25
 PAUSE_S = st.sampled_from([0.02, 0.5, 3.0, 12.34, 30.0, 61.0])
 
 
@@ -39,7 +40,9 @@ class Step(NamedTuple):
 STEPS = st.lists(
     st.builds(
         Step,
-        st.sampled_from(["wait", "wait", "pause", "play", "skip", "enqueue", "loop", "filter", "listen", "leave"]),
+        st.sampled_from(
+            ["wait", "wait", "pause", "play", "skip", "enqueue", "loop", "filter", "speed", "listen", "leave"]
+        ),
         NAMES,
         st.sampled_from(list(LoopMode)),
         PAUSE_S,
@@ -77,6 +80,9 @@ async def what_is_said(
                     bench.player.do(Requests.set_loop, step.mode)
                 case "filter":
                     bench.player.do(Requests.change_filters, FilterChange(volume=step.then_s / 100))
+                case "speed":
+                    timescale = Timescale(speed=FASTEST if step.then_s > 1 else 1.0)
+                    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
                 case "listen" if leave is None:
                     leave = bench.player.attach(MemoryListener())
                 case "leave" if leave is not None:
@@ -106,10 +112,12 @@ def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
     names: list[str], steps: list[Step], has_files: bool
 ) -> None:
     """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
-    where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again.
-    Between requests nothing is lost or won, however often the player falls asleep and wakes."""
+    where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again. Where
+    it changes the speed, one that is awake does so some frames later. Between requests nothing is lost or won, however
+    often the player falls asleep and wakes."""
     stops = sum(step.what in ("pause", "skip") for step in steps)
-    may_be_off_ms = (FRAME_MS + 5) * (1 + stops)
+    changes = sum(step.what == "speed" for step in steps)
+    may_be_off_ms = (FRAME_MS + 5) * FASTEST * (1 + stops + changes)
     asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True, has_files=has_files))
     awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False, has_files=has_files))
     assert states_asleep == states_awake

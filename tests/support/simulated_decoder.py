@@ -1,9 +1,10 @@
 """A decoder's side of a session without sound: which samples of which source it would put into which frame.
 
-It keeps to what `decoder.messages` says and renders nothing. A frame's PCM is a number, under which `contents` has
-what the frame holds.
+It keeps to what `decoder.messages` says, also about the speed, and renders nothing. A frame's PCM is a number, under
+which `contents` has what the frame holds.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -241,7 +242,8 @@ class SimulatedDecoder:
             pcm = b"".join((len(self._contents) + n).to_bytes(FRAME_BYTES, "little") for n in range(len(rendered)))
         self._contents += rendered
         source, sample = (first.source, first.sample) if first else (self._place.source, max(self._place.sample, 0))
-        return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm)
+        rate = timeline.filters.effects.position_rate
+        return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm, rate)
 
     def _rest(self, crossfade: CrossfadeOrder, place: Place, sample: int) -> CrossfadeOrder | None:
         """A crossfade that may begin late, as it would now."""
@@ -269,7 +271,8 @@ class SimulatedDecoder:
             elif crossfade is not None and sample > crossfade.at_sample:
                 crossfade = None
             end_sample = opened.end if crossfade is None else min(opened.end, crossfade.at_sample)
-            count = min(FRAME_SAMPLES - have, end_sample - sample)
+            rate = self._timelines[self._epoch].filters.effects.position_rate
+            count = min(max(1, round((FRAME_SAMPLES - have) * rate)), end_sample - sample)
             if count > 0:
                 cut_fade = self._timelines[self._epoch].cut_fade
                 if not has_begun and cut_fade is not None and cut_fade.target == source:
@@ -278,7 +281,7 @@ class SimulatedDecoder:
                 if not has_begun:
                     marks.append(Mark(MarkKind.BEGIN, frame, source, have))
                 pieces.append(Piece(source, sample, count))
-                have += count
+                have = min(FRAME_SAMPLES, have + math.ceil(count / rate))
                 self._place = Place(source, sample + count, has_begun=True)
                 continue
             follower = self._followers.get(source)
@@ -296,8 +299,8 @@ class SimulatedDecoder:
             if joins or not have:
                 marks.append(Mark(end, frame, source))
             else:
+                marks.append(Mark(end, frame + 1, source, FRAME_SAMPLES - have))
                 have = FRAME_SAMPLES  # the rest of the frame is silent
-                marks.append(Mark(end, frame + 1, source))
             self._place = Place(follower) if follower is not None and joins else Place()
         return pieces, marks, have == FRAME_SAMPLES
 

@@ -329,7 +329,7 @@ class Engine:
             has_listeners=len(self.broadcast) > 0,
             is_running=playback.wants_frames,
             has_overlays=bool(self.overlays),
-            is_stretched=playback.filters.effects.position_rate != 1.0,
+            position_rate=playback.filters.effects.position_rate,
         )
 
     def _sleep_timer(self) -> None:

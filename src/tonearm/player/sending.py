@@ -211,7 +211,7 @@ class Sending:
         self._sounds = False
         while frames > 0:
             step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
-            self._buffer.skip(step)
+            self._buffer.skip(step, self._playback.filters.effects.position_rate)
             self._frames_sent += step
             self._playback.position_ms = ms_of_samples(self._buffer.end_position()[1])
             yield from self._update_in_time()

@@ -1,9 +1,9 @@
 """Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
 
 A player sleeps while its source can be sought and has an exact length: then its position and the end of the track
-follow from the time. Near that end, and when a listener comes, the player wakes: its source is opened again at the
-player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
-when the track ends.
+follow from the time and the speed. Near that end, and when a listener comes, the player wakes: its source is opened
+again at the player's position. Until audio arrives the position moves on without it, so that a listener who comes does
+not change when the track ends.
 
 `Sleep` decides; the engine lets the frames pass, closes the session and opens it again.
 """
@@ -63,8 +63,8 @@ SleepState: TypeAlias = Awake | AboutToSleep | Asleep | Waking
 
 class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has begun to sound and is not waiting
-    for audio. `is_stretched`: the speed is changed, so that the position does not follow from the time. The source and
-    the next source have to be open from `open_from_ms` on, some time before the track's end at `end_ms`."""
+    for audio. `position_rate`: ms of the track that pass in a ms. The source and the next source have to be open from
+    `open_from_ms` on, some time before the track's end at `end_ms`."""
 
     source: SourceId | None
     info: TrackInfo
@@ -74,13 +74,13 @@ class Circumstances(NamedTuple):
     has_listeners: bool
     is_running: bool  # the position moves: the player is neither paused nor waiting
     has_overlays: bool = False
-    is_stretched: bool = False
+    position_rate: float = 1.0
 
     @property
     def allow_sleep(self) -> bool:
         info = self.info
         is_predictable = info.is_seekable and info.is_length_exact and not info.is_stream
-        is_free = not (self.has_listeners or self.has_overlays or self.is_stretched)
+        is_free = not (self.has_listeners or self.has_overlays)
         return self.source is not None and self.has_sounded and is_predictable and is_free
 
     def is_near_end(self, position_ms: int) -> bool:
@@ -88,8 +88,12 @@ class Circumstances(NamedTuple):
         return self.open_from_ms is not None and position_ms >= self.open_from_ms
 
     def is_worth_sleeping(self, position_ms: int) -> bool:
-        until_ms = self.open_from_ms
-        return self.allow_sleep and until_ms is not None and until_ms - position_ms >= SHORTEST_SLEEP_MS
+        until_ms, least_ms = self.open_from_ms, SHORTEST_SLEEP_MS * self.position_rate
+        return self.allow_sleep and until_ms is not None and until_ms - position_ms >= least_ms
+
+    def frames_until(self, target_ms: int, position_ms: int) -> int:
+        """How many whole frames pass before a position."""
+        return max(0, int((target_ms - position_ms) / (FRAME_MS * self.position_rate)))
 
 
 class Sleep:
@@ -132,7 +136,9 @@ class Sleep:
                 return True
             case Asleep(next_s=next_s) if circumstances.is_running != (next_s is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
-            case Asleep(next_s=next_s) if circumstances.open_from_ms != before.open_from_ms:
+            case Asleep(next_s=next_s) if (
+                circumstances.open_from_ms != before.open_from_ms or circumstances.position_rate != before.position_rate
+            ):
                 self._run(next_s)
         return False
 
@@ -180,7 +186,8 @@ class Sleep:
         if not isinstance(self._state, Waking):
             return False
         unheard_frames = self._state.unheard_frames + self._now.has_listeners
-        is_at_end = self._now.end_ms is None or self._playback.position_ms + FRAME_MS > self._now.end_ms
+        end_ms = self._now.end_ms
+        is_at_end = end_ms is None or not self._now.frames_until(end_ms, self._playback.position_ms)
         may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not is_at_end
         self._state = replace(self._state, unheard_frames=unheard_frames) if may_pass else Awake()
         return may_pass
@@ -213,7 +220,7 @@ class Sleep:
             return 0
         if open_from_ms is None:
             return frames
-        return min(frames, max(0, (open_from_ms - self._playback.position_ms) // FRAME_MS))
+        return min(frames, self._now.frames_until(open_from_ms, self._playback.position_ms))
 
     def _enter(self, state: SleepState) -> None:
         self._timers.follow(Alarm.SLEEP, None)

@@ -310,8 +310,10 @@ class FrameBuffer:
         """Whether the frame that was taken last has the source's own packet, for outputs that pass through."""
         return self._runs[0].is_passed
 
-    def skip(self, frames: int) -> None:
+    def skip(self, frames: int, position_rate: float = 1.0) -> None:
         """Lets frames pass that were never rendered. To be called only while the buffer is empty."""
+        if self._runs[-1].position_rate != position_rate:
+            self._runs = deque((_FrameRun(self.end_frame, *self.end_position(), position_rate),))
         self.next_frame += frames
         self.end_frame = self.next_frame
 
