@@ -318,8 +318,9 @@ class Node:
         return left_out
 
     async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
-        """Creates the player of a snapshot, in place of a player with the same id. Returns whether there was such a
-        player. Raises `BadRequest`, `PlayerExists` (while one is being created) and `LimitReached`."""
+        """Creates the player of a snapshot, in place of a player with the same id, which stays when the new one cannot
+        be made. Returns whether there was such a player. Raises `BadRequest`, `PlayerExists` (while one is being
+        created) and `LimitReached`."""
         player_id = snapshot.player_id
         require_player_id(player_id)
         if player_id in self._reserved_ids:
@@ -327,19 +328,24 @@ class Node:
         self._track_maker.check_metadata(snapshot.metadata)
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
         limits.require_room(player_id, (), [waiting.track for waiting in snapshot.queue])
-        is_there = player_id in self._players
-        if not is_there:
+        if player_id not in self._players:
             self._require_room()
         self._reserved_ids.add(player_id)
         try:
-            if is_there:
-                await self._delete(player_id, None)
             await self._turn_to_make()
         finally:
             self._reserved_ids.discard(player_id)
-        self._add(Player(player_id, None, {}, self._started(), snapshot=snapshot))
-        log.info("player %s taken over%s", player_id, _by(client))
-        return is_there
+        player, replaced = Player(player_id, None, {}, self._started(), snapshot=snapshot), self._players.get(player_id)
+        # Nothing is awaited between the end of the one and the other, so the state's file has always one of them.
+        try:
+            if replaced is not None:
+                replaced.end()
+        finally:
+            self._add(player)
+            log.info("player %s taken over%s", player_id, _by(client))
+            if replaced is not None:
+                await self._let_go(player_id, replaced, replaced.close())
+        return replaced is not None
 
     async def delete_player(self, player_id: str, client: str = "") -> None:
         self.player(player_id)
@@ -527,10 +533,14 @@ class Node:
         return await self._track_maker.expand(self._track_maker.check(wanted))
 
     async def _delete(self, player_id: str, reason: DeleteReason | None) -> None:
-        self._queue_locks.pop(player_id, None)
         player = self._players.pop(player_id)
+        await self._let_go(player_id, player, player.delete(reason))
+
+    async def _let_go(self, player_id: str, player: Player, closing: Awaitable[None]) -> None:
+        """Forgets a player that is not among the node's any more, and closes it by `closing`."""
+        self._queue_locks.pop(player_id, None)
         try:
-            await player.delete(reason)
+            await closing
         finally:
             self._tags_ahead.player_deleted(player)
 

@@ -38,7 +38,8 @@ _SETTLE_S: Final = 1.0  # for so long a new stream waits for sound, and gets no 
 
 
 class Player:
-    """One player from create to delete. All methods but `delete` return at once. Only the loop's thread may call them.
+    """One player from create to delete. All methods but `delete` and `close` return at once. Only the loop's thread may
+    call them.
 
     Without a `first_track` the player begins idle; with a `snapshot` it goes on where the snapshot was taken, in a new
     life.
@@ -128,6 +129,13 @@ class Player:
     async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when the player's sources are closed."""
         try:
+            self.end(reason)
+        finally:
+            await self.close()
+
+    def end(self, reason: DeleteReason | None = None) -> None:
+        """Emits the end and closes all connections. `close` is to be called next."""
+        try:
             self._engine.catch_up()
             self._is_deleted = True
             self._cancel_first_wait()
@@ -140,7 +148,10 @@ class Player:
         finally:  # nobody can delete the player again
             self._is_deleted = True
             self.close_connections(CloseCode.DELETED, "the player was deleted")
-            await self._engine.close()
+
+    async def close(self) -> None:
+        """Returns when the sources of a player that has ended are closed."""
+        await self._engine.close()
 
     # Listeners and event clients
 

@@ -1,0 +1,77 @@
+"""A player whose record is put over one that is there: at every moment there is one of the two, also in the file."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.node_in_process import running_node
+from tests.support.sandboxing import SANDBOX
+from tests.support.sinks import MemoryEventClient
+from tonearm.node import node as node_module
+from tonearm.node.node import Node, NodeSettings
+from tonearm.player.engine import Engine
+
+
+def saved_metadata(path: Path, folder: Path) -> dict[str, object]:
+    """Of each player that a node would have that is killed now and started again."""
+    folder.mkdir()
+    for part in path.parent.glob(f"{path.name}*"):
+        shutil.copy(part, folder)
+    with closing(sqlite3.connect(folder / path.name)) as database:
+        return {
+            player_id: json.loads(head)["metadata"]
+            for player_id, head in database.execute("SELECT id, head FROM players")
+        }
+
+
+async def test_a_record_takes_the_place_of_the_old_player_in_the_file_in_one_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.sqlite"
+    settings = NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, state_path=path)
+    close, may_close, found = Engine.close, asyncio.Event(), []
+
+    async def held(engine: Engine) -> None:
+        await may_close.wait()
+        await close(engine)
+
+    monkeypatch.setattr(Engine, "close", held)
+    async with running_node(settings) as node:
+        await node.create_player("p", None, "old")
+        await eventually(lambda: node.saved("p"), "the old player is in the file")
+        told = MemoryEventClient()
+        node.follow_all(told)
+        taking_over = asyncio.create_task(node.take_over(replace(node.player("p").snapshot(), metadata="new")))
+        await told.wait_for("PlayerDelete")
+        await eventually(lambda: node.saved("p"), "what happened is in the file")
+        found.append(saved_metadata(path, tmp_path / "left"))
+        may_close.set()
+        assert await taking_over
+        assert told.ops == ["PlayerDelete", "PlayerCreate"]
+        assert node.player("p").status().metadata == "new"
+    assert found == [{"p": "new"}]
+
+
+async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await node.create_player("p", None, "old")
+    old = node.player("p")
+
+    def failing(*values: object, **named: object) -> None:
+        raise RuntimeError("an error of our own")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node_module, "Player", failing)
+        with pytest.raises(RuntimeError):
+            await node.take_over(replace(old.snapshot(), metadata="new"))
+    assert node.player("p") is old
+    assert await node.take_over(replace(old.snapshot(), metadata="new"))
+    assert node.player("p").status().metadata == "new"
