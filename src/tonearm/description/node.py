@@ -135,7 +135,7 @@ NODE: Final = (
         "Say whether the node can play",
         json_of(
             replies.NodeStatus,
-            "Decoders are up and the clock is on time. Degraded: it plays, but its state is not kept.",
+            "Decoders are up and have room, and the clock is on time. Degraded: it plays, but its state is not kept.",
         ),
         codes=("not_ready",),
     ),
