@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.playback_log import names_queued, new_player, playing_player, sound, stories, tell
+from tests.support.playback_log import PLAYERS, names_queued, new_player, playing_player, sound, stories, tell
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
+from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import (
     FiltersChange,
@@ -181,6 +182,64 @@ skip leaves a failed track, also one that loops
 )
 def test_skipping(story: str) -> None:
     tell(story)
+
+
+@pytest.mark.parametrize(
+    ("player", "names", "mode", "before", "expected"),
+    [
+        ("playing", "ab", NONE, (Playback.next_is_due,), True),
+        ("playing", "a", QUEUE, (Playback.next_is_due,), True),  # its next round
+        ("paused", "ab", NONE, (Playback.next_is_due,), True),
+        ("playing", "ab", NONE, (), False),  # the next one is opened only now
+        ("playing", "ab", TRACK, (Playback.next_is_due,), False),  # what was opened is the next round of the first
+        ("playing", "a", NONE, (), False),
+        ("playing", "a", TRACK, (Playback.next_is_due,), False),
+        ("stopped", "ab", NONE, (), False),
+        ("stopped", "a", NONE, (), False),
+        ("failed", "ab", NONE, (), False),
+    ],
+)
+def test_only_a_skip_to_a_track_that_was_opened_ahead_may_fade(
+    player: str,
+    names: str,
+    mode: LoopMode,
+    before: tuple[Callable[[Playback], Outcome], ...],
+    expected: bool,
+) -> None:
+    log = PLAYERS[player](names, mode)
+    assert not any(request(log.playback).skips_to_open for request in before)
+    assert log.playback.skip().skips_to_open is expected
+
+
+def test_a_skip_to_an_opened_track_that_failed_does_not_fade() -> None:
+    log = playing_player("abc")
+    log.do(log.playback.next_is_due())
+    log.do(log.playback.failed(log.close(2), FILE_MISSING))
+    assert not log.playback.skip().skips_to_open
+    assert log.playback.current.id == "c"
+
+
+def test_no_other_end_of_a_track_is_a_skip() -> None:
+    ends: tuple[Callable[[Playback], Outcome], ...] = (
+        *(Playback.stop, Playback.previous, Playback.delete),
+        lambda playback: playback.replace(make_track("x")),
+        lambda playback: playback.ended(1),
+        lambda playback: playback.seek(60_000),
+    )
+    for end in ends:
+        log = playing_player("zab")
+        log.do(log.playback.ended(log.close(1)))
+        sound(log, 2)
+        log.do(log.playback.next_is_due())
+        assert not end(log.playback).skips_to_open
+
+
+def test_filters_and_a_crossfade_move_the_fade_when_they_change() -> None:
+    playback = playing_player("a").playback
+    quieter, longer = FilterChange(volume=0.5), CrossfadeEdit(duration_ms=1000)
+    assert [playback.change_filters(quieter).moves_fade for _ in range(2)] == [True, False]
+    assert [playback.change_crossfade(longer).moves_fade for _ in range(2)] == [True, False]
+    assert not playback.set_loop(TRACK).moves_fade
 
 
 @stories(

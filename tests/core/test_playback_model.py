@@ -330,7 +330,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         )
         self.model.crossfade = after
         outcome = self.playback.change_crossfade(CrossfadeEdit(duration_ms, None, on_skip))
-        assert outcome == Outcome((CrossfadeChange(after),) if after != before else ())
+        assert outcome == Outcome((CrossfadeChange(after),) if after != before else (), moves_fade=after != before)
         self._do(outcome)
 
     @rule(duration_ms=st.sampled_from((-1, 12_001)))

@@ -90,6 +90,7 @@ class Requests(PlaybackState):
         """
         index = 0 if to is None else index_of(self._queue.tracks, to)
         is_idle, never_plays = self.state is PlayerState.IDLE, self.state is PlayerState.FAILED
+        opened = self.next_source
         if is_idle and not self._queue.tracks:
             return self._outcome()
         if to is None and not is_idle:
@@ -107,7 +108,7 @@ class Requests(PlaybackState):
         self._leave_current(EndReason.SKIPPED)
         self._select(selection)
         self._report_due_failures()
-        return self._outcome()
+        return self._outcome(skips_to_open=opened is not None and self.current_source == opened)
 
     def enqueue(self, *tracks: Track, index: int | None = None) -> Outcome:
         """Adds tracks to the queue: to its end, or before the track at `index` (0: they play next).
@@ -191,21 +192,23 @@ class Requests(PlaybackState):
     def change_filters(self, change: FilterChange) -> Outcome:
         """Raises BadRequest, with nothing applied, when a value is out of its range."""
         filters = change.applied_to(self.filters)
-        if filters != self.filters:
+        is_change = filters != self.filters
+        if is_change:
             is_other_pace = filters.effects.position_rate != self.filters.effects.position_rate
             self.filters = filters
             self._events.append(FiltersChange(filters))
             if is_other_pace and self.state is PlayerState.PLAYING:
                 self._events.append(self.update())  # a client that extrapolates the position needs the new rate
-        return self._outcome()
+        return self._outcome(moves_fade=is_change)
 
     def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
         """Raises BadRequest, with nothing applied, when the duration is out of its range."""
         settings = edit.applied_to(self.crossfade)
-        if settings != self.crossfade:
+        is_change = settings != self.crossfade
+        if is_change:
             self.crossfade = settings
             self._events.append(CrossfadeChange(settings))
-        return self._outcome()
+        return self._outcome(moves_fade=is_change)
 
     def change_metadata(self, merge: bool, value: Json) -> Outcome:
         metadata = apply_metadata(self.metadata, merge, value)

@@ -42,10 +42,15 @@ class Outcome:
 
     Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
     QueueUpdate, then TrackStart, at last one PlayerUpdate when the call changed the state or the pause.
+
+    `skips_to_open`: a skip ended the current track, and plays one whose source was there already, so the two may fade.
+    `moves_fade`: the fade into the next track may begin elsewhere now, so the next one may have to be opened at once.
     """
 
     events: tuple[Event, ...] = ()
     actions: tuple[Action, ...] = ()
+    skips_to_open: bool = False
+    moves_fade: bool = False
 
 
 class PlaybackState:
@@ -345,10 +350,10 @@ class PlaybackState:
             self._queue.set_tracks(queue)
             self._events.append(QueueUpdate(len(queue), self.queue_version))
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self, *, skips_to_open: bool = False, moves_fade: bool = False) -> Outcome:
         if (self.state, self.paused) != self._last_update:
             self._last_update = (self.state, self.paused)
             self._events.append(self.update())
-        outcome = Outcome(tuple(self._events), self._queue.take_actions())
+        outcome = Outcome(tuple(self._events), self._queue.take_actions(), skips_to_open, moves_fade)
         self._events.clear()
         return outcome

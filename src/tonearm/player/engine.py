@@ -12,13 +12,13 @@ from typing import Final
 
 from tonearm.core.crossfade import CrossfadeSettings, FadeTime
 from tonearm.core.errors import NotSeekable
-from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd, TrackException
+from tonearm.core.events import Event, PlayerState, TrackException
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
 from tonearm.core.frame import PCM_ONLY, samples_of_ms
 from tonearm.core.joins import HeardSource, Joins
 from tonearm.core.opened_source import FileVersion
-from tonearm.core.play_queue import Action, DropAction, EndReason, OpenAction, SeekAction, SourceId
+from tonearm.core.play_queue import Action, DropAction, OpenAction, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
@@ -97,12 +97,10 @@ class Engine:
         sound = self._joins.sound if self._sending.sounds else None
         may_fade_yet = self._joins.may_fade_yet
         outcome = change(self._playback)
-        fades = any(isinstance(event, FiltersChange | CrossfadeChange) for event in outcome.events)
-        if fades and may_fade_yet:
+        if outcome.moves_fade and may_fade_yet:
             self._joins.fade_from_now()
-        is_skip = any(isinstance(event, TrackEnd) and event.reason is EndReason.SKIPPED for event in outcome.events)
-        self._perform(outcome, skipped=sound if is_skip else None)
-        if fades:
+        self._perform(outcome, skipped=sound if outcome.skips_to_open else None)
+        if outcome.moves_fade:
             self._open_next_in_time()
         self._frames_arrived()
 
@@ -169,10 +167,10 @@ class Engine:
         self.emit(outcome.events)
         playback, session, actions = self._playback, self._session, outcome.actions
         cut_fade = None
-        if skipped is not None and all(isinstance(action, DropAction) for action in actions):  # the next track is open
+        if skipped is not None:
             cut_fade = _crossfade(self._joins.fade_of_skip(skipped), playback.crossfade)
-        if skipped is not None and cut_fade is not None:
-            actions = tuple(action for action in actions if action != DropAction(skipped.source))
+            if cut_fade is not None:
+                actions = tuple(action for action in actions if action != DropAction(skipped.source))
         self._carry_out(actions)
         self._follow()
         if (not playback.paused or self.overlays) and not self._sleep.is_asleep:
