@@ -132,6 +132,28 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
         await server.all_gone()
 
 
+@pytest.mark.parametrize("beside_reads", [True, False])
+async def test_a_connection_that_nobody_reads_and_nobody_can_begin_in_is_closed(
+    server: MediaServer, beside_reads: bool
+) -> None:
+    sound = b"\x1aE\xdf\xa3" + SOUND
+    async with sharing() as shared:
+        uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
+        first, beside, later = [await shared.open(uri) for _ in range(3)]
+        await read_bytes(first, 20 * PIECE)
+        assert await read_bytes(later, PIECE) == sound[:PIECE]
+        if beside_reads:
+            await read_bytes(beside, PIECE)
+        await first.reader.close()
+        await server.connected(2 if beside_reads else 1)
+        assert await read_bytes(beside, PIECE, PIECE * beside_reads) == sound[PIECE * beside_reads :][:PIECE]
+        assert await read_bytes(later, PIECE, PIECE) == sound[PIECE : 2 * PIECE]
+        await read_bytes(await shared.open(uri), PIECE)  # of a new connection, which others may share
+        assert len(server.requests) == 4
+        await shared.close()
+        await server.all_gone()
+
+
 async def test_a_stream_of_heads_alone_is_opened_again_for_a_later_reader(server: MediaServer) -> None:
     song = opus(tone(440, 0.1))
     heads = song[: song.index(b"OggS", 4)] + (b"OggS" + bytes(22) + b"\1\0") * 300_000
@@ -142,6 +164,8 @@ async def test_a_stream_of_heads_alone_is_opened_again_for_a_later_reader(server
         later = await shared.open(uri)
         assert await read_bytes(later, PIECE) == heads[:PIECE]
         assert len(server.requests) == 2
+        await first.reader.close()
+        await server.connected(1)
         await shared.close()
         await server.all_gone()
 

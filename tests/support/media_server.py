@@ -219,7 +219,13 @@ class MediaServer:
 
     async def all_gone(self) -> None:
         """Waits until no client is connected any more."""
-        await self._changes.until(lambda: self._open_count == 0, "every client has left")
+        await self.connected(0)
+
+    async def connected(self, count: int) -> None:
+        """Waits until so many connections are open."""
+        await self._changes.until(
+            lambda: self._open_count == count, lambda: f"{count} open connections; {self._open_count}"
+        )
 
     async def requested(self, count: int) -> None:
         """Waits until so many requests have come."""

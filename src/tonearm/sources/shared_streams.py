@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from tonearm.core.failure import PlayError, PlayFailure
-from tonearm.core.opened_source import OpenedSource, ReportWait, SharedStream, SourceReader, TitleAtByte, Wait
+from tonearm.core.opened_source import (
+    OpenedSource,
+    ReportWait,
+    SharedStream,
+    SourceReader,
+    StreamEntry,
+    TitleAtByte,
+    Wait,
+)
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.errors import read_error
@@ -166,6 +174,7 @@ class LiveStream(SharedStream):
         self._is_over = False
         self.error: Exception | None = None
         self.is_complete = False
+        self.is_closed = False
 
     def opened_again(self) -> OpenedSource:
         return replace(self._opened, reader=self.new_reader())
@@ -183,10 +192,13 @@ class LiveStream(SharedStream):
     def is_reconnecting(self) -> bool:
         return self._source.is_reconnecting
 
-    @property
-    def entry_offset(self) -> int:
-        """Where a reader that comes now should begin: with as much ahead of it as makes a quick start."""
-        return self.held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
+    def entry(self) -> StreamEntry | None:
+        """Where a reader that comes now should begin: with as much ahead of it as makes a quick start. None when it
+        cannot, at least not yet."""
+        if self.is_closed:
+            return None
+        offset = self.held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
+        return self.entries.entry_before(offset, self.held.start)
 
     def titles_from(self, offset: int) -> list[TitleAtByte]:
         """The title of what is at `offset`, and those after it."""
@@ -238,12 +250,15 @@ class LiveStream(SharedStream):
             self._over(self)
 
     async def leave(self, reader: "SharedReader") -> None:
-        """A reader was closed. When the last reader leaves, the stream is closed."""
+        """A reader was closed, or reads a connection of its own. When no other has begun to read, and none can begin,
+        the stream is closed."""
         if reader in self._readers:
             self._readers.remove(reader)
-        if self._readers:
+        can_begin = self.entries.are_possible or self.entry() is not None
+        if any(can_begin or other.at is not None for other in self._readers):
             return
         self._end()
+        self.is_closed = True
         reading = self._reading
         await self._source.close()
         if reading is not None:
@@ -361,10 +376,11 @@ class SharedReader(SourceReader):
         """Finds where to begin. Returns False when the stream is opened again instead."""
         stream = self._stream
         give_up_at = stream.held.end + MOST_WITHOUT_ENTRY_BYTES
-        while (entry := stream.entries.entry_before(stream.entry_offset, stream.held.start)) is None:
-            if stream.error is not None:
+        while (entry := stream.entry()) is None:
+            if stream.error is not None and not stream.is_closed:
                 raise _again(stream.error)
-            if stream.is_complete or not stream.entries.are_possible or stream.held.end > give_up_at:
+            can_wait = stream.entries.are_possible and not (stream.is_closed or stream.is_complete)
+            if not can_wait or stream.held.end > give_up_at:
                 await self._open_alone()
                 return False
             await stream.more()
@@ -379,6 +395,7 @@ class SharedReader(SourceReader):
         self._alone = opened
         if self._is_closed:
             await opened.close()
+        await self._stream.leave(self)
 
     def _take_held(self, max_bytes: int) -> bytes | None:
         """The next bytes; b"" at the end of a part; None when no more bytes were read yet."""
