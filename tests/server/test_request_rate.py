@@ -6,7 +6,13 @@ from tonearm.server.access import RequestRates
 
 
 class Place(str):
-    """One of which can be told whether anybody knows it."""
+    """One of which can be told whether anybody knows it, and how often it was looked at."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        self.looks += 1
+        return super().__hash__()
 
 
 def test_a_place_has_what_it_may_and_gets_it_back_with_time() -> None:
@@ -29,3 +35,16 @@ def test_places_that_were_quiet_are_forgotten() -> None:
         known.add(place := Place(number))
         rates.wait_s(place, float(number))
     assert len(known) < 5
+
+
+def test_a_flood_from_many_places_costs_each_request_little() -> None:
+    rates = RequestRates(10)
+    places = [Place(number) for number in range(10_100)]
+    for number, place in enumerate(places):
+        rates.wait_s(place, number / 1e6)
+    assert sum(place.looks for place in places) < 10 * len(places)
+    assert [not rates.wait_s(places[0], 0.011) for _ in range(10)] == [True] * 9 + [False]
+    for place in places:
+        place.looks = 0
+    rates.wait_s("later", 10.0)
+    assert sum(place.looks for place in places) < 20, "not all of them at once"

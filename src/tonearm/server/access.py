@@ -10,6 +10,7 @@ address (DNS rebinding), and then all headers agree on that name. So there only 
 
 import hmac
 import re
+from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,27 +144,31 @@ def _authority(text: str) -> _Authority | None:
     return _Authority(match["host"].lower(), int(match["port"]) if match["port"] else None)
 
 
-_FORGET_FROM: Final = 10_000  # addresses
-
-
 class RequestRates:
     """A token bucket for each address. `a_second` requests are allowed; 0 allows all of them. Times are seconds of a
     monotonic clock; the caller passes them in."""
 
     def __init__(self, a_second: float) -> None:
         self._a_second = a_second
-        self._left: dict[str, tuple[float, float]] = {}  # by address: how many requests were left, and when
+        # By address: how many requests were left, and when. Who asked last stands last.
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: str, now_s: float) -> float:
         """0 when a request may come from `address` now, which is counted then; else in how many seconds it may."""
         if not self._a_second:
             return 0.0
         most = max(1.0, self._a_second)
-        left, at_s = self._left.get(address, (most, now_s))
+        left, at_s = self._left.pop(address, (most, now_s))
         left = min(most, left + (now_s - at_s) * self._a_second)
         is_allowed = left >= 1
         self._left[address] = (left - is_allowed, now_s)
-        if len(self._left) > _FORGET_FROM:
-            full_after_s = most / self._a_second
-            self._left = {address: kept for address, kept in self._left.items() if now_s - kept[1] < full_after_s}
+        self._forget(now_s - most / self._a_second)
         return 0.0 if is_allowed else (1 - left) / self._a_second
+
+    def _forget(self, full_since_s: float) -> None:
+        """Forgets two of the addresses that may have all again: more than a request adds, and not many at once."""
+        for _ in range(2):
+            oldest = next(iter(self._left))
+            if self._left[oldest][1] > full_since_s:
+                return
+            del self._left[oldest]
