@@ -47,14 +47,14 @@ async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
     assert len(blocks) == 20_000
 
 
-@pytest.mark.parametrize("is_at_rest", [True, False])
-async def test_cycles_are_looked_for_when_no_player_sends_frames(is_at_rest: bool) -> None:
+@pytest.mark.parametrize("is_idle", [True, False])
+async def test_cycles_are_looked_for_when_no_player_sends_frames(is_idle: bool) -> None:
     time = HandTime()
-    collection = GarbageCollection(time.call_later, lambda: is_at_rest)
+    collection = GarbageCollection(time.call_later, lambda: is_idle)
     knot = weakref.ref(Knot())
     collection.player_deleted()
     time.forward(INTERVAL_S)
-    assert (knot() is None) == is_at_rest
+    assert (knot() is None) == is_idle
 
 
 async def test_cycles_are_looked_for_while_frames_are_sent_only_after_many_ends() -> None:

@@ -253,17 +253,17 @@ class Display:
         measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         state = "paused" if view.paused else view.state.value
         extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
-        head, tail = f"{state:<7} {_times(view)}  ", f" {measured}  {extras}late {late_frames}  "
+        head, end = f"{state:<7} {_times(view)}  ", f" {measured}  {extras}late {late_frames}  "
         title = printable(view.title)
         if self._is_terminal:
             # What does not fit is taken from the bars first, then from the title.
-            columns = self._columns() - 1 - len(head) - len(tail)
+            columns = self._columns() - 1 - len(head) - len(end)
             width = (columns - min(cell_len(title), _TITLE_COLUMNS) - 1) // 2
             bars = self._bars(levels, max(_NARROWEST_BAR, min(width, _BAR_WIDTH)))
-            line = f"{head}{bars}{tail}{_shortened(title, columns - len(bars))}"
+            line = f"{head}{bars}{end}{_shortened(title, columns - len(bars))}"
             self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
             return
-        line = f"{head}{self._bars(levels, _BAR_WIDTH)}{tail}{title}"
+        line = f"{head}{self._bars(levels, _BAR_WIDTH)}{end}{title}"
         if line != self._last:
             self._write(f"{line}\n")
         self._last = line

@@ -49,7 +49,7 @@ class CrossfadeEdit:
 class FadeTime:
     """The next track begins at `at_ms` of the current one's file, and both sound for `duration_ms` of time heard.
 
-    `is_late`: the crossfade should have begun before the current source did, so only the rest of it is left.
+    `is_late`: the crossfade should have begun before the current source did, so only a part of it is left.
     """
 
     at_ms: int

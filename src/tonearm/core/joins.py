@@ -94,12 +94,12 @@ class Joins:
         return playback.next_track is not None and (fade is None or fade.is_late or playback.position_ms < fade.at_ms)
 
     def fade_from_now(self) -> None:
-        """A crossfade was set, and the time for its begin may have passed: its rest begins now."""
+        """A crossfade was set, and the time for its begin may have passed: what is left of it begins now."""
         if self._playback.current_source == self._fading:
             self._fade_from_ms = self._playback.position_ms
 
     def source_opened(self, source: SourceId) -> None:
-        """To be called before `Playback.opened`. A next source that is late for its fade gets the rest of the fade."""
+        """To be called before `Playback.opened`. A next source that is late for its fade gets what is left of it."""
         if source == self._playback.next_source:
             fade = self._next_fade
             if fade is not None and fade.is_late:

@@ -18,13 +18,13 @@ _ENDS_BEFORE_COLLECTION: Final = 10_000
 
 
 class GarbageCollection:
-    """To be told what ended. Its memory is given back within `INTERVAL_S`. `is_at_rest` says whether no player sends
+    """To be told what ended. Its memory is given back within `INTERVAL_S`. `is_idle` says whether no player sends
     frames now."""
 
-    def __init__(self, call_later: CallLater, is_at_rest: Callable[[], bool]) -> None:
+    def __init__(self, call_later: CallLater, is_idle: Callable[[], bool]) -> None:
         self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
         self._call_later = call_later
-        self._is_at_rest = is_at_rest
+        self._is_idle = is_idle
         self._ends = 0  # since the last collection
         self._has_deleted = False  # a player since then
         self._timer: Cancellable | None = None
@@ -44,7 +44,7 @@ class GarbageCollection:
 
     def _give_back(self) -> None:
         self._timer = None
-        if (self._has_deleted and self._is_at_rest()) or self._ends >= _ENDS_BEFORE_COLLECTION:
+        if (self._has_deleted and self._is_idle()) or self._ends >= _ENDS_BEFORE_COLLECTION:
             self._ends, self._has_deleted = 0, False
             gc.collect()
         if self._trim is not None:

@@ -156,8 +156,8 @@ async def test_what_a_process_sent_before_its_end_is_received_in_one_go(ends: En
     pongs = [Pong(number, 0.0) for number in range(1000)]
     ends.decoder_end.send(b"".join(map(pack, pongs)))
     ends.decoder_end.close()
-    ends.link.receive_rest()
+    ends.link.receive_remaining()
     assert ends.taken == pongs
     assert ends.ended == [None]
-    ends.link.receive_rest()
+    ends.link.receive_remaining()
     assert ends.ended == [None]

@@ -44,7 +44,7 @@ class DecoderLink:
         # By session: a message that the kernel refuses, since too many descriptors are on their way, and what follows.
         self._stuck: dict[int, list[_Outgoing]] = {}
         self._will_send = False
-        self._is_blocked = False  # the kernel's buffer is full: `_send_rest` goes on
+        self._is_blocked = False  # the kernel's buffer is full: `_send_remaining` goes on
         self._is_over = False
         self._loop.add_reader(connection, self._receive)
 
@@ -68,7 +68,7 @@ class DecoderLink:
         self._end()
         self._socket.close()
 
-    def receive_rest(self) -> None:
+    def receive_remaining(self) -> None:
         """Receives what a process had sent before it exited, and ends the link."""
         while not self._is_over and self._receive():
             pass
@@ -99,13 +99,13 @@ class DecoderLink:
                 self._send_some()
         except (BlockingIOError, InterruptedError):
             self._is_blocked = self._will_send = True
-            self._loop.add_writer(self._socket, self._send_rest)
+            self._loop.add_writer(self._socket, self._send_remaining)
         except OSError:
             pass  # the process is gone: `_receive` meets the same and ends the link
         else:
             self._will_send = False
 
-    def _send_rest(self) -> None:
+    def _send_remaining(self) -> None:
         self._loop.remove_writer(self._socket)
         self._is_blocked = False
         self._send_all()

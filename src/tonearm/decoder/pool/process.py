@@ -289,7 +289,7 @@ class DecoderProcess:
 
     def _reap(self, code: int) -> None:
         """Takes what the process had sent before it exited, closes its descriptors, and reports why it exited."""
-        self._link.receive_rest()
+        self._link.receive_remaining()
         self._link.close()
         if self._timer is not None:
             self._timer.cancel()

@@ -16,7 +16,7 @@ from tonearm.worker.filters.blocks import FilterState, Planes, frames_in
 _SWING_SAMPLES: Final = 0.002 * SAMPLE_RATE_HZ
 _LEAST_DELAY_SAMPLES: Final = 3
 _MARGIN_SAMPLES: Final = 2  # the interpolation looks this far around a place
-_TAIL_SAMPLES: Final = int(_SWING_SAMPLES) + _LEAST_DELAY_SAMPLES + _MARGIN_SAMPLES + 1
+_DELAY_LINE_SAMPLES: Final = int(_SWING_SAMPLES) + _LEAST_DELAY_SAMPLES + _MARGIN_SAMPLES + 1
 
 
 class _Oscillator:
@@ -92,10 +92,10 @@ class RotationKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VibratoMemory:
-    """The oscillator's phase in cycles, and the sound just before, 2 by _TAIL_SAMPLES."""
+    """The oscillator's phase in cycles, and the sound just before, 2 by _DELAY_LINE_SAMPLES."""
 
     phase: float
-    tail: Planes
+    delay_line: Planes
 
 
 class VibratoKernel:
@@ -108,7 +108,7 @@ class VibratoKernel:
         self._oscillator = _Oscillator(setting.frequency)
 
     def silence(self) -> FilterState:
-        return _VibratoMemory(0.0, np.zeros((CHANNELS, _TAIL_SAMPLES), dtype=np.float32))
+        return _VibratoMemory(0.0, np.zeros((CHANNELS, _DELAY_LINE_SAMPLES), dtype=np.float32))
 
     def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
         assert isinstance(state, _VibratoMemory)
@@ -119,10 +119,10 @@ class VibratoKernel:
         delay *= self._swing_samples / 2.0
         delay += _LEAST_DELAY_SAMPLES
 
-        sound = np.concatenate((state.tail, planes), axis=1)
+        sound = np.concatenate((state.delay_line, planes), axis=1)
         whole = delay.astype(np.intp)
         # Between samples `at - 1` and `at` of the sound, `share` of the way back from `at`.
-        at = np.arange(_TAIL_SAMPLES, _TAIL_SAMPLES + planes.shape[1]) - whole
+        at = np.arange(_DELAY_LINE_SAMPLES, _DELAY_LINE_SAMPLES + planes.shape[1]) - whole
         share = delay - whole.astype(np.float32)
         newer, here, older, oldest = (sound.take(at + shift, axis=1) for shift in (1, 0, -1, -2))
         slope = 0.5 * (older - newer)
@@ -130,7 +130,9 @@ class VibratoKernel:
         curve = 0.5 * (oldest - newer) + 1.5 * (here - older)
         read = ((curve * share + bend) * share + slope) * share + here
 
-        ends = (_TAIL_SAMPLES + FRAME_SAMPLES * (index + 1) for index in range(frames))
+        ends = (_DELAY_LINE_SAMPLES + FRAME_SAMPLES * (index + 1) for index in range(frames))
         # Copies: a view would keep the whole block in memory.
-        tails = (sound[:, end - _TAIL_SAMPLES : end].copy() for end in ends)
-        return read, tuple(_VibratoMemory(phase, tail) for phase, tail in zip(phases, tails, strict=True))
+        delay_lines = (sound[:, end - _DELAY_LINE_SAMPLES : end].copy() for end in ends)
+        return read, tuple(
+            _VibratoMemory(phase, delay_line) for phase, delay_line in zip(phases, delay_lines, strict=True)
+        )

@@ -51,15 +51,15 @@ _FADE_OUT: Final = np.float32(1.0) - _FADE_IN
 class StretchState:
     """The state of a stretcher before its next frame.
 
-    `piece_at`: where in the source the next piece is to begin. `tail`: what the next piece is faded in over, 2 by
+    `piece_at`: where in the source the next piece is to begin. `overlap`: what the next piece is faded in over, 2 by
     _OVERLAP; None before the first one. `joined`: samples that were joined and not used up, 2 by n, of which the first
-    _HALF lie before the next frame; `step_rest`: how far behind a sample, 0 to 1, the next frame begins.
+    _HALF lie before the next frame; `step_fraction`: how far behind a sample, 0 to 1, the next frame begins.
     """
 
     piece_at: float
-    tail: Planes | None
+    overlap: Planes | None
     joined: Planes
-    step_rest: float
+    step_fraction: float
 
 
 class Stretcher:
@@ -89,7 +89,7 @@ class Stretcher:
     def frame(self, state: StretchState, read: ReadSource) -> tuple[Planes, StretchState]:
         """The next frame, 2 by FRAME_SAMPLES, and the state after it."""
         needed = self._joined_samples_needed(state)
-        joined, piece_at, tail = state.joined, state.piece_at, state.tail
+        joined, piece_at, overlap = state.joined, state.piece_at, state.overlap
         if self._tempo == 1.0:
             missing = needed - joined.shape[1]
             if missing > 0:
@@ -99,26 +99,26 @@ class Stretcher:
             parts = [joined]
             length = joined.shape[1]
             while length < needed:
-                at = piece_at if tail is None else piece_at + self._centring
-                part, tail = _next_piece(read, int(at), tail)
+                at = piece_at if overlap is None else piece_at + self._centring
+                part, overlap = _next_piece(read, int(at), overlap)
                 parts.append(part)
                 length += part.shape[1]
                 piece_at += self._tempo * part.shape[1]
             joined = np.concatenate(parts, axis=1)
-        frame, used, rest = self._resampled(joined, state.step_rest)
-        return frame, StretchState(piece_at, tail, joined[:, used:].copy(), rest)
+        frame, used, fraction = self._resampled(joined, state.step_fraction)
+        return frame, StretchState(piece_at, overlap, joined[:, used:].copy(), fraction)
 
     def _joined_samples_needed(self, state: StretchState) -> int:
-        used: float = state.step_rest + FRAME_SAMPLES * self._step
+        used: float = state.step_fraction + FRAME_SAMPLES * self._step
         return int(used) + _TAPS + 1
 
-    def _resampled(self, joined: Planes, rest: float) -> tuple[Planes, int, float]:
+    def _resampled(self, joined: Planes, fraction: float) -> tuple[Planes, int, float]:
         """A frame, how many samples are not needed any more, and how far behind the next one the next frame begins."""
-        end = rest + FRAME_SAMPLES * self._step
+        end = fraction + FRAME_SAMPLES * self._step
         used = int(end)
-        if self._step == 1.0 and rest == 0.0:
+        if self._step == 1.0 and fraction == 0.0:
             return joined[:, _HALF : _HALF + FRAME_SAMPLES], used, 0.0
-        places = rest + self._step * np.arange(FRAME_SAMPLES)
+        places = fraction + self._step * np.arange(FRAME_SAMPLES)
         before = places.astype(np.intp)
         phase = ((places - before) * _POLYPHASES).astype(np.intp)
         windows = np.lib.stride_tricks.sliding_window_view(joined, _TAPS, axis=1)[:, before + 1]
@@ -127,15 +127,15 @@ class Stretcher:
         return frame, used, end - used
 
 
-def _next_piece(read: ReadSource, at: int, tail: Planes | None) -> tuple[Planes, Planes]:
+def _next_piece(read: ReadSource, at: int, overlap: Planes | None) -> tuple[Planes, Planes]:
     """The piece that begins near `at`, without its last _OVERLAP samples, and those."""
-    if tail is None:
+    if overlap is None:
         piece = read(at, _PIECE)
         return piece[:, :-_OVERLAP], piece[:, -_OVERLAP:]
     around = read(at - _SEARCH // 2, _SEARCH + _PIECE)
-    best = _best_fit(around[:, : _SEARCH + _OVERLAP].sum(axis=0), tail.sum(axis=0))
+    best = _best_fit(around[:, : _SEARCH + _OVERLAP].sum(axis=0), overlap.sum(axis=0))
     piece = around[:, best : best + _PIECE]
-    faded = tail * _FADE_OUT + piece[:, :_OVERLAP] * _FADE_IN
+    faded = overlap * _FADE_OUT + piece[:, :_OVERLAP] * _FADE_IN
     return np.concatenate((faded, piece[:, _OVERLAP:-_OVERLAP]), axis=1), piece[:, -_OVERLAP:].copy()
 
 

@@ -339,7 +339,7 @@ class JoinedMusic:
         return sorted([*fading, *gathered, *faded], key=lambda mark: mark.frame)
 
     def _crossfade_that_can_begin(self, position: SourcePosition) -> CrossfadeOrder | None:
-        """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
+        """The crossfade ahead. A late one may begin at any time, so not while it waits for the next source."""
         crossfade = self.crossfade_ahead(position)
         if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
             return crossfade
@@ -392,7 +392,7 @@ def begins_with_tail(start: Checkpoint) -> bool:
 
 
 def _remaining_crossfade(crossfade: CrossfadeOrder, position: SourcePosition) -> CrossfadeOrder | None:
-    """The rest of a crossfade that begins late, as soon as possible. None when the rest is too short."""
+    """What is left of a crossfade that begins late, as soon as possible. None when that is too short."""
     at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
     samples = crossfade.at_sample + crossfade.samples - at_sample
     is_enough = samples >= samples_of_ms(SHORTEST_LATE_MS) - FRAME_SAMPLES
