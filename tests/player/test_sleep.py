@@ -10,6 +10,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
@@ -22,6 +23,9 @@ KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_leng
 WITHOUT_LISTENERS = Circumstances(
     source=1, info=KNOWN, end_ms=60_000, open_from_ms=50_000, has_sounded=True, has_listeners=False, is_running=True
 )
+
+TOO_SLOW = PlayFailure(FailureCode.TIMEOUT, Stage.READ, "It took too long.", "Try again later.")
+DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Encode it again.")
 
 
 @pytest.mark.parametrize(
@@ -91,13 +95,55 @@ async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that
     assert bench.is_asleep
     assert bench.player.status().track.info.length_ms == 60_000
     await bench.run(150)
-    assert bench.shelf.loaded == ["a"]
+    assert bench.shelf.counted == ["a"]
     starts = [event["time"] for event in bench.events.named("TrackStart")]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 2, abs=20)
     bench.listen()
     await bench.run(0.2)
     assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
-    assert bench.shelf.loaded == ["a"]
+    assert bench.shelf.counted == ["a"]
+
+
+async def test_a_length_that_could_not_be_counted_this_time_is_counted_after_a_minute() -> None:
+    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
+    bench.shelf.failures["a"] = TOO_SLOW
+    await bench.run(50)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
+    del bench.shelf.failures["a"]
+    await bench.run(20)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
+
+
+async def test_a_file_whose_bytes_cannot_be_counted_is_tried_once() -> None:
+    bench = SleepBench({"a": seconds(20)}, "a", sleeps=False, has_files=True)
+    bench.shelf.failures["a"] = DAMAGED
+    bench.player.do(Requests.set_loop, LoopMode.TRACK)
+    await bench.run(130)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
+    bench.shelf.tracks["a"] = seconds(30)  # it is written anew
+    del bench.shelf.failures["a"]
+    await bench.run(20)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
+
+
+async def test_another_file_in_its_place_says_nothing_about_the_length_of_the_one_that_plays() -> None:
+    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
+    bench.shelf.failures["a"] = TOO_SLOW
+    await bench.run(1)
+    bench.shelf.tracks["a"] = seconds(60)
+    del bench.shelf.failures["a"]
+    await bench.run(70)
+    assert (bench.player.status().track.info.length_ms, bench.is_asleep) == (600_000, False)
+
+
+async def test_tracks_that_begin_while_another_is_counted_are_counted_after_it() -> None:
+    bench = SleepBench({"a": seconds(20), "b": seconds(60)}, "a", "b", sleeps=False, has_files=True)
+    bench.shelf.may_count.clear()
+    await bench.run(25)
+    assert (bench.title, bench.shelf.counted, bench.is_asleep) == ("b", ["a"], False)
+    bench.shelf.may_count.set()
+    await bench.run(0.3)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "b"], True)
 
 
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:

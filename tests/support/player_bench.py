@@ -32,6 +32,7 @@ from tonearm.decoder.messages import (
 )
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
+from tonearm.decoder.opening.source_input import OpenUri
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clients.event_feed import EventFeed
@@ -138,7 +139,7 @@ class HandSuspects:
         self.uris.append(uri.given)
 
 
-async def _no_facts(uri: SourceUri) -> SourceFacts:
+async def _no_facts(uri: SourceUri, open_source: OpenUri) -> SourceFacts:
     raise PlayError(FILE_MISSING)
 
 

@@ -16,9 +16,9 @@ from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
-from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait
+from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.playback_requests import Requests
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
@@ -40,6 +40,7 @@ from tonearm.decoder.messages import (
     SeekSource,
 )
 from tonearm.decoder.opening.known_files import KnownFiles
+from tonearm.decoder.opening.source_input import OpenUri
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clock import Clock
@@ -61,7 +62,10 @@ class Shelf:
         self.claims: dict[str, int] = {}
         self.has_exact_lengths = has_exact_lengths
         self.opened: list[str] = []
-        self.loaded: list[str] = []
+        self.counted: list[str] = []
+        self.may_count = asyncio.Event()  # counting waits for it
+        self.may_count.set()
+        self.failures: dict[str, PlayFailure] = {}  # of counting, by name
         self.is_stuck = False  # nothing that is asked of the disk now is ever answered
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
@@ -79,10 +83,16 @@ class Shelf:
         length_ms = ms_of_samples(self.claims.get(name, self.tracks[name].samples))
         return SourceFacts(length_ms, is_seekable=True, is_length_exact=self.has_exact_lengths, probe_name="wav")
 
-    async def load(self, uri: SourceUri) -> SourceFacts:
+    async def count(self, uri: SourceUri, open_source: OpenUri) -> SourceFacts:
         """As the loaders' process does, which counts lengths."""
         name = _name_of(uri)
-        self.loaded.append(name)
+        self.counted.append(name)
+        opened = await open_source(uri, ignore_wait)
+        assert isinstance(opened, OpenedSource)
+        await opened.close()
+        await self.may_count.wait()
+        if failure := self.failures.get(name):
+            raise PlayError(failure)
         return replace(self.facts(name), length_ms=ms_of_samples(self.tracks[name].samples), is_length_exact=True)
 
     def add(self, uri: SourceUri) -> None:
@@ -211,7 +221,7 @@ class SleepBench:
             self.clock,
             self.time,
             suspect=self.shelf.add,
-            known_files=KnownFiles(self.shelf.open, self.shelf.load),
+            known_files=KnownFiles(self.shelf.open, self.shelf.count, self.time.now_s),
             call_later=self._call_later,
         )
         self.player = Player("p", self.new_track(names[0]), {}, services)

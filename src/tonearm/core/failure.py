@@ -43,6 +43,17 @@ class FailureCode(StrEnum):
 
 # The node may not open the source; no retry changes that.
 REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
+# The bytes are at fault; no retry changes that while they stay the same.
+FAULTS_OF_BYTES: Final = frozenset(
+    {
+        FailureCode.EMPTY,
+        FailureCode.NOT_AUDIO,
+        FailureCode.NO_AUDIO_STREAM,
+        FailureCode.UNSUPPORTED_CODEC,
+        FailureCode.CORRUPT,
+        FailureCode.INTERNAL,
+    }
+)
 
 HTTP_STATUS_MAX: Final = 999
 

@@ -29,6 +29,7 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
+from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.track_loader import TrackLoader, Trials
@@ -116,7 +117,7 @@ class Node:
         self._loader = TrackLoader(suspects.open_uncounted, suspects.add, self._on_demand_pool())
         self.lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
-        self._known_files = KnownFiles(suspects.open_uncounted, partial(self._loader.load, counts_length=True))
+        count = partial(self._loader.load_in_background, want=Want.LENGTH)
         self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
         self._clock = Clock()
         self._garbage_collection = GarbageCollection(call_later, lambda: self._clock.is_idle)
@@ -127,7 +128,7 @@ class Node:
             opener=suspects,
             suspect=suspects.add,
             carriers=LiveCarriers(suspects.add),
-            known_files=self._known_files,
+            known_files=KnownFiles(suspects.open_uncounted, count),
             clock=self._clock,
             wall_ms=_wall_ms,
             event_text=event_text,
@@ -197,7 +198,6 @@ class Node:
         self._feed.close(CloseCode.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
         self._garbage_collection.stop()
-        await _stopped("reading files", self._known_files.stop())
         await _stopped("reading tags ahead", self._tags_ahead.stop())
         await _stopped("reading pictures", self._artworks.stop())
         await _stopped("loading tracks", self._loader.stop())

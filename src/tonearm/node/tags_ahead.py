@@ -115,7 +115,7 @@ class TagsAhead:
             return
         facts: SourceFacts | None = None
         try:
-            facts = await self._loader.load(track.uri, self._open_source)
+            facts = await self._loader.load_in_background(track.uri, self._open_source)
         except (PlayError, OSError, TimeoutError):
             pass
         except Exception:

@@ -13,7 +13,7 @@ from typing import Final
 from tonearm.core.crossfade import CrossfadeSettings, FadeTime
 from tonearm.core.errors import NotSeekable
 from tonearm.core.events import Event, PlayerState, TrackException
-from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
 from tonearm.core.frame import PCM_ONLY, samples_of_ms
 from tonearm.core.joins import HeardSource, Joins
@@ -62,8 +62,7 @@ class Engine:
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._stuck: SourceId | None = None  # the source that was reported as stuck, while it gives no audio
-        self._countings: set[asyncio.Task[None]] = set()  # that count the lengths of files
-        self._counted_for: SourceId | None = None  # the source whose length was asked for last
+        self._counting: asyncio.Task[None] | None = None  # that counts the length of a file
         self._joins = Joins(playback)
         self._session = DecoderSession(
             weakly(self.receive), services.pool, services.opener, weakly(self._until_tick_s), services.carriers
@@ -80,14 +79,14 @@ class Engine:
         self._timers.stop()
         self._sleep.stop()
         self._clock.leave(self)
-        for counting in self._countings:
-            counting.cancel()
+        if self._counting is not None:
+            self._counting.cancel()
 
     async def close(self) -> None:
         """To be called after `stop`. Returns when the session and its sources are closed."""
         await self._session.close()
-        if self._countings:
-            await asyncio.wait(self._countings)
+        if self._counting is not None:
+            await asyncio.wait([self._counting])
 
     # What is asked of the player
 
@@ -268,6 +267,7 @@ class Engine:
                 self._open_next_in_time()
             case Moment.UPDATE:
                 self.emit((self._playback.update(),))
+                self._count_length()  # the last try may have failed a while ago
             case Moment.UNDERRAN:
                 self._underran()
             case Moment.OVERLAYS_COME:
@@ -313,8 +313,7 @@ class Engine:
         """To be called when something has changed that decides whether the player may sleep."""
         if self._sleep.follow(self._circumstances()):
             self._wake()
-        if not len(self.broadcast):
-            self._count_length()
+        self._count_length()
 
     def _circumstances(self) -> Circumstances:
         playback = self._playback
@@ -365,24 +364,23 @@ class Engine:
         not sleep."""
         playback = self._playback
         source, info = playback.current_source, playback.current.info
-        if self._is_closed or source is None or source == self._counted_for:
+        is_guessed = info.is_seekable and not info.is_length_exact and not info.is_stream
+        if self._is_closed or source is None or not is_guessed or self._counting is not None or len(self.broadcast):
             return
         version = self._session.file_version(source)
-        if version is not None and info.is_seekable and not info.is_length_exact and not info.is_stream:
-            self._counted_for = source
-            counting = asyncio.get_running_loop().create_task(self._count(source, version, playback.current.uri))
-            self._countings.add(counting)
-            counting.add_done_callback(self._countings.discard)
+        if version is not None and self._services.known_files.may_count(version):
+            count = self._count(source, version, playback.current.uri)
+            self._counting = asyncio.get_running_loop().create_task(count)
 
     async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
         try:
             facts = await self._services.known_files.counted(uri, version)
+            self._counting = None  # another track may be the current one by now
             if facts is not None and not self._is_closed:
                 self.catch_up()
                 self._perform(self._playback.counted(source, facts.length_ms))
-        except PlayError:
-            pass  # the same failure is met and reported when the track is opened to be played
         except Exception:
+            self._counting = None
             log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
             self.went_wrong()
 

@@ -18,7 +18,7 @@ from tests.support.processes import exists
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.decoder.messages import ReadRequest
+from tonearm.decoder.messages import ReadRequest, Want
 from tonearm.decoder.opening.source_feed import SourceFeed
 from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.decoder.pool.on_demand import OnDemandPool
@@ -102,6 +102,32 @@ async def test_only_so_many_are_open_at_once_and_the_others_wait(tmp_path: Path,
         ended = await asyncio.gather(*silent, more, return_exceptions=True)
         assert all(isinstance(one, asyncio.CancelledError) for one in ended)
         await server.all_gone()
+
+
+async def test_what_is_read_in_the_background_and_what_clients_load_wait_for_no_places_of_each_other(
+    tmp_path: Path, pool: OnDemandPool
+) -> None:
+    song = tmp_path / "song.mp3"
+    song.write_bytes(mp3(music(30.0, 44_100), options={"write_xing": "0", "id3v2_version": "0"}))
+    opener = SourceOpener(SourcePolicy(), private_networks=True)
+    async with MediaServer() as server, loading(pool) as loader:
+        url = server.serve("/silent", stall())
+        behind = [
+            asyncio.create_task(loader.load_in_background(uri_of(url), opener.open)) for _ in range(LOADS_AT_ONCE)
+        ]
+        await server.requested(LOADS_AT_ONCE)
+        assert not loader.is_busy
+        assert not (await loader.load(uri_of(song))).is_length_exact
+        silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
+        await server.requested(2 * LOADS_AT_ONCE)
+        assert loader.is_busy
+        counted = await loader.load_in_background(uri_of(song), opener.open, Want.LENGTH)
+        assert counted.is_length_exact
+        for task in (*behind, *silent):
+            task.cancel()
+        await asyncio.gather(*behind, *silent, return_exceptions=True)
+        await server.all_gone()
+    await opener.close()
 
 
 async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:

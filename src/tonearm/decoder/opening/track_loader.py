@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.admission import Claim, Urgency
@@ -132,7 +133,8 @@ _NO_MEMORY: Final = PlayFailure(
 
 
 class TrackLoader:
-    """Loads at most `LOADS_AT_ONCE` sources at once, until `stop`. Others wait, and their deadline runs meanwhile."""
+    """Loads at most `LOADS_AT_ONCE` sources at once for clients, until `stop`. Others wait, and their deadline runs
+    meanwhile. What is loaded in the background takes no place from them."""
 
     def __init__(
         self,
@@ -149,44 +151,47 @@ class TrackLoader:
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
-    async def load(
-        self, uri: SourceUri, open_source: OpenUri | None = None, *, counts_length: bool = False
-    ) -> SourceFacts:
-        """The facts of `uri`, opened by `open_source` or as usual. With `counts_length` a local file that does not
-        state its length is read to its end. Nothing stays open when this returns, raises or is cancelled.
+    async def load(self, uri: SourceUri) -> SourceFacts:
+        """The facts of `uri`, for a client. Nothing stays open when this returns, raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
-        loaded = await self._begin(uri, open_source or self._open_source, Want.LENGTH if counts_length else Want.FACTS)
-        assert isinstance(loaded, SourceFacts), "a picture was not asked for"
-        return loaded
+        return _facts(await self._begin(uri, Want.FACTS))
 
     async def load_picture(self, uri: SourceUri) -> bytes:
-        """The bytes of the picture inside `uri`, empty without one. Raises as `load`."""
-        loaded = await self._begin(uri, self._open_source, Want.PICTURE)
+        """The bytes of the picture inside `uri`, empty without one, for a client. Raises as `load`."""
+        loaded = await self._begin(uri, Want.PICTURE)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
+
+    async def load_in_background(self, uri: SourceUri, open_source: OpenUri, want: Want = Want.FACTS) -> SourceFacts:
+        """As `load`, opened by `open_source`, and at once: the caller asks for one source after the other. With
+        `Want.LENGTH` a local file that does not state its length is read to its end."""
+        return _facts(await self._load(uri, open_source, want, nullcontext()))
 
     @property
     def is_busy(self) -> bool:
+        """Whether a client waits for something."""
         return bool(self._loads)
 
-    def _begin(self, uri: SourceUri, open_source: OpenUri, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
-        task = asyncio.get_running_loop().create_task(self._load(uri, open_source, want))
+    def _begin(self, uri: SourceUri, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, self._open_source, want, self._places))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
         return task
 
     async def stop(self) -> None:
-        """Cancels all loads and ends the process."""
+        """Cancels all loads for clients and ends the process."""
         for task in self._loads:
             task.cancel()
         if self._loads:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri, open_source: OpenUri, want: Want) -> SourceFacts | FoundPicture:
+    async def _load(
+        self, uri: SourceUri, open_source: OpenUri, want: Want, place: AbstractAsyncContextManager[None]
+    ) -> SourceFacts | FoundPicture:
         try:
-            async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
+            async with asyncio.timeout(self._deadline_s), place, self._pool.used() as pool:
                 outcome = await self._open(uri, pool, open_source, want)
                 if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
@@ -247,6 +252,11 @@ class _TrackSource(LoneSource[_Loaded | tuple[Track, ...]]):
             self._suspect(self._uri)
         self.drop()
         self.begin()
+
+
+def _facts(loaded: SourceFacts | FoundPicture) -> SourceFacts:
+    assert isinstance(loaded, SourceFacts), "a picture was not asked for"
+    return loaded
 
 
 def _took_too_long(deadline_s: float) -> PlayFailure:
