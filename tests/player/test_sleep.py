@@ -21,7 +21,15 @@ from tonearm.player.sleep import Asleep, Circumstances
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 WITHOUT_LISTENERS = Circumstances(
-    source=1, info=KNOWN, end_ms=60_000, open_from_ms=50_000, has_sounded=True, has_listeners=False, is_running=True
+    source=1,
+    info=KNOWN,
+    position_ms=0,
+    end_ms=60_000,
+    open_from_ms=50_000,
+    frames_until_update=250,
+    has_sounded=True,
+    has_listeners=False,
+    is_running=True,
 )
 
 TOO_SLOW = PlayFailure(FailureCode.TIMEOUT, Stage.READ, "It took too long.", "Try again later.")
@@ -50,12 +58,12 @@ def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
 
 @pytest.mark.parametrize(("position_ms", "is_worth_it"), [(0, True), (45_000, True), (45_020, False), (59_000, False)])
 def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
-    assert WITHOUT_LISTENERS.is_worth_sleeping(position_ms) is is_worth_it
+    assert WITHOUT_LISTENERS._replace(position_ms=position_ms).is_worth_sleeping is is_worth_it
 
 
 @pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
 def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near: bool) -> None:
-    assert WITHOUT_LISTENERS.is_near_end(position_ms) is is_near
+    assert WITHOUT_LISTENERS._replace(position_ms=position_ms).is_near_end is is_near
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Engine:
         self._timers = Timers(call_later, weakly(self._ring))
         self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
         self._sending = Sending(playback, self._session, self._joins, self.broadcast)
-        self._sleep = Sleep(playback, self._sending, clock, self._timers, self._circumstances())
+        self._sleep = Sleep(clock, self._timers, self._circumstances())
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
@@ -277,7 +277,7 @@ class Engine:
                 if ended.events:
                     self._perform(ended)
                 self._session.grant_due()
-            case Moment.NO_FRAME if self._sleep.may_pass_frame():
+            case Moment.NO_FRAME if self._sleep.may_pass_frame(self._circumstances()):
                 self._pass_frame()
             case Moment.NO_FRAME:
                 self._sending.underrun()
@@ -320,8 +320,10 @@ class Engine:
         return Circumstances(
             source=playback.current_source,
             info=playback.current.info,
+            position_ms=playback.position_ms,
             end_ms=playback.current.known_end_ms,
             open_from_ms=self._joins.open_from_ms(has_listeners=len(self.broadcast) > 0),
+            frames_until_update=self._sending.frames_until_update,
             has_sounded=self._sending.has_sounded,
             has_listeners=len(self.broadcast) > 0,
             is_running=playback.wants_frames,
@@ -332,12 +334,12 @@ class Engine:
     def _sleep_timer(self) -> None:
         """The player falls asleep, or something is due in its sleep."""
         if not self._sleep.is_asleep:
-            if self._sleep.falls_asleep(self._clock.next_deadline_s(self)):
+            if self._sleep.falls_asleep(self._circumstances(), self._clock.next_deadline_s(self)):
                 self._session.rest()
                 self._update_ticking()
             return
         self.catch_up()
-        if not self._sleep.sleeps_on():
+        if not self._sleep.sleeps_on(self._circumstances()):
             self._wake()
 
     def _wake(self) -> None:
@@ -449,7 +451,7 @@ class Engine:
         sending = self._sending
         self._handle(sending.frames_arrived())
         if self._sleep.is_waking and self._session.frames_ahead:
-            self._sleep.woken()
+            self._sleep.woken(self._circumstances())
             sending.order_bursts_after_sleep()
             self._perform(Outcome())  # plans the overlays, which waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:

@@ -14,10 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
-from tonearm.core.playback_state import PlaybackState
 from tonearm.core.track_info import TrackInfo
 from tonearm.player.clock import TIMER_EARLY_S, Clock
-from tonearm.player.sending import Sending
 from tonearm.player.timers import Alarm, Timers
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
@@ -64,12 +62,15 @@ SleepState: TypeAlias = Awake | AboutToSleep | Asleep | Waking
 class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has begun to sound and is not waiting
     for audio. `position_rate`: ms of the track that pass in a ms. The source and the next source have to be open from
-    `open_from_ms` on, some time before the track's end at `end_ms`."""
+    `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`: those that pass before an
+    event is due."""
 
     source: SourceId | None
     info: TrackInfo
+    position_ms: int
     end_ms: int | None
     open_from_ms: int | None
+    frames_until_update: int
     has_sounded: bool
     has_listeners: bool
     is_running: bool  # the position moves: the player is neither paused nor waiting
@@ -83,27 +84,38 @@ class Circumstances(NamedTuple):
         is_free = not (self.has_listeners or self.has_overlays)
         return self.source is not None and self.has_sounded and is_predictable and is_free
 
-    def is_near_end(self, position_ms: int) -> bool:
+    @property
+    def is_near_end(self) -> bool:
         """Whether the source, and the next source, have to be open."""
-        return self.open_from_ms is not None and position_ms >= self.open_from_ms
+        return self.open_from_ms is not None and self.position_ms >= self.open_from_ms
 
-    def is_worth_sleeping(self, position_ms: int) -> bool:
+    @property
+    def is_worth_sleeping(self) -> bool:
         until_ms, least_ms = self.open_from_ms, SHORTEST_SLEEP_MS * self.position_rate
-        return self.allow_sleep and until_ms is not None and until_ms - position_ms >= least_ms
+        return self.allow_sleep and until_ms is not None and until_ms - self.position_ms >= least_ms
 
-    def frames_until(self, target_ms: int, position_ms: int) -> int:
+    @property
+    def frames_until_due(self) -> int:
+        """How many frames pass in sleep before something is due: an event, or the end of the track."""
+        if not self.allow_sleep:
+            return 0
+        until_ms = self.open_from_ms
+        return self.frames_until_update if until_ms is None else min(self.frames_until_update, self._frames(until_ms))
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether no whole frame of the track is left."""
+        return self.end_ms is None or not self._frames(self.end_ms)
+
+    def _frames(self, until_ms: int) -> int:
         """How many whole frames pass before a position."""
-        return max(0, int((target_ms - position_ms) / (FRAME_MS * self.position_rate)))
+        return max(0, int((until_ms - self.position_ms) / (FRAME_MS * self.position_rate)))
 
 
 class Sleep:
-    """One player's sleep. Its timer is `Alarm.SLEEP`."""
+    """One player's sleep. Its timer is `Alarm.SLEEP`. The circumstances that a call gets are those of now."""
 
-    def __init__(
-        self, playback: PlaybackState, sending: Sending, clock: Clock, timers: Timers, circumstances: Circumstances
-    ) -> None:
-        self._playback = playback
-        self._sending = sending
+    def __init__(self, clock: Clock, timers: Timers, circumstances: Circumstances) -> None:
         self._clock = clock
         self._timers = timers
         self._now = circumstances
@@ -152,20 +164,22 @@ class Sleep:
             self._state = replace(state, next_s=state.next_s + frames * FRAME_S)
         return frames
 
-    def falls_asleep(self, next_tick_s: float) -> bool:
+    def falls_asleep(self, circumstances: Circumstances, next_tick_s: float) -> bool:
         """The timer has gone off while the player was awake. Returns whether it sleeps from now on."""
+        self._now = circumstances
         self._enter(Awake())
-        if not self._now.is_worth_sleeping(self._playback.position_ms):
+        if not circumstances.is_worth_sleeping:
             return False
         self._enter(Asleep(self._now.source, None))
         self._run(next_tick_s - self._behind_s if self._now.is_running else None)
         self._behind_s = 0.0
         return True
 
-    def sleeps_on(self) -> bool:
+    def sleeps_on(self, circumstances: Circumstances) -> bool:
         """The timer has gone off in sleep, and what was due has passed. Returns whether the player goes on sleeping:
         otherwise the end of the track is near."""
-        if not self._now.allow_sleep or self._now.is_near_end(self._playback.position_ms):
+        self._now = circumstances
+        if not circumstances.allow_sleep or circumstances.is_near_end:
             return False
         if isinstance(self._state, Asleep) and self._state.next_s is not None:
             self._run(self._state.next_s)
@@ -181,19 +195,18 @@ class Sleep:
         """The player ticks again: the frame that was due at `next_s` is sent at `next_tick_s`."""
         self._behind_s = next_tick_s - next_s
 
-    def may_pass_frame(self) -> bool:
+    def may_pass_frame(self, circumstances: Circumstances) -> bool:
         """Whether a frame may pass without audio, because the player is waking."""
         if not isinstance(self._state, Waking):
             return False
-        unheard_frames = self._state.unheard_frames + self._now.has_listeners
-        end_ms = self._now.end_ms
-        is_at_end = end_ms is None or not self._now.frames_until(end_ms, self._playback.position_ms)
-        may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not is_at_end
+        unheard_frames = self._state.unheard_frames + circumstances.has_listeners
+        may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not circumstances.is_at_end
         self._state = replace(self._state, unheard_frames=unheard_frames) if may_pass else Awake()
         return may_pass
 
-    def woken(self) -> None:
+    def woken(self, circumstances: Circumstances) -> None:
         """The first audio after a sleep has come."""
+        self._now = circumstances
         self._enter(Awake())
         self._prepare()
 
@@ -202,7 +215,7 @@ class Sleep:
         self._enter(Awake())
 
     def _prepare(self) -> None:
-        if self._now.is_worth_sleeping(self._playback.position_ms):
+        if self._now.is_worth_sleeping:
             self._enter(AboutToSleep())
             quiet_s = math.inf if self._quiet_since_s is None else self._clock.now_s() - self._quiet_since_s
             self._timers.start(Alarm.SLEEP, max(0.0, SLEEP_AFTER_S - quiet_s))
@@ -211,16 +224,8 @@ class Sleep:
         """Lets frames pass from `next_s` on; with None no frames pass, as in a pause."""
         self._enter(Asleep(self._now.source, next_s))
         if next_s is not None:
-            due_s = next_s + self._frames_until_due() * FRAME_S
+            due_s = next_s + self._now.frames_until_due * FRAME_S
             self._timers.start(Alarm.SLEEP, max(0.0, due_s - self._clock.now_s()))
-
-    def _frames_until_due(self) -> int:
-        frames, open_from_ms = self._sending.frames_until_update, self._now.open_from_ms
-        if not self._now.allow_sleep:
-            return 0
-        if open_from_ms is None:
-            return frames
-        return min(frames, self._now.frames_until(open_from_ms, self._playback.position_ms))
 
     def _enter(self, state: SleepState) -> None:
         self._timers.follow(Alarm.SLEEP, None)
