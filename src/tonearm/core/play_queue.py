@@ -148,7 +148,7 @@ class NothingFound(PlayError):
 
 # What the engine is asked to do
 
-SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has its own
+SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each attempt to open a track has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,8 @@ _DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
 class QueuedTrack:
     """A track in a player: one object for its whole stay, wherever a loop moves it.
 
-    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed loads since then. `is_read`:
-    its tags were read ahead while it waited, or could not be read.
+    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed attempts since then.
+    `is_read`: its tags were read ahead while it waited, or could not be read.
     """
 
     track: Track
@@ -209,7 +209,7 @@ class QueuedTrack:
 
     @property
     def retry_delay_s(self) -> float:
-        """The delay before the next load: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
+        """The delay before the next attempt: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
         if not self.gave_audio or self.failures == 0:
             return 0.0
         doublings = self.failures - 1
@@ -217,11 +217,11 @@ class QueuedTrack:
 
 
 @dataclass(slots=True, eq=False)
-class Load:
+class Attempt:
     """One attempt to open and play a track from `start_ms` on, by one source.
 
-    A `failure` is kept until the track's time to play has come; the failed source is gone. A load that a seek made
-    `has_started` when the load before it had.
+    A `failure` is kept until the track's time to play has come; the failed source is gone. An attempt that a seek made
+    `has_started` when the attempt before it had.
     """
 
     source: SourceId
@@ -248,8 +248,8 @@ class Load:
 class PlayQueue:
     """`current` is the selected track, `tracks` the queue behind it, front first.
 
-    Two sources can be open: `current_load` plays the current track, `next_load` is opened ahead for the track that
-    comes after it. Actions for the engine are collected until `take_actions`. `version` counts the changes of
+    Two sources can be open: `current_attempt` plays the current track, `next_attempt` is opened ahead for the track
+    that comes after it. Actions for the engine are collected until `take_actions`. `version` counts the changes of
     `tracks`, which are made with `set_tracks`.
     """
 
@@ -257,21 +257,22 @@ class PlayQueue:
     tracks: tuple[QueuedTrack, ...] = ()
     version: int = 0
     loop_mode: LoopMode = LoopMode.NONE
-    current_load: Load | None = None
-    next_load: Load | None = None
+    current_attempt: Attempt | None = None
+    next_attempt: Attempt | None = None
     _is_next_due: bool = False
     _last_source: SourceId = 0
     _actions: list[Action] = field(default_factory=list)
 
-    def load(self, source: SourceId) -> Load | None:
-        """The current or the next load, when it has this number."""
-        if self.next_load is not None and self.next_load.source == source:
-            return self.next_load
-        return self.load_of_current(source)
+    def attempt(self, source: SourceId) -> Attempt | None:
+        """The current or the next attempt, when it has this number."""
+        if self.next_attempt is not None and self.next_attempt.source == source:
+            return self.next_attempt
+        return self.attempt_of_current(source)
 
-    def load_of_current(self, source: SourceId) -> Load | None:
-        """The current load, when it has this number."""
-        return self.current_load if self.current_load is not None and self.current_load.source == source else None
+    def attempt_of_current(self, source: SourceId) -> Attempt | None:
+        """The current attempt, when it has this number."""
+        attempt = self.current_attempt
+        return attempt if attempt is not None and attempt.source == source else None
 
     def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> None:
         """Sets the queue. Setting the same tracks again is no change."""
@@ -282,7 +283,7 @@ class PlayQueue:
     def unread(self, depth: int, first: int = 0) -> QueuedTrack | None:
         """The first of `depth` waiting tracks, from the index `first` on, that is neither read nor being opened to be
         played."""
-        opened = None if self.next_load is None else self.next_load.queued_track
+        opened = None if self.next_attempt is None else self.next_attempt.queued_track
         return next(
             (track for track in self.tracks[first : first + depth] if track.is_unread and track is not opened), None
         )
@@ -290,44 +291,44 @@ class PlayQueue:
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
         return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
 
-    def make_current(self, queued_track: QueuedTrack) -> Load:
-        """Makes a track the current one, and the next load its load when that is for this track, failed or not."""
-        is_open = self.next_load is not None and self.next_load.queued_track is queued_track
+    def make_current(self, queued_track: QueuedTrack) -> Attempt:
+        """Makes a track the current one. The next attempt is its own when it is for this track, failed or not."""
+        is_open = self.next_attempt is not None and self.next_attempt.queued_track is queued_track
         if is_open or queued_track is not self.current:
-            self.drop_current_load()
+            self.drop_current_attempt()
         self.current = queued_track
         if not is_open:
             return self.open_current(queued_track.retry_delay_s)
-        assert self.next_load is not None
-        self.current_load, self.next_load = self.next_load, None
+        assert self.next_attempt is not None
+        self.current_attempt, self.next_attempt = self.next_attempt, None
         self._is_next_due = False
-        return self.current_load
+        return self.current_attempt
 
-    def open_current(self, delay_s: float = 0.0, start_ms: int | None = None) -> Load:
+    def open_current(self, delay_s: float = 0.0, start_ms: int | None = None) -> Attempt:
         """Loads the current track anew, from its start or from `start_ms` on."""
         self.forget_due()
-        self.current_load = self._open_again(delay_s, start_ms)
-        return self.current_load
+        self.current_attempt = self._open_again(delay_s, start_ms)
+        return self.current_attempt
 
     def seek_current(self, start_ms: int) -> None:
-        """Loads the current track, which has a load, once more from `start_ms` on; the next one stays as it is."""
-        before = self.current_load
+        """Loads the current track, which has an attempt, once more from `start_ms` on; the next one stays as it is."""
+        before = self.current_attempt
         assert before is not None, "only a track that is loaded can be sought"
-        self.current_load = self._open_again(0.0, start_ms)
-        self.current_load.has_started = before.has_started
-        self.current_load.stream_title = before.stream_title
+        self.current_attempt = self._open_again(0.0, start_ms)
+        self.current_attempt.has_started = before.has_started
+        self.current_attempt.stream_title = before.stream_title
 
     def forget_due(self) -> None:
-        """The next track is not due any more; its load is dropped."""
-        self._drop_next_load()
+        """The next track is not due any more; its attempt is dropped."""
+        self._drop_next_attempt()
         self._is_next_due = False
 
     def replace_current(self, entries: tuple[QueuedTrack, ...]) -> None:
         """The current source is gone and was a playlist: its first entry is loaded instead, the others are queued."""
-        sought = self.current_load if self.current_load is not None and self.current_load.is_sought else None
+        sought = self.current_attempt if self.current_attempt is not None and self.current_attempt.is_sought else None
         self.current, *others = entries
         self.set_tracks((*others, *self.tracks))
-        self.current_load = self._open(self.current, 0.0, None if sought is None else sought.start_ms)
+        self.current_attempt = self._open(self.current, 0.0, None if sought is None else sought.start_ms)
         self.revise_next()
 
     def replace_next(self, entries: tuple[QueuedTrack, ...]) -> bool:
@@ -335,36 +336,36 @@ class PlayQueue:
 
         Returns False when it has none there, because a loop would have repeated the current track.
         """
-        playlist = None if self.next_load is None else self.next_load.queued_track
+        playlist = None if self.next_attempt is None else self.next_attempt.queued_track
         if playlist is None or playlist not in self.tracks:
             return False
         place = self.tracks.index(playlist)
         self.set_tracks((*self.tracks[:place], *entries, *self.tracks[place + 1 :]))
-        self.next_load = None
+        self.next_attempt = None
         self.revise_next()
         return True
 
     def make_next_due(self) -> None:
         """From now on the next track is kept open, until another track becomes the current one."""
-        self._is_next_due = self.current_load is not None
+        self._is_next_due = self.current_attempt is not None
         self.revise_next()
 
     def revise_next(self) -> None:
-        """Loads the next track when that is due, and drops a load of one that is not the next any more."""
+        """Loads the next track when that is due, and drops the attempt of one that is not the next any more."""
         wanted = self.selection_after(EndReason.FINISHED).track if self._is_next_due else None
-        if self.next_load is not None and self.next_load.queued_track is not wanted:
-            self._drop_next_load()
+        if self.next_attempt is not None and self.next_attempt.queued_track is not wanted:
+            self._drop_next_attempt()
         # A track with a delay before its retry is opened when it has become the current one.
-        if wanted is not None and self.next_load is None and wanted.retry_delay_s == 0:
-            self.next_load = self._open(wanted, 0.0)
+        if wanted is not None and self.next_attempt is None and wanted.retry_delay_s == 0:
+            self.next_attempt = self._open(wanted, 0.0)
 
-    def drop_current_load(self) -> None:
-        self._drop(self.current_load)
-        self.current_load = None
+    def drop_current_attempt(self) -> None:
+        self._drop(self.current_attempt)
+        self.current_attempt = None
 
     def drop_all(self) -> None:
-        """Drops both loads; the next track is not due any more."""
-        self.drop_current_load()
+        """Drops both attempts; the next track is not due any more."""
+        self.drop_current_attempt()
         self.forget_due()
 
     def take_actions(self) -> tuple[Action, ...]:
@@ -373,34 +374,34 @@ class PlayQueue:
         self._actions.clear()
         return actions
 
-    def _drop_next_load(self) -> None:
-        self._drop(self.next_load)
-        self.next_load = None
+    def _drop_next_attempt(self) -> None:
+        self._drop(self.next_attempt)
+        self.next_attempt = None
 
-    def _open(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None = None) -> Load:
-        load = self._load(queued_track, delay_s, start_ms)
-        self._actions.append(OpenAction(load.source, queued_track.track, delay_s, load.start_ms))
-        return load
+    def _open(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None = None) -> Attempt:
+        attempt = self._attempt(queued_track, delay_s, start_ms)
+        self._actions.append(OpenAction(attempt.source, queued_track.track, delay_s, attempt.start_ms))
+        return attempt
 
-    def _open_again(self, delay_s: float, start_ms: int | None) -> Load:
+    def _open_again(self, delay_s: float, start_ms: int | None) -> Attempt:
         """Loads the current track from its start or from `start_ms`: by a seek where its source can go on, else
         anew."""
-        before = self.current_load
+        before = self.current_attempt
         if before is None or before.failure is not None or delay_s:
             self._drop(before)
             return self._open(self.current, delay_s, start_ms)
-        load = self._load(self.current, 0.0, start_ms)
-        self._actions.append(SeekAction(before.source, load.source, load.start_ms))
-        return load
+        attempt = self._attempt(self.current, 0.0, start_ms)
+        self._actions.append(SeekAction(before.source, attempt.source, attempt.start_ms))
+        return attempt
 
-    def _load(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None) -> Load:
+    def _attempt(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None) -> Attempt:
         self._last_source += 1
         start_ms = queued_track.track.start_ms if start_ms is None else start_ms
-        return Load(self._last_source, queued_track, delay_s, start_ms)
+        return Attempt(self._last_source, queued_track, delay_s, start_ms)
 
-    def _drop(self, load: Load | None) -> None:
-        if load is not None and load.failure is None:
-            self._actions.append(DropAction(load.source))
+    def _drop(self, attempt: Attempt | None) -> None:
+        if attempt is not None and attempt.failure is None:
+            self._actions.append(DropAction(attempt.source))
 
 
 MAX_PLAYED: Final = 50

@@ -29,21 +29,21 @@ class Playback(Requests):
 
     def opened(self, source: SourceId, facts: SourceFacts) -> Outcome:
         """The source gives audio that can be decoded."""
-        load = self._queue.load(source)
-        if load is not None:
-            load.is_opened = True
-            if load.queued_track.is_unread and load.queued_track in self._queue.tracks:
-                self._events.append(QueueDetails((load.queued_track.track.id,)))
-            facts = replace(facts, title=load.stream_title or facts.title)
-            load.queued_track.track = load.queued_track.track.with_facts(facts)
+        attempt = self._queue.attempt(source)
+        if attempt is not None:
+            attempt.is_opened = True
+            if attempt.queued_track.is_unread and attempt.queued_track in self._queue.tracks:
+                self._events.append(QueueDetails((attempt.queued_track.track.id,)))
+            facts = replace(facts, title=attempt.stream_title or facts.title)
+            attempt.queued_track.track = attempt.queued_track.track.with_facts(facts)
             self._finish_if_behind_end()
         return self._outcome()
 
     def counted(self, source: SourceId, length_ms: int) -> Outcome:
         """The exact length of the current track's file is known; until now it was an estimate."""
-        load = self._queue.load_of_current(source)
-        if load is not None:
-            load.queued_track.track = load.queued_track.track.with_length(length_ms)
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is not None:
+            attempt.queued_track.track = attempt.queued_track.track.with_length(length_ms)
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
@@ -52,23 +52,23 @@ class Playback(Requests):
         The first track is opened in place of the playlist; the others go to the front of the queue. The last ones are
         left out when the queue would become too long.
         """
-        load = self._queue.load(source)
-        if load is None or load.failure is not None:
+        attempt = self._queue.attempt(source)
+        if attempt is None or attempt.failure is not None:
             return self._outcome()
-        if load.queued_track.track.is_playlist_entry:
+        if attempt.queued_track.track.is_playlist_entry:
             return self.failed(source, NESTED_PLAYLIST)
-        if load.has_started:
+        if attempt.has_started:
             return self.interrupted(source, TURNED_PLAYLIST)
         version_before = self.queue_version
-        playlist = load.queued_track.track
+        playlist = attempt.queued_track.track
         tracks = tuple(
             replace(track, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes) for track in tracks
         )
         # The first track takes the playlist's own place, so only the others need room.
         entries = tuple(map(QueuedTrack, (tracks[0], *tracks[1 : self.room_for(tracks[1:]) + 1])))
-        if load is self._queue.current_load:
+        if attempt is self._queue.current_attempt:
             self._queue.replace_current(entries)
-            self._begin_at(self._queue.current_load.start_ms)
+            self._begin_at(self._queue.current_attempt.start_ms)
         elif not self._queue.replace_next(entries):
             return self.failed(source, TURNED_PLAYLIST)
         if self.queue_version != version_before:
@@ -77,37 +77,37 @@ class Playback(Requests):
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
         """The source cannot be opened or gave no audio. The failure is kept until the track is to play."""
-        load = self._queue.load(source)
-        if load is not None and load.has_started:
+        attempt = self._queue.attempt(source)
+        if attempt is not None and attempt.has_started:
             return self.interrupted(source, failure)
-        if load is not None and load.failure is None:
-            load.failure = failure
+        if attempt is not None and attempt.failure is None:
+            attempt.failure = failure
             self._report_due_failures()
         return self._outcome()
 
     def first_frame(self, source: SourceId) -> Outcome:
         """The first frame of the source is about to be sent."""
-        load = self._queue.load_of_current(source)
-        if load is not None and load.failure is None:
-            load.queued_track.gave_audio = True
-            load.queued_track.failures = 0
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is not None and attempt.failure is None:
+            attempt.queued_track.gave_audio = True
+            attempt.queued_track.failures = 0
             self._failures_in_a_row = 0
             self.error = None
-            if not load.has_started:
-                load.has_started = self._has_sounded = True
-                track = load.queued_track.track
+            if not attempt.has_started:
+                attempt.has_started = self._has_sounded = True
+                track = attempt.queued_track.track
                 self._events.append(TrackStart(track, track.user_data(self.metadata), self.position_ms))
             self.state = PlayerState.PLAYING
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
         """The source was to begin in the middle and cannot, because of `code`: it plays the file from its start."""
-        load = self._queue.load_of_current(source)
-        if load is not None and load.failure is None:
-            load.start_ms = 0
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is not None and attempt.failure is None:
+            attempt.start_ms = 0
             self._count_played()
             self.position_ms = self._played_from_ms = 0
-            self._events.append(SeekFailed(load.queued_track.track.id, code, 0))
+            self._events.append(SeekFailed(attempt.queued_track.track.id, code, 0))
         return self._outcome()
 
     def ended(self, source: SourceId) -> Outcome:
@@ -116,10 +116,10 @@ class Playback(Requests):
         When the next source is opened the state stays `playing`: `first_frame` of it is expected in the same tick, and
         `underrun` when there is none.
         """
-        load = self._queue.load_of_current(source)
-        if load is None or not (load.has_started or load.is_sought):
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is None or not (attempt.has_started or attempt.is_sought):
             return self.failed(source, ENDED_WITHOUT_AUDIO)
-        self._queue.current_load = None
+        self._queue.current_attempt = None
         self._end_track(EndReason.FINISHED)
         self._select(self._queue.selection_after(EndReason.FINISHED), joins=True)
         self._report_due_failures()
@@ -127,8 +127,8 @@ class Playback(Requests):
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> Outcome:
         """The source had given audio, its last frame was sent, and there is no more because of `failure`."""
-        load = self._queue.load_of_current(source)
-        if load is None or not load.has_started:
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is None or not attempt.has_started:
             return self.failed(source, failure)
         self._end_by_failure(failure)
         self._report_due_failures()
@@ -148,21 +148,21 @@ class Playback(Requests):
     def recovered(self) -> Outcome:
         """There is enough to go on, after `underrun` or during a pause. A track that is not paused is loading until its
         first frame."""
-        load = self._queue.current_load
-        if load is None or load.failure is not None:
+        attempt = self._queue.current_attempt
+        if attempt is None or attempt.failure is not None:
             return self._outcome()
-        if self.state is PlayerState.LOADING and (load.has_started or self.paused):
+        if self.state is PlayerState.LOADING and (attempt.has_started or self.paused):
             self.state = PlayerState.PLAYING
         return self._outcome()
 
     def retitled(self, source: SourceId, title: str) -> Outcome:
         """From the frame that was just sent on, the stream has this title. The same title again is no event."""
-        load = self._queue.load_of_current(source)
-        if load is not None:
-            load.stream_title = title
-            if title != load.queued_track.track.info.title:
-                load.queued_track.track = load.queued_track.track.with_title(title)
-                self._events.append(StreamTitle(load.queued_track.track.id, title))
+        attempt = self._queue.attempt_of_current(source)
+        if attempt is not None:
+            attempt.stream_title = title
+            if title != attempt.queued_track.track.info.title:
+                attempt.queued_track.track = attempt.queued_track.track.with_title(title)
+                self._events.append(StreamTitle(attempt.queued_track.track.id, title))
         return self._outcome()
 
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:

@@ -34,14 +34,14 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def play(self) -> Outcome:
-        """Clears pause. An idle player plays its track again, a failed one goes on, a delayed load begins at once."""
+        """Clears pause. An idle player plays its track again, a failed one goes on; a delayed attempt begins now."""
         if self.paused:
             self.paused = False
             self._events.append(PlayerResume(self.position_ms))
-        load = self._queue.current_load
+        attempt = self._queue.current_attempt
         if self.state is PlayerState.FAILED:
             self._leave_failed(self._queue.tracks)
-        elif (load is None or load.may_be_delayed) and not self.current.is_none:
+        elif (attempt is None or attempt.may_be_delayed) and not self.current.is_none:
             self._restart()
         self._report_due_failures()
         return self._outcome()

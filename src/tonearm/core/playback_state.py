@@ -181,16 +181,16 @@ class PlaybackState:
     @property
     def current_source(self) -> SourceId | None:
         """The source of the current track; None when idle or failed."""
-        return None if self._queue.current_load is None else self._queue.current_load.source
+        return None if self._queue.current_attempt is None else self._queue.current_attempt.source
 
     @property
     def next_source(self) -> SourceId | None:
         """The source that joins the current one without a gap; None while there is none."""
-        return None if self._queue.next_load is None else self._queue.next_load.source
+        return None if self._queue.next_attempt is None else self._queue.next_attempt.source
 
     @property
     def next_track(self) -> Track | None:
-        return None if self._queue.next_load is None else self._queue.next_load.queued_track.track
+        return None if self._queue.next_attempt is None else self._queue.next_attempt.queued_track.track
 
     @property
     def wants_frames(self) -> bool:
@@ -200,16 +200,16 @@ class PlaybackState:
     @property
     def stalled(self) -> SourceId | None:
         """The current source while it gives no audio although it is to play, whether the player is paused or not."""
-        load = self._queue.current_load
-        if self.state is not PlayerState.LOADING or load is None or load.failure is not None:
+        attempt = self._queue.current_attempt
+        if self.state is not PlayerState.LOADING or attempt is None or attempt.failure is not None:
             return None
-        return load.source if self.clock_started else None
+        return attempt.source if self.clock_started else None
 
     @property
     def is_in_mid_track(self) -> bool:
         """Whether the current source has given audio."""
-        load = self._queue.current_load
-        return load is not None and load.has_started
+        attempt = self._queue.current_attempt
+        return attempt is not None and attempt.has_started
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
         """The first of `depth` waiting tracks, from the index `first` on, whose tags are to be read ahead."""
@@ -233,14 +233,14 @@ class PlaybackState:
     def _report_due_failures(self) -> None:
         """Emits the kept failure of the current track, and of each next one that takes its place and has failed,
         too."""
-        while self.clock_started and not self.paused and self._queue.current_load is not None:
-            if self._queue.current_load.failure is None:
+        while self.clock_started and not self.paused and self._queue.current_attempt is not None:
+            if self._queue.current_attempt.failure is None:
                 return
-            self._end_by_failure(self._queue.current_load.failure)
+            self._end_by_failure(self._queue.current_attempt.failure)
 
     def _end_by_failure(self, failure: PlayFailure) -> None:
         ended = self._queue.current
-        self._queue.current_load = None
+        self._queue.current_attempt = None
         self.error = failure
         user_data = ended.track.user_data(self.metadata)
         self._events.append(TrackException(ended.track, user_data, self.position_ms, failure))
@@ -278,9 +278,9 @@ class PlaybackState:
         if selection.track is None:
             self._stop(PlayerState.IDLE)
             return
-        load = self._queue.make_current(selection.track)
-        self._begin_at(load.start_ms)
-        if not (joins and load.is_opened and self.state is PlayerState.PLAYING):
+        attempt = self._queue.make_current(selection.track)
+        self._begin_at(attempt.start_ms)
+        if not (joins and attempt.is_opened and self.state is PlayerState.PLAYING):
             self.state = PlayerState.LOADING
 
     def _restart(self) -> None:
@@ -305,10 +305,10 @@ class PlaybackState:
 
     def _finish_if_behind_end(self) -> None:
         """A seek that was kept while its track was loading may turn out to lead behind the end."""
-        load = self._queue.current_load
-        if not self.clock_started or load is None or load.failure is not None or not load.is_sought:
+        attempt = self._queue.current_attempt
+        if not self.clock_started or attempt is None or attempt.failure is not None or not attempt.is_sought:
             return
-        if self._is_behind_end(load.start_ms):
+        if self._is_behind_end(attempt.start_ms):
             self._finish()
 
     def _is_behind_end(self, position_ms: int) -> bool:
