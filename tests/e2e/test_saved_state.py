@@ -244,6 +244,33 @@ async def test_a_node_without_its_state_does_not_start_and_a_damaged_one_is_told
         assert "in use by another node" in told
 
 
+def give_back(folder: Path) -> None:
+    """Takes the state that was set aside in place of the present one."""
+    (kept,) = folder.glob("state.sqlite.set-aside-*")
+    kept.rename(folder / "state.sqlite")
+
+
+async def test_a_state_with_which_the_node_dies_soon_after_each_start_is_set_aside_and_kept(tmp_path: Path) -> None:
+    """Restarts in order, however fast, are no deaths."""
+    for _ in range(4):
+        async with running_node(tmp_path, CONFIG) as node:
+            if not (await node.request("GET", "/v0/players")).json():
+                await create(node, "p", "song.wav", paused=True)
+    for _ in range(3):
+        async with killed_node(tmp_path) as node:
+            assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
+            assert [player["id"] for player in (await node.request("GET", "/v0/players")).json()] == ["p"]
+    async with running_node(tmp_path, CONFIG) as node:
+        ready = (await node.request("GET", "/readyz")).json()
+        assert ready["status"] == "degraded"
+        assert "set aside" in ready["reason"]
+        assert "died 3 times" in ready["reason"]
+        assert (await node.request("GET", "/v0/players")).json() == []
+    give_back(tmp_path)
+    async with running_node(tmp_path, CONFIG) as node:
+        assert [player["id"] for player in (await node.request("GET", "/v0/players")).json()] == ["p"]
+
+
 @dataclass
 class Acknowledged:
     """What a node said yes to: the queues of players, and which are deleted."""
@@ -290,6 +317,9 @@ async def test_nothing_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -
     (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
     dice, told = random.Random(), Acknowledged()
     for number in range(KILLS):
+        if number % 2:  # after three deaths in a row the state would be set aside
+            async with running_node(tmp_path, CONFIG) as node:
+                await told.require(node)
         async with killed_node(tmp_path) as node:
             await told.require(node)
             writers = [asyncio.create_task(told.write(node, f"r{number}-{one}")) for one in range(3)]

@@ -223,6 +223,27 @@ async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to
         await bench.saving.stop()
 
 
+@pytest.mark.parametrize("proves_itself", [False, True])
+async def test_a_node_that_dies_three_times_before_it_has_proved_itself_begins_without_the_state(
+    tmp_path: Path, proves_itself: bool
+) -> None:
+    bench = await playing(tmp_path)
+    await bench.saving.stop()
+    for _ in range(3):
+        bench.anew()
+        assert len(await bench.start()) == 1
+        if proves_itself:
+            bench.saving.prove()
+            await bench.another_is_written()
+        left = bench.left_by_kill()
+        await bench.saving.stop()
+        bench = left
+    found = await bench.start()
+    assert len(found) == proves_itself
+    assert ("died 3 times" in bench.saving.degraded) is not proves_itself
+    await bench.saving.stop()
+
+
 async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

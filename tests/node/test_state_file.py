@@ -295,7 +295,7 @@ def test_without_a_place_to_write_the_message_says_so(tmp_path: Path) -> None:
         StateFile(tmp_path).open()
 
 
-def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(path: Path) -> None:
+def test_a_state_with_which_nodes_die_soon_after_their_start_is_set_aside(path: Path) -> None:
     with opened(path) as file:
         write(file, player("p", "a").snapshot())
     for _ in range(2):
@@ -303,7 +303,7 @@ def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(path: P
             file.begin()
     with opened(path) as file:
         file.begin()
-        file.ready()
+        file.prove()
     for _ in range(3):
         with opened(path) as file:
             assert len(held(file)) == 1
@@ -311,3 +311,6 @@ def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(path: P
     with opened(path) as file:
         assert "died 3 times" in file.set_aside
         assert held(file) == []
+    (kept,) = path.parent.glob("state.sqlite.set-aside-*")
+    with opened(kept.rename(path)) as file:
+        assert (file.set_aside, len(held(file))) == ("", 1)

@@ -76,6 +76,7 @@ class Saving:
         self._task: asyncio.Task[None] | None = None
         self._writing_since_s: float | None = None
         self._failure = ""
+        self._has_proof = False  # which is not in the file yet
         self._unread: dict[str, None] = {}  # players in the file whose records are damaged
         self._next_place = 0
         self._writes = self._unsaved_answers = 0
@@ -93,8 +94,7 @@ class Saving:
         return await self._threads.run(partial(self._read, resume))
 
     async def keep(self) -> None:
-        """From now on the players are kept. To be called when the node is ready, whatever was in the file."""
-        await self._threads.run(self._file.ready)
+        """From now on the players are kept. To be called when they are restored."""
         for player_id in self._players:
             self.changed(player_id)
         try:
@@ -104,6 +104,11 @@ class Saving:
         except (sqlite3.Error, OSError) as error:
             self._report(error)
         self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def prove(self) -> None:
+        """What was in the file does not end the node: this start counts no longer as one that failed."""
+        self._has_proof = True
+        self._wake.set()
 
     async def stop(self) -> None:
         """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
@@ -204,6 +209,9 @@ class Saving:
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
             try:
+                if self._has_proof:
+                    await self._in_thread(self._file.prove)
+                    self._has_proof = False
                 now_ms = await self._write_some()
                 if is_quiet or self._file.is_long:
                     await self._in_thread(partial(self._file.shorten, now_ms))
@@ -297,6 +305,6 @@ class Saving:
         try:
             if changes is not None:
                 self._file.write(changes, now_ms)
-            self._file.ready()
+            self._file.prove()
         finally:
             self._file.close()

@@ -83,7 +83,7 @@ class StateFile:
     def open(self) -> None:
         """Opens the file or makes it.
 
-        A damaged file, and one with which nodes died again and again before they were ready, is renamed, and a new one
+        A damaged file, and one with which nodes died again and again soon after their start, is renamed, and a new one
         begun. Of a damaged log all is taken up to the damage. Raises `StateFileError` when there is nowhere to write,
         another node uses the file, or a newer one made it.
         """
@@ -98,15 +98,17 @@ class StateFile:
             self._put_away(f"it is damaged ({error.object.decode(errors='replace')})")
         else:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
-                self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it before it was ready")
+                with contextlib.suppress(sqlite3.Error):  # who renames it back may try again
+                    self.prove()
+                self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it soon after its start")
 
     def begin(self) -> None:
-        """Counts the start of a node that is about to restore the players, and not ready yet."""
+        """Counts the start of a node that is about to restore the players."""
         self._execute("UPDATE node SET unready_starts = unready_starts + 1")
 
-    def ready(self) -> None:
-        """The node is ready, or ends in order: the next start is not suspicious."""
-        self._execute("UPDATE node SET unready_starts = 0")
+    def prove(self) -> None:
+        """The node has run for a while, or ends in order: its start was not one that failed. Raises `sqlite3.Error`."""
+        self._open_database.execute("UPDATE node SET unready_starts = 0")
 
     def alive_at_ms(self) -> int:
         """The time of day at which the node that wrote the file was last known to live; 0: never."""
