@@ -1,7 +1,6 @@
 // Every effect with its fields, made from the node's own description: names, ranges, defaults.
 
 import { NumberField, Panel, Slider } from "./controls.js";
-import { EFFECTS } from "./player_state.js";
 import { rounded } from "./text.js";
 import { html, useState } from "./vendor/htm-preact-standalone.js";
 
@@ -19,7 +18,7 @@ function modelOf(schema, name) {
 
 export function Effects({ state, act, schema }) {
   const [opened, setOpened] = useState("");
-  const names = EFFECTS.filter((name) => name in schema.properties);
+  const names = Object.keys(schema.properties);
   const set = (name, fields) => act("PATCH", "/filters", { [name]: fields });
   const toggle = async (name) => {
     const isOff = state[name] === null;

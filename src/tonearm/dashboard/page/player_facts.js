@@ -17,13 +17,13 @@ function kilobits(bitrate) {
   return `${Math.round(bitrate / 1000)} kbit/s`;
 }
 
-export function SignalPath({ state, listening }) {
+export function SignalPath({ state, listening, schema }) {
   useStore(listening);
   const { info } = state.track;
   const place = { http: "from the web", file: "from a file" }[info.sourceName] ?? info.sourceName;
   const source = state.source ? codedAs(state.source) : "source";
   const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
-  const work = effectsAtWork(state);
+  const work = effectsAtWork(state, schema);
   const { pcm, opus, mp3 } = state.listenersByFormat;
   const heard = listening.isPassedThrough === null || !listening.bitrate ? "" : `${kilobits(listening.bitrate)}, ${listening.isPassedThrough ? "passed through" : "encoded"}`;
   const outputs = [

@@ -58,7 +58,7 @@ export function PlayerPage({ api, node, id, notices, effects }) {
       </div>
       <div class="column">
         <${Sound} ...${common} />
-        <${SignalPath} ...${common} />
+        <${SignalPath} ...${common} schema=${effects} />
         <${Quality} ...${common} />
         <${EventLog} feed=${feed} />
         <${Links} ...${common} />

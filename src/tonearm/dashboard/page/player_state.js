@@ -70,24 +70,27 @@ export function shownTitle(state) {
   return { title: state.streamTitle || title || (state.trackId ? state.track.info.identifier : ""), author };
 }
 
-// The order in which the sound goes through them.
-export const EFFECTS = [
-  "timescale", "karaoke", "eq", "lowPass", "highPass", "channelMix", "tremolo", "vibrato", "rotation", "distortion",
-  "echo", "compressor", "normalization", "volume", "limiter",
-];
+// Equalizer and volume are no effects: each stands before one in the way of the sound.
+const JUST_BEFORE = { lowPass: "eq", limiter: "volume" };
 
-// Those that do something to the sound now.
-export function effectsAtWork(state) {
-  return EFFECTS.filter((name) => {
+// What does something to the sound now, in the order in which the sound goes through it, as `schema` has the effects.
+export function effectsAtWork(state, schema) {
+  const names = Object.keys(schema.properties).flatMap((name) => [JUST_BEFORE[name] ?? [], name].flat());
+  return names.filter((name) => {
     if (name === "eq") return state.eq.some((band) => band.gain_db !== 0);
     if (name === "volume") return state.volume !== 1;
+    if (name === "normalization") return isNormalizing(state);
     if (name === "limiter") return isLimiting(state);
-    return state[name] !== null;
+    return Boolean(state[name]);
   });
+}
+
+function isNormalizing({ normalization }) {
+  return Boolean(normalization) && normalization.mode !== "off";
 }
 
 export function isLimiting(state) {
   const enabled = state.limiter?.enabled;
-  const isWanted = state.compressor || state.normalization || state.crossfade.durationMs || state.overlays.length;
+  const isWanted = state.compressor || isNormalizing(state) || state.crossfade.durationMs || state.overlays.length;
   return enabled === true || (enabled === "auto" && Boolean(isWanted));
 }

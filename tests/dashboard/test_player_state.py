@@ -1,0 +1,77 @@
+"""What the page makes of a player's state, in the page's own words: they run in node."""
+
+import json
+import shutil
+import subprocess
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.missing_programs import needs
+from tonearm.core.filters import Compressor, Effects, Filters, Limiter, Normalization
+from tonearm.dashboard.page_files import page_files
+from tonearm.protocol.rendering import filters_out
+
+PAGE = resources.files("tonearm.dashboard") / "page"
+SCHEMA = json.loads(page_files([])["effects.json"].body)
+# Prints a list of what each call gives.
+PROGRAM = """
+import * as page from "./player_state.mjs";
+const calls = JSON.parse(process.argv[2]);
+console.log(JSON.stringify(calls.map(([name, ...values]) => page[name](...values))));
+"""
+
+
+def called(folder: Path, *calls: tuple[Any, ...]) -> Any:
+    """What functions of `player_state.js` give; a call is a name and its arguments."""
+    folder.joinpath("player_state.mjs").write_text(PAGE.joinpath("player_state.js").read_text())
+    program = folder / "program.mjs"
+    program.write_text(PROGRAM)
+    command = [shutil.which("node") or "node", str(program), json.dumps(calls)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def state_of(effects: Effects, volume: float = 1.0, gains_db: tuple[float, ...] = Filters().gains_db) -> dict[str, Any]:
+    return {
+        **filters_out(Filters(volume, gains_db, effects)),
+        "crossfade": {"durationMs": 0, "curve": "equalPower", "onSkip": False},
+        "overlays": [],
+    }
+
+
+OFF = Normalization(mode="off")
+
+
+@needs("node")
+@pytest.mark.parametrize("limiter", [None, Limiter(), Limiter(enabled=True), Limiter(enabled=False)])
+@pytest.mark.parametrize("normalization", [None, OFF, Normalization()])
+@pytest.mark.parametrize("compressor", [None, Compressor()])
+def test_the_limiter_is_on_when_the_node_has_it_on(
+    tmp_path: Path, limiter: Limiter | None, normalization: Normalization | None, compressor: Compressor | None
+) -> None:
+    effects = Effects(limiter=limiter, normalization=normalization, compressor=compressor)
+    expected = effects.limits(with_overlays=False, crossfades=False)
+    assert called(tmp_path, ("isLimiting", state_of(effects))) == [expected]
+
+
+@needs("node")
+def test_what_is_at_work_follows_the_order_of_the_sound(tmp_path: Path) -> None:
+    names = list(SCHEMA["properties"])
+    on = {name: {"enabled": True} for name in names}
+    loud = {**state_of(Effects(), 0.5, (3.0,) * 15), **on}
+    quiet = state_of(Effects(normalization=OFF))
+    at_work, none_at_work = called(tmp_path, ("effectsAtWork", loud, SCHEMA), ("effectsAtWork", quiet, SCHEMA))
+    assert at_work == [
+        *("timescale", "karaoke", "eq", "lowPass", "highPass", "channelMix", "tremolo", "vibrato", "rotation"),
+        *("distortion", "echo", "compressor", "normalization", "volume", "limiter"),
+    ]
+    assert none_at_work == []
+
+
+@needs("node")
+def test_an_effect_that_is_new_to_the_page_is_at_work_when_it_is_on(tmp_path: Path) -> None:
+    properties: dict[str, Any] = {"echo": {}, "flanger": {}, "limiter": {}}
+    state = {**state_of(Effects()), "echo": {}, "flanger": {}, "volume": 2.0}
+    assert called(tmp_path, ("effectsAtWork", state, {"properties": properties})) == [["echo", "flanger", "volume"]]
