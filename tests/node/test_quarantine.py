@@ -1,10 +1,12 @@
 import asyncio
 import gc
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.fetching import opener
 from tests.support.shelf import Shelf
+from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.node.quarantine import (
@@ -12,6 +14,7 @@ from tonearm.node.quarantine import (
     MAX_SUSPECTS,
     MOST_ACQUITTALS,
     QUARANTINE_S,
+    REST_S,
     Quarantine,
     QuarantinedOpener,
 )
@@ -56,14 +59,20 @@ def test_a_source_that_does_no_harm_alone_is_as_good_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("acquittals", range(MOST_ACQUITTALS + 1))
-def test_a_source_that_ends_processes_again_and_again_is_not_tried_for_ever(acquittals: int) -> None:
+def test_a_source_that_ends_processes_though_it_passed_trials_rests_before_the_next_one(acquittals: int) -> None:
     quarantine = Quarantine()
     for trial in range(acquittals):
         died_twice(quarantine, "a", 10.0 * trial)
         quarantine.tried("a", 10.0 * trial + 1.0, ended_its_process=False)
     died_twice(quarantine, "a", 100.0)
-    assert quarantine.is_quarantined("a", 101.0) == (acquittals == MOST_ACQUITTALS)
-    assert quarantine.needs_trial("a", 101.0) == (acquittals < MOST_ACQUITTALS)
+    rests = acquittals == MOST_ACQUITTALS
+    assert quarantine.rests("a", 101.0) == rests
+    assert quarantine.needs_trial("a", 101.0) != rests
+    assert not quarantine.is_quarantined("a", 101.0)
+    assert not quarantine.rests("a", 101.0 + REST_S)
+    assert quarantine.needs_trial("a", 101.0 + REST_S)
+    quarantine.tried("a", 102.0 + REST_S, ended_its_process=False)
+    assert not quarantine.is_suspect("a", 103.0 + REST_S)
 
 
 def test_a_death_while_several_players_have_the_source_counts_once() -> None:
@@ -139,3 +148,38 @@ async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_whoever_still_wa
     (told,) = caplog.records
     assert told.name == "tonearm.node.quarantine"
     caplog.clear()
+
+
+async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials: list[SourceUri] = []
+    now_s = 0.0
+    monkeypatch.setattr("tonearm.node.quarantine.time", SimpleNamespace(monotonic=lambda: now_s))
+
+    async def trial(uri: SourceUri) -> bool:
+        trials.append(uri)
+        return False
+
+    async with opener() as source_opener:
+        quarantined = QuarantinedOpener(source_opener, trial)
+        uri = parse_source_uri(shelf.song(0.1)[0])
+
+        async def ask() -> None:
+            opened = await quarantined.open(uri, lambda wait: None)
+            assert isinstance(opened, OpenedSource)
+            await opened.close()
+
+        for _ in range(DEATHS_TO_TRIAL * (MOST_ACQUITTALS + 1)):
+            await ask()
+            quarantined.add(uri)
+        with pytest.raises(PlayError) as told:
+            await ask()
+        assert told.value.failure.code is FailureCode.QUARANTINED
+        assert "alone it did no harm" in told.value.failure.message
+        assert "damaged" not in told.value.failure.hint
+        assert len(trials) == MOST_ACQUITTALS
+        now_s += REST_S
+        await ask()
+        assert len(trials) == MOST_ACQUITTALS + 1
+        await quarantined.stop()

@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 DEATHS_TO_TRIAL: Final = 2
 QUARANTINE_S: Final = 3600.0
 MAX_SUSPECTS: Final = 1000
-# After so many trials that it passed, a source with further deaths is guilty all the same: the bytes that end a process
-# may come late in it.
+# After so many trials that it passed, a source with further deaths rests before the next trial: the bytes that end a
+# process may come late in it, or end one only beside others. So it ends few processes an hour.
 MOST_ACQUITTALS: Final = 3
+REST_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,18 @@ class Quarantine:
 
     def needs_trial(self, source: str, now_s: float) -> bool:
         """Whether `source` has to be tried before it is opened again."""
-        return self._known(source, now_s).deaths >= DEATHS_TO_TRIAL and not self.is_quarantined(source, now_s)
+        known = self._known(source, now_s)
+        return known.deaths >= DEATHS_TO_TRIAL and not known.is_guilty and not self.rests(source, now_s)
+
+    def rests(self, source: str, now_s: float) -> bool:
+        """Whether `source` waits for its next trial, since it ended processes though it passed others."""
+        known = self._known(source, now_s)
+        is_due = now_s - known.last_death_s >= REST_S
+        return known.acquittals >= MOST_ACQUITTALS and known.deaths >= DEATHS_TO_TRIAL and not is_due
 
     def is_quarantined(self, source: str, now_s: float) -> bool:
-        known = self._known(source, now_s)
-        return known.is_guilty or (known.acquittals >= MOST_ACQUITTALS and known.deaths >= DEATHS_TO_TRIAL)
+        """Whether `source` ended a process in which it was alone."""
+        return self._known(source, now_s).is_guilty
 
     def _known(self, source: str, now_s: float) -> _Suspect:
         suspect = self._suspects.get(source)
@@ -102,8 +110,16 @@ _NOT_READ_AHEAD: Final = PlayFailure(
 _QUARANTINED: Final = PlayFailure(
     FailureCode.QUARANTINED,
     Stage.CONNECT,
-    "This source has ended decoder processes again and again; it is not tried again for an hour.",
+    "This source has ended decoder processes again and again, also one in which it was alone; it is not tried again "
+    "for an hour.",
     "Check the file with another program: it is damaged or made to do harm.",
+)
+_RESTS: Final = PlayFailure(
+    FailureCode.QUARANTINED,
+    Stage.CONNECT,
+    "Decoder processes ended again and again while they worked on this source, though alone it did no harm; it is "
+    f"tried again {REST_S / 60:.0f} minutes after the last one.",
+    "Play it again then. Something late in it, or something that is played beside it, may be what ends them.",
 )
 
 
@@ -170,12 +186,14 @@ class QuarantinedOpener:
             if trial is None:
                 trial = self._trials[source] = asyncio.get_running_loop().create_task(self._try(uri))
             await asyncio.shield(trial)
+        if self._quarantine.rests(source, time.monotonic()):
+            raise PlayError(_RESTS)
         if self._quarantine.is_quarantined(source, time.monotonic()):
             raise PlayError(_QUARANTINED)
         self._quarantine.note_open(source)
 
     async def _try(self, uri: SourceUri) -> None:
-        """A trial that goes wrong is one that did no harm, since most suspects are innocent, but not for ever."""
+        """A trial that goes wrong is one that did no harm, since most suspects are innocent."""
         ended = False
         try:
             ended = await self._ends_its_process(uri)
