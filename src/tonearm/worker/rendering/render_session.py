@@ -23,14 +23,13 @@ from tonearm.decoder.messages import (
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
-from tonearm.worker.packets.mp3 import Mp3Job
+from tonearm.worker.packets.mp3 import Mp3Job, SentFrames
 from tonearm.worker.packets.opus_encoder import NO_POINTS
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, PacketRun, Passthrough
 from tonearm.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,
     BlockPackets,
     Packets,
-    SentFrames,
     history_before,
 )
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
@@ -224,7 +223,9 @@ class RenderSession:
         if self._packets.are_encoded:
             timeline = self._timelines.get(order.epoch, self._timeline)
             is_over = not self._music.position.source
-            self._mp3_jobs += self._mp3.hand_in(self._packets.outputs, timeline, self._sent, is_over=is_over)
+            self._mp3_jobs += self._mp3.hand_in(
+                self._packets.outputs, self._sent, timeline.end.frame, timeline.pcm_between, is_over=is_over
+            )
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
         for timeline in self._timelines.values():
