@@ -53,7 +53,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "worker.mixing": (*_worker("mixing", "sources.pcm_store", "filters"), "decoder.messages", "core"),
     "worker.sources": (*_worker("sources", "media", "reading", "filters", "memory"), *("decoder.messages", "core")),
-    "worker.media": (*_worker("media", "reading"), "core"),
+    "worker.media": (*_worker("media", "reading", "filters.blocks", "filters.chain"), "core"),
     "worker.reading": (*_worker("reading"), *MESSAGES, "core"),
     "worker.filters": (*_worker("filters"), "core"),
     "sources": ("sources", "core"),
@@ -101,7 +101,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "av": _worker("media", "sources.packet_store", "packets", "process"),
+    "av": _worker("media", "packets", "process"),
     "aiohttp": ("sources", "server", "client", "dashboard"),
     "click": ("cli",),
     "discord": ("discord",),
@@ -109,7 +109,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "nextcord": ("nextcord",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
-    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
+    "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),
     "pydantic": ("protocol", "description", "client", "commands", "server.bodies", "config"),
     "pydantic_core": ("protocol.wire_model", "server.bodies"),

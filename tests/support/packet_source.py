@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from tests.support.media_files import open_bytes
 from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.media.opus_decoding import PacketDecoding
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
-from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
+from tonearm.worker.sources.packet_store import PacketStore
 
 
 class CountingDecoding(PacketDecoding):

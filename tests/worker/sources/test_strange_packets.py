@@ -13,8 +13,9 @@ from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, MOST_OPUS_PACKET_BYTES, PCM, Output
 from tonearm.decoder.messages import Audio, Grant, MarkKind, Plan, SeekSource
 from tonearm.server.stream_bodies import OggOpusStream
+from tonearm.worker.media.opus_decoding import PacketDecoding
 from tonearm.worker.media.opus_packets import SourcePacket
-from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
+from tonearm.worker.sources.packet_store import PacketStore
 
 HOLE_FRAMES = 100
 PACKETS_A_PAGE = 10

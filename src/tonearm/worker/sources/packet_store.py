@@ -5,18 +5,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import av
-import numpy as np
-from av.audio.codeccontext import AudioCodecContext
-from av.audio.frame import AudioFrame
-
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.messages import GRANT_FRAMES
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes
-from tonearm.worker.filters.chain import as_pcm
-from tonearm.worker.media.opus_format import can_pass_through, opus_codec
+from tonearm.worker.media.opus_decoding import PacketDecoding
+from tonearm.worker.media.opus_format import can_pass_through
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.worker.memory import freed_memory
 from tonearm.worker.sources.pcm_store import PcmStore, chunk_end
@@ -27,68 +21,9 @@ _RELEASE_PACKETS: Final = 25  # at once
 _FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothing is joined there any more
 # The first frames are rendered before the listeners' formats are known, so reading their PCM does not count as reading.
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
-_FULL_SCALE: Final = np.float32(FULL_SCALE)
 _audible_from = attrgetter("audible_from")
 
 Working: TypeAlias = Callable[[], AbstractContextManager[None]]
-
-
-class PacketDecoding:
-    """Decodes packets to PCM. For one thread at a time.
-
-    A decoder takes 180 kB, and a source whose packets are all passed through needs none. So the decoder is made when a
-    packet is to be decoded, and freed when it is not needed for now. `codec` is a decoder that exists already.
-    """
-
-    def __init__(self, channels: int, codec: AudioCodecContext | None = None) -> None:
-        self.channels = channels
-        self._codec = codec
-
-    def restart(self) -> None:
-        """Forgets what came before."""
-        if self._codec is not None:
-            self._codec.flush_buffers()
-
-    def free(self) -> None:
-        if self._codec is not None:
-            self._codec = None
-            freed_memory.note()
-
-    def decode(self, packets: Sequence[SourcePacket]) -> bytes:
-        """What is audible of the packets, s16le stereo. A broken one is silent."""
-        if self._codec is None:
-            self._codec = opus_codec(self.channels)
-        decode = self._codec.decode
-        samples = sum(packet.samples for packet in packets)
-        sound: Planes = np.empty((CHANNELS, samples), np.float32)
-        at = 0  # decoded, and audible
-        for packet in packets:
-            end = at + packet.samples
-            filled = at
-            try:
-                for frame in decode(av.Packet(packet.data)):
-                    filled += _put(frame, sound[:, filled:end])
-            except av.FFmpegError:
-                pass
-            if filled != end:
-                sound[:, filled:end] = 0.0
-            if packet.is_whole:
-                at = end
-            else:
-                first, length = packet.audible_from - packet.start, packet.audible_to - packet.audible_from
-                sound[:, at : at + length] = sound[:, at + first : at + first + length].copy()
-                at += length
-        return as_pcm(sound[:, :at])
-
-
-def _put(frame: AudioFrame, sound: Planes) -> int:
-    """Copies a frame to the start of `sound` in 16-bit units, mono to both sides. Returns how many samples."""
-    planes: Any = frame.planes
-    samples: int = min(frame.samples, sound.shape[1])
-    left, right = planes[0], planes[-1]
-    np.multiply(np.frombuffer(left, np.float32, samples), _FULL_SCALE, out=sound[0, :samples])
-    np.multiply(np.frombuffer(right, np.float32, samples), _FULL_SCALE, out=sound[1, :samples])
-    return samples
 
 
 class PacketStore(PcmStore):
@@ -249,7 +184,8 @@ class PacketStore(PcmStore):
         if not self._chunks:
             with self._decode_lock:
                 self._next_number = -1
-                self._decoding.free()
+                if self._decoding.free():
+                    freed_memory.note()
 
     # With the lock for decoding
 

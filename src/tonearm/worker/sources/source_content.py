@@ -10,10 +10,10 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OpenSource
 from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, open_media
+from tonearm.worker.media.opus_decoding import PacketDecoding
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.worker.reading.reader import DescriptorReader, RequestingReader
-from tonearm.worker.sources.packet_store import PacketDecoding
 
 # Decoded in one slot. Shorter steps would cost more CPU time.
 DECODED_STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
