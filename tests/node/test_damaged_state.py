@@ -183,7 +183,7 @@ async def outcome(path: Path) -> tuple[str, list[str]]:
     degraded = saving.degraded
     await saving.stop()
     assert len(degraded) < 1000 + len(str(path))
-    set_aside = "set aside" in degraded
+    set_aside = "players began anew" in degraded
     assert not set_aside or not players
     return "set aside" if set_aside else "read", [*players]
 

@@ -289,6 +289,32 @@ async def test_a_player_whose_record_is_damaged_is_named_until_another_takes_its
     await bench.saving.stop()
 
 
+async def test_records_under_ids_that_no_player_may_have_are_set_aside_and_named_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.start()
+    for name in ("fit", "slash", "bytes", "no text"):
+        bench.players[name] = Kept(name, playing_player("ab"))
+    await bench.saving.stop()
+    with closing(sqlite3.connect(bench.path)) as database, database:
+        for new, old in (("'a/b'", "slash"), ("x'7a'", "bytes"), ("CAST(x'ff' AS TEXT)", "no text")):
+            database.execute(f"UPDATE players SET id = {new} WHERE id = ?", (old,))  # noqa: S608
+            database.execute(f"UPDATE tracks SET player = {new} WHERE player = ?", (old,))  # noqa: S608
+    bench.anew()
+    assert [found.player_id for found in await bench.start()] == ["fit"]
+    assert "a/b" in bench.saving.degraded
+    assert "set aside" in bench.saving.degraded
+    bench.players["fit"] = Kept("fit", playing_player("ab"))
+    assert len(await bench.restart()) == 1
+    assert bench.saving.degraded == ""
+    await bench.saving.stop()
+    (kept,) = bench.path.parent.glob("state.sqlite.set-aside-*")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(kept)) as database:
+        ids = database.execute("SELECT CAST(id AS BLOB) FROM players ORDER BY place").fetchall()
+        assert ids == [(b"a/b",), (b"z",), (b"\xff",)]
+        assert database.execute("SELECT count(*) FROM tracks").fetchall() == [(6,)]
+
+
 class FullDisk(sqlite3.Connection):
     """Reads, and has no room for any change."""
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.figures import StateFigures
-from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS, require_player_id
+from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.state_file import Change, StateFile, StateFileError
@@ -78,6 +78,7 @@ class Saving:
         self._failure = ""
         self._has_proof = False  # which is not in the file yet
         self._unread: dict[str, None] = {}  # players in the file whose records are damaged
+        self._told_unfit = ""  # of records that nobody could ask for
         self._next_place = 0
         self._writes = self._unsaved_answers = 0
         self._write_s = 0.0
@@ -174,7 +175,7 @@ class Saving:
     @property
     def degraded(self) -> str:
         """What is wrong with the state, now or since the start; empty when nothing is."""
-        return self.trouble or self._file.set_aside or self._told_unread()
+        return self.trouble or self._file.set_aside or self._told_unfit or self._told_unread()
 
     @property
     def figures(self) -> StateFigures:
@@ -185,11 +186,9 @@ class Saving:
     def _told_unread(self) -> str:
         if not self._unread:
             return ""
-        names = ", ".join(islice(self._unread, _NAMES_TOLD))
-        more = f" and {len(self._unread) - _NAMES_TOLD} more" if len(self._unread) > _NAMES_TOLD else ""
         return (
             f"The records of these players in {self._file.path} are damaged, and the players are missing: "
-            f"{names}{more}. The log says what is wrong; a player that is created anew replaces its record."
+            f"{_some(self._unread)}. The log says what is wrong; a player that is created anew replaces its record."
         )
 
     def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
@@ -286,17 +285,21 @@ class Saving:
         alive_at_ms, now_ms = self._file.alive_at_ms(), self._wall_ms()
         if not 0 <= now_ms - alive_at_ms <= LONGEST_ABSENCE_S * 1000:
             now_ms = alive_at_ms
+        if unfit := self._file.put_unfit_away():
+            self._told_unfit = (
+                f"Records in {self._file.path} that bear ids which no player may have were set aside as "
+                f"{unfit.kept_as}: {_some(unfit.names)}."
+            )
+            log.error("%s", self._told_unfit)
         found = []
         for player_id, value in self._file.players():
             try:
-                require_player_id(player_id)
                 taken_ms, snapshot = read_state(value)
                 if snapshot.player_id != player_id:
                     raise BadRequest("Its record is that of another player.")
             except BadRequest as error:
-                name = text_for_logs(player_id)[:MAX_PLAYER_ID_CHARACTERS]
-                self._unread[name] = None
-                log.error("player %s cannot be restored, and stays in the state's file: %s", name, error.message)
+                self._unread[player_id] = None
+                log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
                 continue
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
         return found
@@ -308,3 +311,9 @@ class Saving:
             self._file.prove()
         finally:
             self._file.close()
+
+
+def _some(names: Collection[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
+    return ", ".join(text_for_logs(name)[:MAX_PLAYER_ID_CHARACTERS] for name in islice(names, _NAMES_TOLD)) + more

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from tonearm.core.metadata import JsonObject
+from tonearm.core.metadata import JsonObject, is_player_id
 from tonearm.core.printable import printable
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.track import Track
@@ -52,6 +52,10 @@ _EMPTY_PLAYERS: Final = "DELETE FROM tracks WHERE player IN {}"
 _REMOVE_TRACKS: Final = "DELETE FROM tracks WHERE player = ? AND id IN {}"
 _PUT_TRACKS: Final = "INSERT OR REPLACE INTO tracks VALUES {}"
 _PUT_PLAYERS: Final = "INSERT OR REPLACE INTO players VALUES {}"
+_FIND_UNFIT: Final = "SELECT id FROM main.players WHERE NOT is_id(typeof(id), CAST(id AS BLOB))"
+_COPY_UNFIT: Final = "CREATE TABLE aside.{0} AS SELECT * FROM main.{0} WHERE {1} IN ({2})"
+_REMOVE_UNFIT: Final = "DELETE FROM main.{0} WHERE {1} IN ({2})"
+_OF_PLAYERS: Final = (("tracks", "player"), ("players", "id"))
 _ROWS_A_STATEMENT: Final = 50
 _KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
 
@@ -68,6 +72,14 @@ class Change:
     snapshot: PlayerSnapshot | None
     taken_ms: int
     place: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnfitRecords:
+    """Records under ids that no player may have, and the name of the file in which they are now."""
+
+    names: Sequence[str]
+    kept_as: str
 
 
 class StateFile:
@@ -115,13 +127,36 @@ class StateFile:
         ((alive_at_ms,),) = self._open_database.execute("SELECT alive_at_ms FROM node")
         return int(alive_at_ms)
 
-    def players(self) -> Iterator[tuple[str, JsonObject]]:
-        """Every player's id and its state, in the order of their creation; a state that cannot be read is empty, and
-        an id that is no text is shown as one."""
+    def put_unfit_away(self) -> UnfitRecords | None:
+        """Moves records whose ids no player may have into a file beside this one: no new player could take their place.
+        None: there were none. Raises `StateFileError`."""
         database = self._open_database
-        for player_id, head in database.execute("SELECT id, head FROM players ORDER BY place").fetchall():
-            name = player_id if isinstance(player_id, str) else repr(player_id)
-            rows = database.execute("SELECT track FROM tracks WHERE player = ?", (player_id,)).fetchall()
+        database.create_function("is_id", 2, _is_id, deterministic=True)
+        found = database.execute(_FIND_UNFIT).fetchall()
+        if not found:
+            return None
+        kept = Path(f"{self._set_aside_path()}-records")
+        try:
+            with contextlib.suppress(OSError):  # sqlite says it better
+                kept.touch(0o600)
+            database.execute("ATTACH ? AS aside", (str(kept),))
+            for table, column in _OF_PLAYERS:
+                database.execute(_COPY_UNFIT.format(table, column, _FIND_UNFIT))
+            database.execute("DETACH aside")
+            with self._transaction():
+                for table, column in _OF_PLAYERS:
+                    database.execute(_REMOVE_UNFIT.format(table, column, _FIND_UNFIT))
+        except sqlite3.OperationalError as error:
+            self._let_go()
+            raise StateFileError(self._why_not(error)) from error
+        return UnfitRecords([name if isinstance(name, str) else repr(name) for (name,) in found], kept.name)
+
+    def players(self) -> Iterator[tuple[str, JsonObject]]:
+        """Every player's id and its state, in the order of their creation; a state that cannot be read is empty. To be
+        called after `put_unfit_away`."""
+        database = self._open_database
+        for name, head in database.execute("SELECT id, head FROM players ORDER BY place").fetchall():
+            rows = database.execute("SELECT track FROM tracks WHERE player = ?", (name,)).fetchall()
             try:
                 yield name, {**json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
             except (ValueError, TypeError, RecursionError):
@@ -395,6 +430,11 @@ def _tracks_by_state(change: Change) -> dict[str, _TrackState]:
         track_id: (queued.track, queued.gave_audio, queued.failures, queued.is_read)
         for track_id, queued in tracks_of(change.snapshot).items()
     }
+
+
+def _is_id(kind: str, content: bytes) -> bool:
+    """Whether a value in the file is an id that a player may have; `content` is what is stored, of whatever kind."""
+    return kind == "text" and is_player_id(content.decode(errors="replace"))
 
 
 def _parts(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
