@@ -30,7 +30,7 @@ class OutputEndedError(Exception):
     """The output takes no more; the message is a sentence for the user."""
 
 
-class PcmOutput(Protocol):
+class PcmWriter(Protocol):
     def write(self, pcm: bytes) -> None:
         """Raises `OutputEndedError`."""
         ...
@@ -40,7 +40,7 @@ class PcmOutput(Protocol):
         ...
 
 
-class WavOutput:
+class WavWriter:
     """A WAV file. Its header gets the true length in `close`. Raises `OutputEndedError`."""
 
     def __init__(self, path: Path) -> None:
@@ -72,8 +72,8 @@ class WavOutput:
             raise OutputEndedError(f"{self._path} cannot be finished: {error.strerror or error}.") from None
 
 
-class FileOutput:
-    """PCM into an open file that never makes a writer wait."""
+class FileWriter:
+    """PCM into an open file, which never makes anybody wait."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -89,7 +89,7 @@ class FileOutput:
         """The file belongs to the process."""
 
 
-class PipeOutput(asyncio.BaseProtocol):
+class PipeWriter(asyncio.BaseProtocol):
     """PCM into a pipe without waiting for its reader: what it does not take within a second is left out."""
 
     def __init__(self) -> None:
@@ -120,15 +120,15 @@ class PipeOutput(asyncio.BaseProtocol):
             self._transport.abort()
 
 
-async def open_raw_output(stdout: BinaryIO) -> PcmOutput:
-    """The output for PCM on `stdout`. Raises `OutputEndedError` for a terminal."""
+async def open_raw_writer(stdout: BinaryIO) -> PcmWriter:
+    """The writer of PCM on `stdout`. Raises `OutputEndedError` for a terminal."""
     if stdout.isatty():
         raise OutputEndedError("--raw writes audio; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2")
     mode = os.fstat(stdout.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return FileOutput(stdout)
-    _, output = await asyncio.get_running_loop().connect_write_pipe(PipeOutput, stdout)
-    return output
+        return FileWriter(stdout)
+    _, writer = await asyncio.get_running_loop().connect_write_pipe(PipeWriter, stdout)
+    return writer
 
 
 _MAX_LATENCY_MS: Final = 1000  # rather late than lost: a file is to have all of it
@@ -141,21 +141,21 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
 
     async def work(node: Node) -> int:
         heard = node.player(player)
-        outputs: list[PcmOutput] = []
+        writers: list[PcmWriter] = []
         async with aclosing(heard.events()) as events:
             first = await anext(events)  # what is wrong is raised here, before a file is written over
             try:
                 if save is not None:
-                    outputs.append(WavOutput(save))
+                    writers.append(WavWriter(save))
                 if raw:
-                    outputs.append(await open_raw_output(sys.stdout.buffer))
-                listening = _Listening(display, outputs, first)
+                    writers.append(await open_raw_writer(sys.stdout.buffer))
+                listening = _Listening(display, writers, first)
                 # The events came first, so the TrackStart that the first listener brings about is not missed.
                 async with heard.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
                     display.say(f"listening to {player} on {at.url}; Ctrl-C stops")
                     return await listening.run(events, audio, wait_s)
             finally:
-                await _finish(outputs)
+                await _finish(writers)
 
     try:
         return run(at, work)
@@ -163,12 +163,12 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
         return complain(str(error))
 
 
-async def _finish(outputs: Sequence[PcmOutput]) -> None:
+async def _finish(writers: Sequence[PcmWriter]) -> None:
     """Raises the last `OutputEndedError`."""
     failure = None
-    for output in outputs:
+    for writer in writers:
         try:
-            await output.close()
+            await writer.close()
         except OutputEndedError as error:
             failure = error
     if failure is not None:
@@ -178,9 +178,9 @@ async def _finish(outputs: Sequence[PcmOutput]) -> None:
 class _Listening:
     """What is heard and shown of a player. `first` is the event with its whole state."""
 
-    def __init__(self, display: Display, outputs: Sequence[PcmOutput], first: Event) -> None:
+    def __init__(self, display: Display, writers: Sequence[PcmWriter], first: Event) -> None:
         self._display = display
-        self._outputs = outputs
+        self._writers = writers
         self._view = PlayerView()
         self._view.follow(first)
         self._pacing = Pacing()
@@ -226,8 +226,8 @@ class _Listening:
             self._pacing.arrived(time.monotonic())
             self._frames += 1
             self._meters.add(frame.payload)
-            for output in self._outputs:
-                output.write(frame.payload)
+            for writer in self._writers:
+                writer.write(frame.payload)
 
     async def _follow(self, events: AsyncIterator[Event], heed: Callable[[Event], str | None]) -> None:
         with suppress(TonearmError):  # which the sound meets, too

@@ -80,7 +80,7 @@ class AudioSettings:
     def output(self, target: Target, output_format: OutputFormat) -> Output:
         """The output with the parameters in `target`. Raises `BadRequest` for a bitrate that the format does not
         have."""
-        bitrate_bps = whole_number(target, "bitrate", lowest=1, highest=10_000_000)
+        bitrate_bps = read_whole_number(target, "bitrate", lowest=1, highest=10_000_000)
         match output_format:
             case "pcm":
                 if bitrate_bps is not None:
@@ -111,10 +111,12 @@ def socket_format(target: Target) -> OutputFormat:
 
 def max_latency_ms(target: Target) -> int:
     """Raises `BadRequest`."""
-    return whole_number(target, "maxLatencyMs", lowest=20, highest=HIGHEST_MAX_LATENCY_MS) or DEFAULT_MAX_LATENCY_MS
+    return (
+        read_whole_number(target, "maxLatencyMs", lowest=20, highest=HIGHEST_MAX_LATENCY_MS) or DEFAULT_MAX_LATENCY_MS
+    )
 
 
-def switch(target: Target, name: str) -> bool:
+def read_switch(target: Target, name: str) -> bool:
     """Whether the parameter `name` is 1; False for 0 and without it. Raises `BadRequest` for other values."""
     value = target.parameter(name)
     if value not in (None, "0", "1"):
@@ -122,7 +124,7 @@ def switch(target: Target, name: str) -> bool:
     return value == "1"
 
 
-def whole_number(target: Target, name: str, *, lowest: int, highest: int) -> int | None:
+def read_whole_number(target: Target, name: str, *, lowest: int, highest: int) -> int | None:
     """None without the parameter. Raises `BadRequest` for anything but digits, and outside the limits."""
     value = target.parameter(name)
     if value is None:

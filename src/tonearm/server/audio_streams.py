@@ -16,8 +16,8 @@ from tonearm.server.audio_settings import (
     AudioSettings,
     icy_headers,
     max_latency_ms,
-    switch,
-    whole_number,
+    read_switch,
+    read_whole_number,
 )
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.routing import Call, Handler, Route
@@ -67,11 +67,11 @@ class AudioStreamRoutes:
         output_format, content_type = _FORMATS[kind]
         target = call.target
         output = self._settings.output(target, output_format)
-        burst_ms = whole_number(target, "burst", lowest=0, highest=HIGHEST_BURST_MS)
+        burst_ms = read_whole_number(target, "burst", lowest=0, highest=HIGHEST_BURST_MS)
         if burst_ms is None:
             burst_ms = 0 if kind == "wav" else self._settings.burst_ms
         latency_ms = max_latency_ms(target)
-        is_chained = kind == "ogg" and switch(target, "chained")
+        is_chained = kind == "ogg" and read_switch(target, "chained")
         has_titles = call.request.headers.get("Icy-MetaData") == "1"
         player = self._node.player(call.player_id)
         headers = {

@@ -38,7 +38,7 @@ from tonearm.protocol.requests import (
     QueueEntry,
     SkipTarget,
 )
-from tonearm.server.audio_settings import whole_number
+from tonearm.server.audio_settings import read_whole_number
 from tonearm.server.bodies import ModelT, as_model, read_body, read_json
 from tonearm.server.http_server import EdgeRequest, while_connected
 from tonearm.server.replies import BodyTooLarge, json_list_reply, json_reply, no_content, picture_reply
@@ -221,9 +221,9 @@ class QueueRoutes(_PlayerHandlers):
     async def _queue(self, call: Call) -> web.StreamResponse:
         target = call.target
         has_details = target.flag("details")
-        first = whole_number(target, "offset", lowest=0, highest=MAX_OFFSET) or 0
-        count = whole_number(target, "limit", lowest=1, highest=MAX_OFFSET) or MAX_OFFSET
-        wait_ms = whole_number(target, "wait", lowest=0, highest=MAX_WAIT_MS)
+        first = read_whole_number(target, "offset", lowest=0, highest=MAX_OFFSET) or 0
+        count = read_whole_number(target, "limit", lowest=1, highest=MAX_OFFSET) or MAX_OFFSET
+        wait_ms = read_whole_number(target, "wait", lowest=0, highest=MAX_WAIT_MS)
         if wait_ms and has_details:
             known = self._node.queue_details_known(call.player_id, first, count, wait_ms / 1000)
             await while_connected(call.request, known)

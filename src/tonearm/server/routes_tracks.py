@@ -17,7 +17,7 @@ from tonearm.node.node import Node
 from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.protocol.wire_model import json_text
-from tonearm.server.audio_settings import whole_number
+from tonearm.server.audio_settings import read_whole_number
 from tonearm.server.bodies import read_body, read_json
 from tonearm.server.http_server import while_connected
 from tonearm.server.replies import (
@@ -77,7 +77,7 @@ class TrackRoutes:
     async def _search(self, call: Call) -> web.Response:
         query = call.target.required_parameter("query")
         site = call.target.parameter("site")
-        limit = whole_number(call.target, "limit", lowest=1, highest=MAX_SEARCH_LIMIT) or DEFAULT_SEARCH_LIMIT
+        limit = read_whole_number(call.target, "limit", lowest=1, highest=MAX_SEARCH_LIMIT) or DEFAULT_SEARCH_LIMIT
         search = self._node.lookup.search(
             query, DEFAULT_SITE if site is None else site, limit, came_through_proxy=call.came_through_proxy
         )

@@ -12,7 +12,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.frame import Output
 from tonearm.node.node import Node
 from tonearm.protocol.framing import Framing
-from tonearm.server.audio_settings import AudioSettings, max_latency_ms, socket_format, switch
+from tonearm.server.audio_settings import AudioSettings, max_latency_ms, read_switch, socket_format
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams, kernel_buffer_bytes
@@ -41,7 +41,7 @@ class SocketRoutes:
     async def _listen(self, call: Call) -> web.StreamResponse:
         target = call.target
         output = self._settings.output(target, socket_format(target))
-        has_header = switch(target, "header")
+        has_header = read_switch(target, "header")
         latency_ms = max_latency_ms(target)
         connection = WebSocketConnection(call.request, self._streams, kernel_buffer_bytes(output))
         # Attached before the handshake is answered, so that a refusal is still an ordinary answer.

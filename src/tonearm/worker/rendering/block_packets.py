@@ -19,8 +19,8 @@ from tonearm.worker.packets.passthrough import (
     next_run,
     packets_of_run,
 )
+from tonearm.worker.rendering.block_pcm import levelled_again
 from tonearm.worker.rendering.joined_music import Gathered
-from tonearm.worker.rendering.output import levelled_again
 from tonearm.worker.rendering.session_sources import SessionSources
 from tonearm.worker.rendering.timeline import Block, BlockPart, Checkpoint, Timeline
 from tonearm.worker.sources.packet_store import PacketStore

@@ -32,8 +32,8 @@ from tonearm.worker.rendering.block_packets import (
     Packets,
     history_before,
 )
+from tonearm.worker.rendering.block_pcm import BlockPcm, Limits
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
-from tonearm.worker.rendering.output import BlockOutput, Limits
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
 from tonearm.worker.sources.pcm_store import Segment, first_segments
@@ -71,7 +71,7 @@ class RenderSession:
         self._granted = order.first_frame + SHORT_GRANT_FRAMES
         self._sources = SessionSources(sources, order.filters)
         self._music = JoinedMusic(self._sources)
-        self._output = BlockOutput(self._sources, self._music)
+        self._block_pcm = BlockPcm(self._sources, self._music)
         self._packets = BlockPackets(self._sources)
         passthrough = NOTHING_PASSED
         if order.lag_samples is not None:
@@ -293,7 +293,7 @@ class RenderSession:
         """Renders up to `frames` frames of music. `is_tail`: only the tail of the sound that was cut off, not yet the
         new source."""
         music, packets = self._music, self._packets
-        limits = self._output.limits(start, frames) if packets.outputs else Limits(frames)
+        limits = self._block_pcm.limits(start, frames) if packets.outputs else Limits(frames)
         frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
         if is_tail:
             gathered = Gathered(start.voices.at(start.time))
@@ -328,7 +328,7 @@ class RenderSession:
             filters = (start.filters,) * frames
             packets.stop_reading_pcm(segments)
         elif frames and packets.outputs:
-            pcm, filters = self._output.music(start, frames, gathered, limits)
+            pcm, filters = self._block_pcm.music(start, frames, gathered, limits)
         elif frames:
             filters = (ChainState.steady(start.filters.filters),) * frames
         filters_idle = not pcm and (run is None or not run.packets)
@@ -347,9 +347,9 @@ class RenderSession:
         pcm = b""
         filters: Sequence[ChainState] = (start.filters,) * frames
         if self._packets.outputs:
-            limits = self._output.limits(start, frames)
+            limits = self._block_pcm.limits(start, frames)
             before_pause = partial(self._music.frame_before_pause, start)
-            pcm, filters = self._output.overlays_alone(start, frames, limits, before_pause)
+            pcm, filters = self._block_pcm.overlays_alone(start, frames, limits, before_pause)
         position = start.position
         first = Segment(0, 0, 0, 0)
         if position.has_begun:

@@ -45,7 +45,7 @@ class Limits(NamedTuple):
     loudest: float = math.inf
 
 
-class BlockOutput:
+class BlockPcm:
     """Makes the PCM of blocks, and the state of the filters after each of their frames."""
 
     def __init__(self, sources: SessionSources, music: JoinedMusic) -> None:
