@@ -31,8 +31,7 @@ from tonearm.node.node import Node, NodeSettings
 from tonearm.node.state_file import StateFileError
 from tonearm.process import ExitCode, JsonLines, TextLines, supervised
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
-from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app
-from tonearm.server.app import serve as listen_on
+from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings, Station
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.http.settings import FetchSettings

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
-from tonearm.node.garbage_collection import INTERVAL_S, GarbageCollection
+from tonearm.node.garbage_collection import GIVE_BACK_INTERVAL_S, GarbageCollection
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ async def test_memory_between_blocks_in_use_goes_back_after_a_while() -> None:
             blocks[number] = b""
     held_mb = private_mb()
     collection.player_deleted()
-    time.forward(INTERVAL_S)
+    time.forward(GIVE_BACK_INTERVAL_S)
     await eventually(lambda: private_mb() < held_mb - 15, "the memory is given back")
     assert len(blocks) == 20_000
 
@@ -53,7 +53,7 @@ async def test_cycles_are_looked_for_when_no_player_sends_frames(is_idle: bool) 
     collection = GarbageCollection(time.call_later, lambda: is_idle)
     knot = weakref.ref(Knot())
     collection.player_deleted()
-    time.forward(INTERVAL_S)
+    time.forward(GIVE_BACK_INTERVAL_S)
     assert (knot() is None) == is_idle
 
 
@@ -63,10 +63,10 @@ async def test_cycles_are_looked_for_while_frames_are_sent_only_after_many_ends(
     knot = weakref.ref(Knot())
     for _ in range(9_999):
         collection.track_ended()
-    time.forward(INTERVAL_S)
+    time.forward(GIVE_BACK_INTERVAL_S)
     assert knot() is not None
     collection.track_ended()
-    time.forward(INTERVAL_S)
+    time.forward(GIVE_BACK_INTERVAL_S)
     assert knot() is None
 
 
@@ -76,6 +76,6 @@ async def test_after_the_stop_nothing_is_done() -> None:
     collection.player_deleted()
     collection.stop()
     knot = weakref.ref(Knot())
-    time.forward(INTERVAL_S)
+    time.forward(GIVE_BACK_INTERVAL_S)
     assert knot() is not None
     gc.collect()

@@ -11,7 +11,7 @@ from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import TEXT, websocket
 from tonearm.protocol.framing import CloseCode
 from tonearm.server import streams
-from tonearm.server.app import build_public_app, serve
+from tonearm.server.app import build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.public import MAX_BEHIND, SLICE_FOLLOWERS
@@ -22,7 +22,7 @@ MANY = SLICE_FOLLOWERS + 5
 @asynccontextmanager
 async def public_address(node: StillNode) -> AsyncIterator[int]:
     app = build_public_app(node, lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
-    server = await serve(app, "127.0.0.1", 0)
+    server = await listen_on(app, "127.0.0.1", 0)
     try:
         yield server.port
     finally:

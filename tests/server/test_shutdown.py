@@ -8,7 +8,7 @@ from tests.support.edge import StillNode
 from tests.support.eventually import eventually
 from tests.support.http_client import CLOSE, connected, websocket
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.server.app import EdgeSettings, build_app, serve
+from tonearm.server.app import EdgeSettings, build_app, listen_on
 
 WS, EVENTS, WAV = "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav"
 
@@ -17,7 +17,7 @@ LONGEST_STOP_S = 10
 
 
 async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    server = await listen_on(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     async with (
         node.changing_queue("p"),  # for which a request waits
         websocket(server.port, WS, receive_buffer_bytes=4096),
@@ -47,7 +47,7 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
 
 
 async def test_a_polite_client_ends_with_its_close_frame_answered(node: StillNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    server = await listen_on(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     async with websocket(server.port, WS) as client:
         await server.stop_accepting()
         with pytest.raises(ConnectionRefusedError):
@@ -62,6 +62,6 @@ async def test_a_polite_client_ends_with_its_close_frame_answered(node: StillNod
 
 
 async def test_closing_twice_is_fine(node: StillNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    server = await listen_on(build_app(node, EdgeSettings()), "127.0.0.1", 0)
     await server.close()
     await server.close()

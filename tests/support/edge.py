@@ -18,7 +18,7 @@ from tonearm.node.node import Node, NodeSettings
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
-from tonearm.server.app import App, EdgeSettings, build_app, serve
+from tonearm.server.app import App, EdgeSettings, build_app, listen_on
 from tonearm.sources.opener import SourceOpener
 
 
@@ -101,7 +101,7 @@ def edge_of_nothing(settings: EdgeSettings) -> App:
 @asynccontextmanager
 async def running_edge(node: Node, settings: EdgeSettings | None = None) -> AsyncIterator[int]:
     """The port of an edge in front of `node`, which listens on 127.0.0.1 while this lasts."""
-    server = await serve(build_app(node, settings or EdgeSettings()), "127.0.0.1", 0)
+    server = await listen_on(build_app(node, settings or EdgeSettings()), "127.0.0.1", 0)
     try:
         yield server.port
     finally:

@@ -18,7 +18,7 @@ from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
 from yt_dlp.globals import extractors
 from yt_dlp.utils import ExtractorError
 
-from tonearm.sources.resolver.child import serve
+from tonearm.sources.resolver.child import answer_requests
 
 sys.path.append(str(Path(__file__).parent))
 attack: Any = importlib.import_module("attack")  # a program has no packages around it
@@ -159,4 +159,4 @@ def make_known() -> None:
 
 if __name__ == "__main__":
     make_known()
-    serve(sys.argv[1:])
+    answer_requests(sys.argv[1:])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tonearm.sources.resolver.extraction  # noqa: F401 - so that those that come of it have it
-from tonearm.sources.resolver.child import serve
+from tonearm.sources.resolver.child import answer_requests
 
 sys.path.append(str(Path(__file__).parent))  # a program has no packages around it
 template: Any = importlib.import_module("sibling_template")
@@ -23,4 +23,4 @@ if __name__ == "__main__":
         knows_fake, *others = arguments
         if knows_fake == "fake":
             fake_sites.make_known()
-        serve(others)
+        answer_requests(others)

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from tonearm.player.timers import CallLater, Cancellable
 
-INTERVAL_S: Final = 20.0
+GIVE_BACK_INTERVAL_S: Final = 20.0
 _ENDS_BEFORE_COLLECTION: Final = 10_000
 
 
 class GarbageCollection:
-    """To be told what ended. Its memory is given back within `INTERVAL_S`. `is_idle` says whether no player sends
-    frames now."""
+    """To be told what ended. Its memory is given back within `GIVE_BACK_INTERVAL_S`. `is_idle` says whether no
+    player sends frames now."""
 
     def __init__(self, call_later: CallLater, is_idle: Callable[[], bool]) -> None:
         self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
@@ -36,7 +36,7 @@ class GarbageCollection:
     def track_ended(self) -> None:
         self._ends += 1
         if self._timer is None:
-            self._timer = self._call_later(INTERVAL_S, self._give_back)
+            self._timer = self._call_later(GIVE_BACK_INTERVAL_S, self._give_back)
 
     def stop(self) -> None:
         if self._timer is not None:

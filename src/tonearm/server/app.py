@@ -129,7 +129,7 @@ def build_public_app(
     return App(edge, connections, streams, name="public")
 
 
-async def serve(app: App, host: str, port: int) -> "Server":
+async def listen_on(app: App, host: str, port: int) -> "Server":
     """Listens on `host` and `port`; port 0 lets the system choose one. Raises `BindError`."""
     http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)

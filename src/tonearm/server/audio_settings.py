@@ -111,9 +111,8 @@ def socket_format(target: Target) -> OutputFormat:
 
 def max_latency_ms(target: Target) -> int:
     """Raises `BadRequest`."""
-    return (
-        read_whole_number(target, "maxLatencyMs", lowest=20, highest=HIGHEST_MAX_LATENCY_MS) or DEFAULT_MAX_LATENCY_MS
-    )
+    wanted_ms = read_whole_number(target, "maxLatencyMs", lowest=20, highest=HIGHEST_MAX_LATENCY_MS)
+    return wanted_ms or DEFAULT_MAX_LATENCY_MS
 
 
 def read_switch(target: Target, name: str) -> bool:

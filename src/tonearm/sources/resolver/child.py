@@ -31,7 +31,7 @@ from tonearm.sources.resolver.door import DoorKnocker
 _SELF_DESTRUCT_AFTER_S: Final = 2.0
 
 
-def serve(arguments: Sequence[str]) -> None:
+def answer_requests(arguments: Sequence[str]) -> None:
     """Answers until stdin ends.
 
     `arguments` are those of the command line: memory limit in MiB, mode of the sandbox, names of the extractors that
@@ -103,4 +103,4 @@ def _answer(answers: Any, answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1:])
+    answer_requests(sys.argv[1:])
