@@ -27,7 +27,7 @@ from tonearm.server.stream_bodies import (
     IcyTitles,
     OggBody,
 )
-from tonearm.server.streams import OpenStreams, RawOutput, kernel_buffer_bytes
+from tonearm.server.streams import MessageWriter, OpenStreams, kernel_buffer_bytes
 
 # VLC's first request only finds out whether there are titles, and ends at once: it is no listener.
 COUNTS_AFTER_S: Final = 0.25
@@ -150,28 +150,28 @@ class HttpAudioSink:
         self._is_chunked_here = is_chunked and self._wraps
         self._ogg = ogg
         self._titles = titles
-        self._raw = RawOutput(request, kernel_buffer_bytes(output))
-        self.open, self.end, self.abort = self._raw.open, self._raw.end, self._raw.abort
-        self.pending_bytes = self._raw.pending_bytes
+        self._writer = MessageWriter(request, kernel_buffer_bytes(output))
+        self.open, self.end, self.abort = self._writer.open, self._writer.end, self._writer.abort
+        self.pending_bytes = self._writer.pending_bytes
         self.closed = asyncio.get_running_loop().create_future()
 
     def write(self, message: bytes) -> None:
         if self._wraps:
             message = self._wrapped(message)
         if message:
-            self._raw.write(message)
+            self._writer.write(message)
 
     def offer(self, message: bytes) -> bool:
         if not self._wraps:
-            return self._raw.offer(message)
-        if self._raw.pending_bytes():
+            return self._writer.offer(message)
+        if self._writer.pending_bytes():
             return False
         self.write(message)
         return True
 
     def close(self, code: int, reason: str) -> None:
         """Ends the body. HTTP has no place for the code and the reason."""
-        self._raw.end()
+        self._writer.end()
         if not self.closed.done():
             self.closed.set_result(None)
 

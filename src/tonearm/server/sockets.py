@@ -99,9 +99,9 @@ class SocketFrameSink:
         self.framing = Framing.WEBSOCKET_WITH_HEADER if has_header else Framing.WEBSOCKET
         self.max_latency_ms = max_latency_ms
         # They are called for each frame and listener, so without a method in between.
-        self.write = connection.output.write
-        self.offer = connection.output.offer
-        self.pending_bytes = connection.output.pending_bytes
+        self.write = connection.writer.write
+        self.offer = connection.writer.offer
+        self.pending_bytes = connection.writer.pending_bytes
         self.close = connection.close
         self.abort = connection.abort
 
@@ -126,16 +126,16 @@ def _is_behind(sink: "SocketEventSink") -> bool:
 
 class SocketEventSink:
     def __init__(self, connection: WebSocketConnection) -> None:
-        self._output = connection.output
+        self._writer = connection.writer
         self._ends: deque[int] = deque()  # the end of each pending message, counted in all written bytes
-        self.pending_bytes = connection.output.pending_bytes
+        self.pending_bytes = connection.writer.pending_bytes
         self.close = connection.close
         self.abort = connection.abort
 
     def send(self, text: str) -> None:
         self._forget_sent()
-        self._output.write(text_frame(text))
-        self._ends.append(self._output.written_bytes)
+        self._writer.write(text_frame(text))
+        self._ends.append(self._writer.written_bytes)
 
     def pending_messages(self) -> int:
         """How many messages the kernel has not taken to their last byte."""
@@ -143,6 +143,6 @@ class SocketEventSink:
         return len(self._ends)
 
     def _forget_sent(self) -> None:
-        sent_bytes = self._output.written_bytes - self._output.pending_bytes()
+        sent_bytes = self._writer.written_bytes - self._writer.pending_bytes()
         while self._ends and self._ends[0] <= sent_bytes:
             self._ends.popleft()

@@ -32,7 +32,7 @@ def kernel_buffer_bytes(output: Output) -> int:
 CLOSE_GRACE_S: Final = 1.0
 
 
-class RawOutput:
+class MessageWriter:
     """Writes whole messages in order. No method but the constructor raises, whatever became of the connection.
 
     Messages wait until `open` is called, since sinks are attached before the answer's head is sent: so a refusal can

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from tonearm.server.replies import UpgradeRequired
-from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, RawOutput
+from tonearm.server.streams import CLOSE_GRACE_S, MessageWriter, OpenStreams
 
 # No client has anything to send; a larger message is answered with a close, code 1009.
 _MAX_MESSAGE_BYTES: Final = 64 * 1024
@@ -54,7 +54,7 @@ class WebSocketConnection:
             compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
         )
         _require_handshake(request, self._response)
-        self.output = RawOutput(request, kernel_buffer_bytes)
+        self.writer = MessageWriter(request, kernel_buffer_bytes)
         self._streams = streams
         self._received_since_ping = True
         self._next_ping: asyncio.TimerHandle | None = None
@@ -71,23 +71,23 @@ class WebSocketConnection:
     async def _run(self) -> web.WebSocketResponse:
         await self._response.prepare(self._request)
         try:
-            self.output.open()
+            self.writer.open()
             self._schedule_ping()
             await self._receive_until_closed()
         finally:
             self._cancel_ping()
             # Before aiohttp gets the response back: it sends no close frame of its own to a closing transport.
-            self.output.hang_up()
+            self.writer.hang_up()
         return self._response
 
     def close(self, code: int, reason: str) -> None:
         """Sends the close frame at once, and nothing after it. The socket is cut when the peer does not answer."""
-        self.output.write(close_frame(code, reason))
-        self.output.end()
+        self.writer.write(close_frame(code, reason))
+        self.writer.end()
         self._cancel_ping()
 
     def abort(self) -> None:
-        self.output.abort()
+        self.writer.abort()
         self._cancel_ping()
 
     async def _receive_until_closed(self) -> None:
@@ -97,18 +97,18 @@ class WebSocketConnection:
             message = await self._response.receive()
             self._received_since_ping = True
             if message.type is WSMsgType.PING:
-                if self.output.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
-                    self.output.write(_frame(_PONG, bytes(message.data)))
+                if self.writer.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
+                    self.writer.write(_frame(_PONG, bytes(message.data)))
             elif message.type is WSMsgType.CLOSE:
                 # The answer has the peer's code, or none when the peer sent none.
                 code = int(message.data or 0)
-                self.output.write(close_frame(code if code >= _LOWEST_CLOSE_CODE else None))
+                self.writer.write(close_frame(code if code >= _LOWEST_CLOSE_CODE else None))
                 return
             elif message.type in (WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
                 return
 
     def _schedule_ping(self) -> None:
-        if not self.output.has_ended:
+        if not self.writer.has_ended:
             self._next_ping = asyncio.get_running_loop().call_later(self._streams.ping_interval_s, self._ping)
 
     def _ping(self) -> None:
@@ -116,7 +116,7 @@ class WebSocketConnection:
             self.abort()
             return
         self._received_since_ping = False
-        self.output.write(_frame(_PING, b""))
+        self.writer.write(_frame(_PING, b""))
         self._schedule_ping()
 
     def _cancel_ping(self) -> None:
