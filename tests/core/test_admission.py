@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.support.simulated_load import OTHERS_COST, Player, SimulatedNode
 from tonearm.core.admission import (
@@ -11,6 +13,7 @@ from tonearm.core.admission import (
     CLOSED_S,
     LISTENERS_AT_ONCE,
     OVERLOAD_LATE_S,
+    SLOWLY_S,
     Capacity,
     Claim,
     LoadReport,
@@ -109,6 +112,18 @@ def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> No
     for _ in range(4):
         capacity.reported(LoadReport(0.5, 0.3, 0.3, 60.0, 0.0), 60, now_s)
     assert capacity.room(60, now_s) > 0
+
+
+@pytest.mark.parametrize("late_s", [0.0, 2 * OVERLOAD_LATE_S])
+def test_a_process_without_sessions_takes_one_however_much_the_last_one_cost(late_s: float) -> None:
+    """The machine held the process up, so that one session took all of its time."""
+    capacity = Capacity()
+    for second in range(AVERAGED_REPORTS):
+        capacity.reported(LoadReport(1.0, 1.0, 1.0, 0.6, late_s), 1, float(second))
+    capacity.settled()
+    for second in range(60):
+        capacity.reported(LoadReport(1.0, 0.0, 0.0, 0.0, 0.0), 0, 10.0 + second)
+    assert capacity.room(0, 70.0) >= 1
 
 
 def test_an_overload_by_those_who_play_right_behind_one_by_openings_leaves_most_of_them() -> None:
@@ -246,7 +261,7 @@ def test_when_a_machine_becomes_slower_the_oldest_lose_nothing(speed: float, old
 def test_listeners_who_come_are_carried_instead_of_what_nobody_hears() -> None:
     node = SimulatedNode()
     for _ in range(800):
-        node.create(COST, is_heard=False)
+        node.create(COST, is_heard=False, sleeps=False)
     node.pass_s(5.0)
     guests = [node.create(COST) for _ in range(100)]
     node.pass_s(5.0)
@@ -268,3 +283,131 @@ def test_bursts_leave_nothing_behind() -> None:
     assert not node.waiting
     assert {player for player in node.players if player.is_sounding} == set(kept)
     assert goodput(node, 5.0) == pytest.approx(0.4, rel=0.02)
+
+
+# Listeners who come and go
+
+
+@pytest.mark.parametrize("load", [0.5, 1.0, 4.0])
+def test_players_that_begin_without_listeners_come_to_rest_while_others_are_heard(load: float) -> None:
+    node = SimulatedNode()
+    heard = crowd(node, 0.4)
+    node.pass_s(10.0)
+    unheard = [node.create(COST, is_heard=False) for _ in range(round(load * 2 / COST))]
+    before_s = [player.heard_s for player in heard]
+    node.pass_s(30.0)
+    assert all(player.is_asleep for player in unheard)
+    assert min(player.heard_s - heard_s for player, heard_s in zip(heard, before_s, strict=True)) >= 29.7
+    for player in heard:
+        node.leave(player)
+    node.pass_s(5.0)
+    assert_nothing_is_left(node)
+
+
+def test_who_waits_comes_when_listeners_leave_and_who_comes_back_takes_nothing_from_who_plays() -> None:
+    node = SimulatedNode()
+    players = crowd(node, 1.3)
+    node.pass_s(20.0)
+    waiting, playing = list(node.waiting), [player for player in players if player.is_sounding]
+    left = playing[::2]
+    for player in left:
+        node.leave(player)
+    node.pass_s(60.0)
+    assert not set(waiting) & set(node.waiting)
+    interruptions = sum(player.interruptions for player in players)
+    for player in left:
+        node.come(player)
+    node.pass_s(20.0)
+    assert sum(player.interruptions for player in players) - interruptions <= 0.03 * len(players)
+    assert goodput(node, 10.0) >= 0.8
+
+
+def assert_nothing_is_left(node: SimulatedNode) -> None:
+    """Nobody is carried or waits, nothing is worked, and the next listener is heard at once."""
+    assert not node.waiting
+    assert not any(process.players for process in node.processes)
+    worked_s = node.worked_s
+    node.pass_s(10.0)
+    assert node.worked_s == worked_s
+    guest = node.create(COST)
+    node.pass_s(1.0)
+    assert guest.first_heard_s is not None
+    assert guest.first_heard_s - guest.asked_s < 0.5
+
+
+FORMATS = (1 / 150, 1 / 60, 1 / 25)  # costs of players
+SHARES = st.sampled_from([0.25, 0.5, 1.0])
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["listeners", "nobody", "live", "leave", "come", "delete", "slower"]),
+        st.sampled_from([0.5, 1.0, 2.0, 4.0]),
+        st.sampled_from([0.05, 1.0, 6.0, 20.0]),
+    ),
+    min_size=2,
+    max_size=5,
+)
+
+
+@settings(max_examples=8)
+@given(STEPS)
+@example([("listeners", 0.5, 0.05), ("slower", 1.0, 20.0)])
+def test_whatever_came_and_went_nobody_waits_and_nothing_is_left_once_the_load_has_fallen(
+    steps: list[tuple[str, float, float]],
+) -> None:
+    node = SimulatedNode()
+    for what, load, then_s in steps:
+        take_step(node, what, load)
+        node.pass_s(then_s)
+    for process in node.processes:
+        process.speed = 1.0
+    awake = lower_load(node, 0.5)
+    fallen_s = node.now_s
+    while not is_at_rest(node, awake) and node.now_s < fallen_s + SLOWLY_S + 60.0:
+        node.pass_s(5.0)
+    assert is_at_rest(node, awake)
+    before_s = [player.heard_s for player in awake]
+    node.pass_s(10.0)
+    assert min((one.heard_s - heard_s for one, heard_s in zip(awake, before_s, strict=True)), default=10.0) >= 9.9
+    lower_load(node, 0.0)
+    node.pass_s(5.0)
+    assert_nothing_is_left(node)
+
+
+def take_step(node: SimulatedNode, what: str, load: float) -> None:
+    """As many begin as are `load` times what can be carried, or so many quarters of the players leave, come or are
+    deleted, or processes become slower by it."""
+    some = node.players[:: round(4 / load)]
+    match what:
+        case "listeners" | "nobody" | "live":
+            for number in range(round(load * len(node.processes) * len(FORMATS) / sum(FORMATS))):
+                cost = FORMATS[number % len(FORMATS)]
+                node.create(cost, is_heard=what == "listeners", sleeps=what != "live")
+        case "slower":
+            for process in node.processes:
+                process.speed = 1 / (10 * load)
+        case _:
+            for player in some:
+                {"leave": node.leave, "come": node.come, "delete": node.delete}[what](player)
+
+
+def is_at_rest(node: SimulatedNode, awake: list[Player]) -> bool:
+    """Whether nobody waits, `awake` sound and all others sleep."""
+    return not node.waiting and {player for player in node.players if player.is_sounding} == set(awake)
+
+
+def lower_load(node: SimulatedNode, load: float) -> list[Player]:
+    """Listeners leave, and live streams that nobody hears are deleted, until no more than `load` is left. Returns who
+    has to be carried."""
+    left = load * len(node.processes)
+    kept: list[Player] = []
+    for player in tuple(node.players):
+        if not player.is_heard and player.sleeps:
+            continue
+        if player.cost <= left:
+            left -= player.cost
+            kept.append(player)
+        elif player.sleeps:
+            node.leave(player)
+        else:
+            node.delete(player)
+    return kept

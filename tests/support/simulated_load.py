@@ -3,9 +3,11 @@ is carried. Nothing of it waits, so minutes pass in a moment."""
 
 import bisect
 import itertools
+import math
 from dataclasses import dataclass, field
 
 from tonearm.core.admission import NEWEST_YIELDS_S, Capacity, Claim, LoadReport, Urgency, settle, yields_s
+from tonearm.player.sleep import SLEEP_AFTER_S
 
 TICK_S = 0.05
 REPORT_S = 0.5
@@ -20,11 +22,15 @@ OTHERS_COST = 1 / 700
 
 @dataclass(eq=False)
 class Player:
-    """`cost`: seconds of work for a second of its sound."""
+    """`cost`: seconds of work for a second of its sound. `sleeps`: it has no session while nobody hears it; a live
+    stream keeps its own."""
 
     number: int
     cost: float
     is_heard: bool = True
+    sleeps: bool = True
+    is_asleep: bool = False
+    unheard_since_s: float = -math.inf
     ahead_s: float = 0.0
     is_open: bool = False
     is_sounding: bool = False
@@ -55,6 +61,7 @@ class Process:
     sound_s: float = 0.0
     made_s: float = 0.0
     late_s: float = 0.0
+    worked_s: float = 0.0  # from the first moment on
 
 
 class SimulatedNode:
@@ -72,8 +79,8 @@ class SimulatedNode:
 
     # What clients do
 
-    def create(self, cost: float, *, is_heard: bool = True) -> Player:
-        player = Player(next(self._numbers), cost, is_heard, asked_s=self.now_s)
+    def create(self, cost: float, *, is_heard: bool = True, sleeps: bool = True) -> Player:
+        player = Player(next(self._numbers), cost, is_heard, sleeps, asked_s=self.now_s)
         self.players.append(player)
         self._open(player)
         return player
@@ -81,6 +88,22 @@ class SimulatedNode:
     def delete(self, player: Player) -> None:
         self.players.remove(player)
         self._take_out(player)
+
+    def leave(self, player: Player) -> None:
+        """Nobody hears the player any more."""
+        player.is_heard, player.unheard_since_s = False, self.now_s
+
+    def come(self, player: Player) -> None:
+        """Somebody hears the player, which wakes."""
+        player.is_heard = True
+        if player.is_asleep:
+            player.is_asleep = player.has_sounded = False
+            player.number, player.asked_s, player.first_heard_s = next(self._numbers), self.now_s, None
+            self._open(player)
+
+    @property
+    def worked_s(self) -> float:
+        return sum(process.worked_s for process in self.processes)
 
     def pass_s(self, seconds: float) -> None:
         for _ in range(round(seconds / TICK_S)):
@@ -141,7 +164,7 @@ class SimulatedNode:
                 process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
         for process in self.processes:
             self._work(process)
-            for player in process.players:
+            for player in tuple(process.players):
                 self._play(player)
         if self.now_s >= self._report_at_s:
             self._report_at_s += REPORT_S
@@ -180,6 +203,7 @@ class SimulatedNode:
                 bisect.insort(due, player, key=self._place_s)
             time_s -= work_s
         process.busy_s += TICK_S - max(0.0, time_s)
+        process.worked_s += TICK_S - max(0.0, time_s)
         process.sound_s += max(0.0, TICK_S - max(0.0, time_s) - opening_s)
         process.debt_s = max(0.0, -time_s)
 
@@ -210,3 +234,7 @@ class SimulatedNode:
             player.heard_s += TICK_S
             if was_full and player.ahead_s + CHUNK_S <= MOST_AHEAD_S:
                 player.due_since_s = self.now_s
+            has_left = self.now_s >= player.unheard_since_s + SLEEP_AFTER_S
+            if not player.is_heard and player.sleeps and has_left:
+                self._take_out(player)
+                player.is_asleep = True

@@ -183,7 +183,7 @@ class Capacity:
             else:
                 is_careful = now_s < self._full_at_s + CAREFUL_S and self._busy >= AT_EASE
                 room = 0 if is_careful else probe
-        return max(0, room)
+        return max(0 if sessions else 1, room)  # without a session no lower cost can be measured
 
     def settled(self) -> None:
         """The sessions that the process had too many have left."""
