@@ -273,10 +273,13 @@ async def test_a_state_with_which_the_node_dies_soon_after_each_start_is_set_asi
 
 @dataclass
 class Acknowledged:
-    """What a node said yes to: the queues of players, and which are deleted."""
+    """What a node said yes to: the queues and settings of players, and which are deleted."""
 
     queues: dict[str, list[str]] = field(default_factory=dict)
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    asked: dict[str, tuple[str, Any]] = field(default_factory=dict)  # a setting of each player, without an answer yet
     deleted: set[str] = field(default_factory=set)
+    sets: int = 0  # of settings, asked for
     changes: int = 0
     unsaved: int = 0  # answers which said that the change is not on disk yet
 
@@ -289,12 +292,17 @@ class Acknowledged:
             assert queue[: len(track_ids)] == track_ids
             assert len(queue) <= len(track_ids) + 1
             track_ids[:] = queue
+            now = {**there[name], "volume": there[name]["filters"]["volume"]}
+            asked = self.asked.pop(name, None)
+            for what, value in self.settings.setdefault(name, {}).items():
+                assert now[what] == value or (what, now[what]) == asked, (what, now[what], value, asked)
+            self.settings[name] = {what: now[what] for what in self.settings[name]}
 
     async def write(self, node: RunningNode, name: str) -> None:
         """Creates a player and fills its queue until the node is gone; another one is deleted meanwhile."""
         with contextlib.suppress(OSError, EOFError):
-            answer = await node.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "paused": True})
-            while self._is_saved(answer):
+            answer = await node.request("POST", "/v0/players", {"id": name, "uri": "song.wav"})
+            while self._is_saved(answer) and await self._set(node, name):
                 queue = self.queues.setdefault(name, [])
                 queue += [answer.json()["trackId"]] if "trackId" in answer.json() else []
                 if len(self.queues) > 6:
@@ -303,6 +311,30 @@ class Acknowledged:
                     if self._is_saved(await node.request("DELETE", f"/v0/players/{oldest}")):
                         self.deleted.add(oldest)
                 answer = await node.request("POST", f"/v0/players/{name}/queue", {"uri": "song.wav"})
+
+    async def _set(self, node: RunningNode, name: str) -> bool:
+        """Pauses the player, or, when it is paused, changes one of its settings. Returns whether that is saved."""
+        known, number = self.settings.setdefault(name, {}), self.sets
+        self.sets += 1
+        path, field, what, value = (
+            ("loop", "mode", "loop", ("none", "track", "queue")[number // 4 % 3]),
+            ("filters", "volume", "volume", number % 100 / 50),
+            ("metadata", "value", "metadata", {"number": number}),
+            ("position", "position", "position", number * 20 % 30_000),
+        )[number % 4]
+        method, body = "PATCH", {field: value}
+        if "paused" not in known:
+            method, path, body, what, value = "POST", "pause", {}, "paused", True
+        self.asked[name] = what, value
+        answer = await node.request(method, f"/v0/players/{name}/{path}", body)
+        if (what, answer.status) == ("position", 409):  # the file is not open yet
+            del self.asked[name]
+            return True
+        if not self._is_saved(answer):
+            return False
+        del self.asked[name]
+        known[what] = value
+        return True
 
     def _is_saved(self, answer: Answer) -> bool:
         assert answer.status in (201, 204), answer.body
