@@ -1,6 +1,6 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
-## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
+## make bench  measurements       make fuzz    strange requests, sockets, files and states, models, as much as one likes
 ## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
 ## make faults each fault beside 50 listeners who must not lose a frame: stopped processes, floods, half-speed readers
 ## make docs   the documents as a site in build/docs
@@ -54,21 +54,30 @@ check: $(VENV)/.dev
 soundcheck: $(VENV)/.dev
 	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
-# Strange requests to every path, damaged files and strange ones: the latter also on a whole node beside others, SECONDS long or SEEDS many, from SEED on.
+# Strange requests to every path, strange clients of sockets, damaged files and strange ones: the latter also on a whole node beside others,
+# SECONDS long or SEEDS many, from SEED on. State machines against their models, MODELS times as many examples as in `make test`.
 # STATES damaged files of the state. A node that is killed KILLS times while players change has all that it acknowledged.
-# One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
+# It prints the SEED that repeats it. One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
 MUTATIONS ?= 2000
 FILES ?= 2000
 REQUESTS ?= 200
+SOCKETS ?= 3000
+MODELS ?= 20
 SECONDS ?= 300
 KILLS ?= 200
 STATES ?= 2000
 SEEDS ?=
 SEED ?=
 fuzz: $(VENV)/.dev
-	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
-	$(BIN)/python -m pytest -q -s --timeout 86400 tests/worker/media/test_strange_media.py \
-	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/node/test_damaged_state.py \
+	@seed="$(SEED)"; seed=$${seed:-$$($(BIN)/python -c "import random; print(random.randrange(10**6) * 1000)")}; \
+	echo "The same again, with the same counts: make fuzz SEED=$$seed"; \
+	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
+	FUZZ_SOCKETS="$(SOCKETS)" FUZZ_MODELS="$(MODELS)" FUZZ_SEED="$$seed" \
+	$(BIN)/python -m pytest -q -s --timeout 86400 --hypothesis-seed="$$seed" tests/worker/media/test_strange_media.py \
+	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/e2e/test_strange_sockets.py tests/node/test_damaged_state.py \
+	tests/core/test_playback_model.py tests/core/test_snapshot.py tests/core/test_overlays.py \
+	tests/decoder/session/test_plan_state_model.py tests/worker/rendering/test_render_session_model.py \
+	tests/player/test_player_model.py tests/player/test_sleep_model.py tests/player/test_header_model.py \
 	tests/e2e/test_saved_state.py::test_nothing_that_was_acknowledged_is_lost_by_kill_9 $(ARGS)
 
 # A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.

@@ -5,6 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.errors import BadRequest, LimitReached, OverlayNotFound
 from tonearm.core.events import Event, OverlayEnd, OverlayEndReason, OverlayException, OverlayStart
@@ -174,4 +175,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=30)
+TestAnyOrder.settings = settings(max_examples=examples(60), stateful_step_count=30)

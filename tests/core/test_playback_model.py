@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
@@ -588,5 +589,5 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.last_length, self.last_version = length, version
 
 
-PlaybackMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+PlaybackMachine.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40)
 TestPlaybackModel = PlaybackMachine.TestCase

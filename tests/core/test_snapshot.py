@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis.stateful import rule
 
 from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
+from tests.support.examples import examples
 from tests.support.playback_log import SONG, playing_player, sound
 from tonearm.core.events import PlayerState
 from tonearm.core.filters import Effects, FilterChange, Timescale
@@ -53,7 +54,7 @@ class RestartedPlaybackMachine(PlaybackMachine):
             self._do(self.playback.start_clock())
 
 
-RestartedPlaybackMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+RestartedPlaybackMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestRestartedPlayback = RestartedPlaybackMachine.TestCase
 
 

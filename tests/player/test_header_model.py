@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.player.test_cuts import CUT, SHORT_FRAMES, STARTS, Bench, HeardFrame, samples_of
+from tests.support.examples import examples
 from tests.support.tracks import make_track
 from tonearm.core.errors import NoPrevious
 from tonearm.core.frame import FRAME_SAMPLES
@@ -134,7 +135,7 @@ def ends(frame: HeardFrame, source: int | None) -> bool:
     return len(last) < FRAME_SAMPLES and np.array_equal(frame.pcm[GLIDE_SAMPLES:], whole[GLIDE_SAMPLES:])
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @example([Step("wait", 0, 120, is_quick=False)] * 6)
 @given(STEPS)
 def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.simulated_decoder import Piece, Track
 from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
@@ -141,7 +142,7 @@ async def run(names: list[str], steps: list[Step]) -> Run:
     return Run(pieces, bench.pool.names, asked, bench.said, wanted, left, open_sources)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
 @example(["short"], [Step("wait", "", 0, 0, 12.34), Step("play", "", 0, 0, 0.02), Step("seek", "", 0, 0, 0.02)])
 @example(["odd", "short"], [Step("fade", "", 0, 4_000, 3.0), Step("seek", "", 9_990, 0, 12.34)])

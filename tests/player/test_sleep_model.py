@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
@@ -106,7 +107,7 @@ def _said(event: dict[str, Any]) -> Said:
 
 
 @pytest.mark.timeout(300)  # the longest of all by far: it plays minutes twice, 12 times over
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.lists(NAMES, min_size=1, max_size=4), STEPS, st.booleans())
 def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
     names: list[str], steps: list[Step], has_files: bool

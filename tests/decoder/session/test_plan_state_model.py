@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES, NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
@@ -540,5 +541,5 @@ class PlanStateMachine(RuleBasedStateMachine):
         return fitting[-1]
 
 
-PlanStateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60)
+PlanStateMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=60)
 TestPlanStateModel = PlanStateMachine.TestCase

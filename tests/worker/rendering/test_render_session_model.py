@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import MemorySource, render_all, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
@@ -273,5 +274,5 @@ class SessionMachine(RuleBasedStateMachine):
         return self.sources[number].pcm(sample, store.end - sample)
 
 
-SessionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
+SessionMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=50)
 TestSessionAgainstModel = SessionMachine.TestCase
