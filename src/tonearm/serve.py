@@ -121,8 +121,8 @@ _SHUTDOWN_PATIENCE_S: Final = 4.0
 _PUBLIC_KEEPALIVE_S: Final = 15.0  # after it a connection that does not listen is closed, for others
 
 # So many new objects start a collection of the youngest generation, and so many collections one of the next generation,
-# which looks at 6000 objects then, in 4 ms. The oldest is left to `node.garbage_collection`: it takes 40 to 80 ms with
-# 1500 players. The interpreter's defaults are 700, 10 and 10.
+# which looks at few enough objects then to hold no frame up. The oldest would: it is left to `node.garbage_collection`.
+# The interpreter's defaults are 700, 10 and 10.
 _COLLECTION_THRESHOLDS: Final = (2_000, 2, 1_000_000_000)
 
 # A computing thread gives way to the event loop after this; the interpreter's 5 ms would make the clock late.

@@ -11,7 +11,7 @@ _QUERY: Final = re.compile(r"(?<=[^\s?])\?[^\s?=]*=\S*")
 
 def printable(text: str) -> str:
     """`text` with a space for each character that cannot be shown: line ends, control characters, lone surrogates."""
-    if text.isprintable():  # nearly always, and seventy times as fast
+    if text.isprintable():  # nearly always, and much faster
         return text
     return "".join(character if character.isprintable() else " " for character in text)
 
@@ -25,6 +25,6 @@ def text_for_logs(text: str) -> str:
     """`text` in one line, its URIs without userinfo, query and fragment, its paths without query. These may hold
     passwords and tokens, which not all readers of a log may know."""
     line = one_line(text)
-    if "://" in line:  # looking for it in a path alone would take 20 µs
+    if "://" in line:  # without it, as in a path alone, the pattern would search in vain, and slowly
         line = _URI.sub(r"\1\3", line)
     return _QUERY.sub("", line) if "?" in line else line

@@ -21,7 +21,7 @@ class _EffectFields(WireModel):
         return Effects(**{name: self._effect(name) for name in EFFECT_KINDS})
 
     def given_effects(self) -> dict[str, Effect | None]:
-        """The effects that the body names, by the names of `core.effects.Effects`; None switches one off.
+        """The effects that the body names, by the names of `core.filters.Effects`; None switches one off.
 
         Their ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
         low_pass = getattr(self, "low_pass", None)

@@ -202,8 +202,8 @@ _UNTOUCHED_BANDS: Final = _bands_out(_UNTOUCHED_GAINS_DB)
 
 # Tracks
 
-# The encoded identifier of each `TrackInfo`, kept as long as the `TrackInfo` itself, since encoding takes as long as
-# half a player's state. The key is the value's `id`: hashing its fields would take a tenth of a line in a list.
+# The encoded identifier of each `TrackInfo`, kept as long as the `TrackInfo` itself, since encoding takes much of the
+# time of a player's state. The key is the value's `id`, since hashing its fields takes long, too.
 _encoded: Final[dict[int, tuple[ReferenceType[TrackInfo], str]]] = {}
 
 
@@ -327,7 +327,7 @@ def failure_out(failure: PlayFailure) -> JsonObject:
 _SHOWN_OTHERWISE: Final[Mapping[str, tuple[str, Callable[[Any], Json] | None]]] = {
     "position_ms": ("position", None),
     "from_ms": ("from", None),
-    "state": ("state", attrgetter("value")),  # of the most frequent event: pydantic takes 3 µs for an enum's member
+    "state": ("state", attrgetter("value")),  # of the most frequent event; pydantic is slow with an enum's members
     "track_ids": ("trackIds", list),
     "failure": ("error", failure_out),
     "filters": ("filters", filters_out),

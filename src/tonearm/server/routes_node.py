@@ -129,7 +129,7 @@ def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
 
 
 class DescriptionRoutes:
-    """Both documents are made when the first of them is asked for, in a thread: that takes a tenth of a second."""
+    """Both documents are made when the first of them is asked for, in a thread, since that takes long."""
 
     def __init__(self) -> None:
         self._making: asyncio.Future[tuple[JsonObject, JsonObject]] | None = None

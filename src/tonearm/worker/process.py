@@ -44,7 +44,7 @@ from tonearm.worker.packets.opus_encoder import OpusEncoder, opus_problem
 from tonearm.worker.reading.reader import DescriptorReader
 from tonearm.worker.worker import Worker
 
-_CLIP_PATH: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources would take 10 ms
+_CLIP_PATH: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources is slow to load
 _FRAMES: Final = 20
 _ENCODINGS: Final = ("ascii", "cp1252", "latin-1", "utf-16", "utf-8")
 _NOT_NEEDED: Final = frozenset({"av.__main__", "av.datasets"})

@@ -18,8 +18,8 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 BLOCK_SAMPLES: Final = 9600
 LIVE_BLOCK_SAMPLES: Final = 4800  # of a source whose bytes come no faster than it is heard
 
-# Twice libswresample's default length. With 32 taps a tone of 19 kHz from 44.1 kHz has an alias 44 dB below it; with 64
-# all aliases of tones up to 20 kHz are 90 dB below, for 3 µs more in 20 ms. exact_rational keeps the length exact.
+# Twice libswresample's default length, with which high tones from 44.1 kHz have aliases that can be heard.
+# exact_rational keeps the length exact.
 FILTER_TAPS: Final = 64
 _RESAMPLER_OPTIONS: Final = f"filter_size={FILTER_TAPS}:phase_shift=10:exact_rational=1:linear_interp=0:dither_method=0"
 
