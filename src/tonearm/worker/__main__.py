@@ -15,7 +15,7 @@ import sys
 
 from tonearm.sandbox.report import SandboxMode
 from tonearm.worker.media.formats import CODECS, libav_version, missing_codecs
-from tonearm.worker.process import TEMPLATE, prepare, run, serve_forks
+from tonearm.worker.process import TEMPLATE, prepare, serve_forks, serve_node
 
 _TRIAL_MEMORY_MB = 1024
 
@@ -31,7 +31,7 @@ def main() -> None:
     if sys.argv[5:] == [TEMPLATE]:
         serve_forks(node, suspects_or_node_id, confinement, mode)
     else:
-        run(node, suspects_or_node_id, confinement, mode)
+        serve_node(node, suspects_or_node_id, confinement, mode)
 
 
 def _try(mode: SandboxMode) -> None:

@@ -107,7 +107,7 @@ def prepare(memory_limit_mb: int, mode: SandboxMode) -> Confinement:
     return _tried_confinement(mode)
 
 
-def run(node: socket.socket, suspects_descriptor: int, confinement: Confinement, mode: SandboxMode) -> NoReturn:
+def serve_node(node: socket.socket, suspects_descriptor: int, confinement: Confinement, mode: SandboxMode) -> NoReturn:
     """Confines the process, serves the node until that closes the socket, and exits."""
     name_process("tonearm-decoder")
     suspects = mmap.mmap(suspects_descriptor, SUSPECT_BYTES)
@@ -208,7 +208,7 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
     os.setsid()
     reopen_statm()
     command_line.replace_last(TEMPLATE, _DECODER)
-    run(socket.socket(fileno=descriptors[0]), descriptors[1], confinement, mode)
+    serve_node(socket.socket(fileno=descriptors[0]), descriptors[1], confinement, mode)
 
 
 def _answer(node: socket.socket, number: int, process_id: int) -> None:
