@@ -24,6 +24,7 @@ from tonearm.core.frame import FRAME_BYTES
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
 from tonearm.server.app import EdgeSettings
+from tonearm.server.websocket import WebSocketConnection
 
 SOCKETS = ["/v0/players/p/ws", "/v0/players/p/events"]
 WS = SOCKETS[0]
@@ -258,3 +259,17 @@ async def test_a_client_that_leaves_before_it_is_answered_is_no_error(
     assert (await request(port, "GET", "/info")).status == 200
     await asyncio.sleep(0.05)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_an_error_of_the_node_in_a_socket_is_logged_although_the_socket_is_closed_by_then(
+    port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: WebSocketConnection) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(WebSocketConnection, "_receive_until_closed", fail)
+    async with websocket(port, WS) as connection:
+        await connection.read_to_end()
+    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert told.exc_info is not None
+    assert "planted" in str(told.exc_info[1])

@@ -208,11 +208,12 @@ class Edge(ABC):
             if not self._is_stopping or task is None or task.cancelling():
                 raise
             return stopping_reply(target.path, request.id)  # the node was cancelled, and not the request
-        except Exception:
+        except Exception as error:
             if self._is_stopping:
                 log.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
                 return stopping_reply(target.path, request.id)
-            if request.transport is None or request.transport.is_closing():
+            is_gone = request.transport is None or request.transport.is_closing()
+            if is_gone and isinstance(error, OSError):  # others are ours: a socket that fails has closed its connection
                 log.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
                 log.exception("request %s failed: %s %s", request.id, request.method, target.path)
