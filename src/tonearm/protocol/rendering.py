@@ -164,7 +164,7 @@ def overlay_out(overlay: OverlayStatus) -> JsonObject:
 
 def filters_out(filters: Filters) -> JsonObject:
     """`replies.Filters`: volume, every band with its centre, and the effects."""
-    is_untouched = filters.gains_db is _UNTOUCHED_GAINS_DB
+    is_untouched = filters.gains_db == _UNTOUCHED_GAINS_DB
     return {
         "volume": filters.volume,
         "eq": _UNTOUCHED_BANDS if is_untouched else _bands_out(filters.gains_db),

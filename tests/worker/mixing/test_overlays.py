@@ -9,6 +9,7 @@ from tests.support.session_bench import RISE, SessionBench, StoredSource
 from tonearm.core.filters import Echo, Effects, Filters, Limiter
 from tonearm.core.frame import FRAME_SAMPLES, PCM, Output
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, CrossfadeOrder, OverlayOrder
+from tonearm.worker.mixing.overlays import NO_OVERLAYS, Duck, OverlayMix, OverlayVoice
 
 FIRST = FIRST_OVERLAY_SOURCE
 PLAIN = Filters(effects=Effects(limiter=Limiter(enabled=False)))
@@ -41,6 +42,20 @@ def begin(bench: SessionBench, *overlays: OverlayOrder, pauses: bool = False) ->
 
 def sound(pcm: bytes) -> NDArray[np.float64]:
     return channels(pcm).astype(np.float64)
+
+
+def test_they_are_empty_by_what_is_in_them() -> None:
+    assert NO_OVERLAYS.is_empty
+    assert OverlayMix(over=((FIRST, FRAME_SAMPLES),)).without_those_over(FRAME_SAMPLES).is_empty
+    for used in (
+        OverlayMix(voices=(OverlayVoice(overlay()),)),
+        OverlayMix(over=((FIRST, FRAME_SAMPLES),)),
+        OverlayMix(duck=Duck(from_db=-6.0)),
+        OverlayMix(duck=Duck(to_db=-6.0)),
+        OverlayMix(is_paused=True),
+        OverlayMix(begins=True),
+    ):
+        assert not used.is_empty, used
 
 
 def under(music: bytes, *clips: tuple[int, bytes, float]) -> NDArray[np.float64]:

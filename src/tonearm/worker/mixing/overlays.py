@@ -129,7 +129,7 @@ class OverlayMix:
 
     `over` are overlays that have ended, with their times, as long as plans have them. `tails` fade out. `gate` is how
     the music fades when it is paused, and when it goes on. `begins`: an overlay begins right here. `same_before`:
-    blocks that end before this time leave them as they are.
+    blocks that end before this time leave them as they are. `is_empty`: there are none, and nothing is left of any.
     """
 
     voices: tuple[OverlayVoice, ...] = ()
@@ -140,11 +140,14 @@ class OverlayMix:
     gate: Ramp | None = None
     begins: bool = False
     same_before: int = field(init=False, repr=False, compare=False)
+    is_empty: bool = field(init=False, repr=False, compare=False)  # asked for in each block, so it is found out once
 
     def __post_init__(self) -> None:
         ends = [-1 if voice.rise is not None or voice.end is None else voice.end for voice in self.voices]
         changes = self.begins or self.tails or self.gate is not None or (self.duck.from_db and not self.duck.to_db)
         object.__setattr__(self, "same_before", -1 if changes else min(ends, default=-1))
+        is_in_use = self.voices or self.over or self.is_paused or changes
+        object.__setattr__(self, "is_empty", not is_in_use and self.duck == Duck())
 
     @property
     def sound(self) -> bool:
@@ -163,13 +166,13 @@ class OverlayMix:
     def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "OverlayMix":
         """These overlays from `time` on as a plan says, which may pause the music, or let it go on. `music_sounds`: it
         fades where it is paused or goes on."""
-        if not order.overlays and self is NO_OVERLAYS:
-            return NO_OVERLAYS
+        if not order.overlays and self.is_empty:
+            return self
         overlays = self._planned(order.overlays, time)
         if order.pauses == overlays.is_paused:
             return overlays
         fade = falling(time) if order.pauses else rising(time)
-        return _simplified(replace(overlays, is_paused=order.pauses, gate=fade if music_sounds else None))
+        return replace(overlays, is_paused=order.pauses, gate=fade if music_sounds else None)
 
     def _planned(self, orders: Sequence[OverlayOrder], time: int) -> "OverlayMix":
         """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
@@ -184,10 +187,10 @@ class OverlayMix:
         duck = self.duck
         if stopped:
             duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
-        return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
+        return replace(self, voices=voices, over=over, tails=tails, duck=duck)
 
     def without_those_over(self, time: int) -> "OverlayMix":
-        return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
+        return replace(self, over=tuple(entry for entry in self.over if entry[1] > time))
 
     # Rendering
 
@@ -236,14 +239,14 @@ class OverlayMix:
     def before_music(self) -> "OverlayMix":
         """These overlays where music begins with nothing of it before."""
         duck = self.duck.without_way_back()
-        return self if duck is self.duck else _simplified(replace(self, duck=duck))
+        return self if duck is self.duck else replace(self, duck=duck)
 
     def after(self, time: int, frames: int, *, was_paused: bool, has_music: bool) -> "OverlayMix":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `was_paused`: the
         music stood still in them. `has_music`: some of it was in them."""
         samples = frames * FRAME_SAMPLES
         end = time + samples
-        if self is NO_OVERLAYS or end < self.same_before:  # nearly always
+        if self.is_empty or end < self.same_before:  # nearly always
             return self
         voices: list[OverlayVoice] = []
         over, fade_samples = self.over, 0
@@ -269,9 +272,7 @@ class OverlayMix:
         is_same = over is self.over and duck is self.duck and gate is self.gate and len(tails) == len(self.tails)
         if is_same and not has_changed:
             return self
-        return _simplified(
-            replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
-        )
+        return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
 
     def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:
         """The positions of the overlays that have begun, at `time`, the start of a block of `frames` frames that they
@@ -325,10 +326,6 @@ class OverlayMix:
 
 
 NO_OVERLAYS: Final = OverlayMix()
-
-
-def _simplified(overlays: OverlayMix) -> OverlayMix:
-    return NO_OVERLAYS if not overlays.voices and overlays == NO_OVERLAYS else overlays
 
 
 def _deepest_db(voices: Sequence[OverlayVoice]) -> float:

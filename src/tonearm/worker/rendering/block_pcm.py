@@ -22,7 +22,6 @@ from tonearm.worker.filters.limiter import (
     states_if_idle,
 )
 from tonearm.worker.filters.normalization import UNLEVELLED, Levels, levels
-from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.mixing.voices import Fade, Voices, falling, mixed
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic
 from tonearm.worker.rendering.session_sources import SessionSources
@@ -60,7 +59,7 @@ class BlockPcm:
             and not music.has_crossfades
             and not state.filters.has_effects
             and not start.voices.fades
-            and start.overlays is NO_OVERLAYS
+            and start.overlays.is_empty
         ):
             return Limits(frames)
         filters, loudest = state.filters, self._loudest(start)

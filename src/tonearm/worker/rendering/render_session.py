@@ -22,7 +22,6 @@ from tonearm.decoder.messages import (
 )
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
-from tonearm.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.worker.packets.mp3 import Mp3Job, SentFrames
 from tonearm.worker.packets.opus_encoder import NO_POINTS
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, PacketRun, Passthrough
@@ -260,7 +259,7 @@ class RenderSession:
         frames = min(frames, self._granted - start.frame)
         if start.position != self._music.position:
             start = start._replace(position=self._music.position)
-        if start.overlays is not NO_OVERLAYS:
+        if not start.overlays.is_empty:
             audio = self._render_with_overlays(start, frames)
         else:
             audio = self._render_music(start, frames)
@@ -319,7 +318,7 @@ class RenderSession:
             gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
         if not frames and not marks:
             return None
-        if start.overlays is not NO_OVERLAYS and gathered.begins_anew(start):
+        if not start.overlays.is_empty and gathered.begins_anew(start):
             start = start._replace(overlays=start.overlays.before_music())
         history = packets.history_for(self._timeline, start, run)
         pcm = b""

@@ -66,7 +66,7 @@ class Checkpoint(NamedTuple):
     def other_sounds(self) -> Sequence[tuple[int, int]]:
         """What sounds beside the current source: by source, the first sample that is needed to render from here on."""
         if not self.voices.fades:
-            return () if self.overlays is NO_OVERLAYS else self.overlays.oldest_samples(self.time)
+            return () if self.overlays.is_empty else self.overlays.oldest_samples(self.time)
         fades = [(fade.source, fade.sample_at(self.time)) for fade in self.voices.fades]
         return fades + self.overlays.oldest_samples(self.time)
 
