@@ -42,10 +42,6 @@ class HttpFileReader(SourceReader):
         self._read_since_jump_bytes = 0
         self._is_closed = False
 
-    @property
-    def held_bytes(self) -> int:
-        return self._current.ahead.end - self._current.ahead.position
-
     def set_length(self, length_ms: int) -> None:
         """Reads ten seconds ahead from now on."""
         if self._file.size_bytes:
