@@ -141,10 +141,15 @@ class Sending:
 
     def send_plain(self, beat: int) -> bool:
         """Sends the next frame if it is plain, as nearly all frames are, and returns True: then the tick is done."""
+        # As `_send`, written out: this is what a tick does, and calls are 3 % of the node's time with Opus.
         payloads = self._buffer.pop_plain()
         if payloads is None:
             return False
-        self._send(self._forms, payloads, beat)
+        self._frames_sent += 1
+        if payloads:
+            self._broadcast.send(self._forms, payloads, self._frames_sent)
+        if beat % GRANT_STEP_FRAMES == 0:
+            self.grant_on_beat(beat)
         self._playback.position_ms += self._plain_step_ms
         return True
 
