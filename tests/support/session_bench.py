@@ -110,6 +110,7 @@ class SessionBench:
         self.overlays: tuple[OverlayOrder, ...] = ()
         self.pauses = False
         self.due_before = 0
+        self.keeps_burst = True
 
     @property
     def end_frame(self) -> int:
@@ -223,7 +224,8 @@ class SessionBench:
         self.grant()
 
     def grant(self) -> None:
-        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before))
+        order = Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before)
+        self.session.grant(order, keeps_burst=self.keeps_burst)
 
     def run(self, frames: int | None = None) -> bytes:
         """Renders and sends until nothing more comes, or `frames` were sent and what is granted then is rendered. The

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
 from tonearm.core.frame import FRAME_S
-from tonearm.core.memory_budget import FULL_MEMORY
+from tonearm.core.memory_budget import FULL_MEMORY, LESS_AHEAD_FROM
 from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, parts_of
 from tonearm.decoder.messages import (
     RENDER_SLOT,
@@ -314,7 +314,7 @@ class Worker:
         session = served.session
         match item:
             case Grant():
-                session.grant(item)
+                session.grant(item, keeps_burst=self._memory.used <= LESS_AHEAD_FROM)
             case Plan():
                 session.plan(item)
             case Flush():

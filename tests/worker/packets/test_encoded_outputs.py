@@ -197,6 +197,19 @@ def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
     assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
 
 
+def test_where_memory_is_short_a_burst_has_no_more_than_filters_need() -> None:
+    bench = SessionBench({1: Music(1, 6 * SECOND, ends=True)})
+    bench.keeps_burst = False
+    bench.play(1)
+    bench.grant()
+    bench.run(150)
+    bench.listen(PCM, OPUS)
+    bench.session.burst(Burst(1, OPUS, bench.sent, 100))
+    *_, job = bench.session.take_mp3_jobs()
+    assert 25 <= bench.sent - job.first_frame <= 50
+    assert job.pcm == bench.pcm[job.first_frame * FRAME_BYTES : bench.sent * FRAME_BYTES]
+
+
 def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -> None:
     """Normalization makes a loud source quiet: the first packet does not begin with the source as it is."""
     effects = Effects(normalization=Normalization(target_lufs=-30.0), limiter=Limiter(enabled=True))
