@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,30 @@ async def figures(port: int) -> tuple[Any, list[str]]:
     return stats.json(), metrics.body.decode().splitlines()
 
 
+async def test_the_figures_tell_for_how_long_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept_s, read_clock = 0.0, time.clock_gettime
+
+    def clock_gettime(clock: int) -> float:
+        return read_clock(clock) + slept_s * (clock == time.CLOCK_BOOTTIME)
+
+    monkeypatch.setattr("tonearm.node.node.time.clock_gettime", clock_gettime)
+    slept_s = 100.0  # before the node was started
+    async with running_node() as node, running_edge(node) as port:
+        stats, metrics = await figures(port)
+        assert stats["suspendedMs"] <= 1
+        slept_s = 8100.0
+        stats, metrics = await figures(port)
+        assert 8_000_000 <= stats["suspendedMs"] <= 8_000_001
+        assert any(line.startswith("tonearm_suspended_seconds_total 8000.0") for line in metrics)
+
+
 async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_players_wait(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    time = HandTime()
+    hand_time = HandTime()
     uri, _ = shelf.song(30.0)
     async with running_node() as node, running_edge(node) as port:
-        monkeypatch.setattr(node._pool._overload, "_now_s", time.now_s)
+        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
         playing = await listening(node, "playing", uri)
         await playing.listener.wait_frames(1)
         with monkeypatch.context() as full:
@@ -56,9 +74,9 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
             assert (await request(port, "GET", "/readyz")).status == 200
             stats, metrics = await figures(port)
             assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 2)
-            time.forward(LOGGED_AFTER_S)
+            hand_time.forward(LOGGED_AFTER_S)
             await eventually(lambda: node.unreadiness(), "the processes' next report")
-            time.forward(70.0 - LOGGED_AFTER_S)
+            hand_time.forward(70.0 - LOGGED_AFTER_S)
             assert "since 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
             stats, metrics = await figures(port)
             assert (stats["overloadMs"], stats["playersWaiting"]) == (70_000, 2)
@@ -94,17 +112,17 @@ async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one(
 async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    time = HandTime()
-    clock = Clock(time.now_s, time.call_later)
+    hand_time = HandTime()
+    clock = Clock(hand_time.now_s, hand_time.call_later)
     monkeypatch.setattr("tonearm.node.node.Clock", lambda: clock)
     async with running_node() as node, running_edge(node) as port:
         await listening(node, "p", shelf.song(30.0)[0])
         await eventually(lambda: not clock.is_idle, "it ticks")
-        time.stand_still(1.0)
-        time.forward(0.0)
-        time.forward(LATE_FOR_S - 1.0)
+        hand_time.stand_still(1.0)
+        hand_time.forward(0.0)
+        hand_time.forward(LATE_FOR_S - 1.0)
         assert "Frames were left out 9 s ago" in refusal(await request(port, "GET", "/readyz"))
-        time.forward(1.0)
+        hand_time.forward(1.0)
         assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
 
 

@@ -142,6 +142,7 @@ class Node:
         )
         self._is_running = False
         self._started_s = time.monotonic()
+        self._suspended_before_s = _suspended_s()
         self._processes: tuple[ProcessFigures, ...] = ()  # as the last figures had them
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -239,6 +240,7 @@ class Node:
         return NodeFigures(
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
+            suspended_s=max(0.0, _suspended_s() - self._suspended_before_s),
             players=states,
             players_asleep=asleep,
             players_waiting=players_waiting,
@@ -580,6 +582,11 @@ class Node:
     def _started(self) -> PlayerServices:
         assert self._is_running, "the node was not started, or is stopped"
         return self._services
+
+
+def _suspended_s() -> float:
+    """For how long the machine has slept since its boot: the monotonic clock stands still then (clock_gettime(2))."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
 async def _stopped(what: str, stopping: Awaitable[None]) -> None:

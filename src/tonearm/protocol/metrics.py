@@ -39,6 +39,7 @@ def stats_out(figures: NodeFigures) -> JsonObject:
     return {
         "version": figures.version,
         "uptime": round(figures.uptime_s * 1000),
+        "suspendedMs": round(figures.suspended_s * 1000),
         "players": {state.value: count for state, count in figures.players.items()},
         "playersAsleep": figures.players_asleep,
         "playersWaiting": figures.players_waiting,
@@ -110,6 +111,7 @@ class _Figures(Collector):
         )
         yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", _listeners(figures))
         counters = (
+            ("tonearm_suspended_seconds", "For how long the machine slept.", figures.suspended_s),
             ("tonearm_players_created", "Players that were created.", figures.totals.players_created),
             ("tonearm_frames_sent", "Frames of 20 ms, whether anybody listened or not.", figures.totals.frames_sent),
             ("tonearm_frames_lost", "Frames that listeners were too slow for.", figures.totals.frames_lost),

@@ -375,6 +375,7 @@ class Stats(WireModel):
 
     version: NodeRelease
     uptime: Milliseconds
+    suspended_ms: Milliseconds = Field(description="For how long the machine slept, which is no part of the uptime.")
     players: dict[str, Count] = Field(description="By state.")
     players_asleep: Count = Field(description="Those that go on by the clock, without a decoder.")
     players_waiting: Count = Field(description="Those that wait for room in a decoder process.")
