@@ -41,6 +41,13 @@ class Sources:
             (folder / name).write_bytes(content)
         self.good = [str(folder / name) for name in files]
         self.good += [server.serve(f"/{name}", media(content)) for name, content in files.items()]
+        album = folder / "album"
+        album.mkdir()
+        for name in ("song.flac", "song.opus"):
+            (album / name).write_bytes(files[name])
+        (folder / "list.m3u").write_text("song.mp3\nsong.ogg\n")
+        pls = serve_text(server, "/list.pls", "[playlist]\nFile1=song.wav\nFile2=song.m4a\n")
+        self._lists = [str(album), str(folder / "list.m3u"), pls]
         whole = mp3(long)
         segments = serve_cut(server, ts(sound, 4))
         self._bad = [
@@ -68,7 +75,7 @@ class Sources:
         """One of all, half of them good."""
         kind = self._dice.random()
         if kind < 0.5:
-            return self._dice.choice(self.good)
+            return self._dice.choice(self.good if kind < 0.45 else self._lists)
         if kind < 0.8:
             return self._dice.choice(self._bad)
         seed = self._dice.randrange(_STRANGE)
