@@ -143,6 +143,7 @@ class Node:
         self._is_running = False
         self._started_s = time.monotonic()
         self._suspended_before_s = _suspended_s()
+        self._suspended_since_s = 0.0
         self._processes: tuple[ProcessFigures, ...] = ()  # as the last figures had them
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -237,10 +238,12 @@ class Node:
         processes = await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process)
         self._processes = in_slots(processes, self._processes)
         overload_s, players_waiting = self._pool.overload
+        # A counter of Prometheus that falls, be it by a microsecond, was set back to 0 and counts anew.
+        self._suspended_since_s = max(self._suspended_since_s, _suspended_s() - self._suspended_before_s)
         return NodeFigures(
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
-            suspended_s=max(0.0, _suspended_s() - self._suspended_before_s),
+            suspended_s=self._suspended_since_s,
             players=states,
             players_asleep=asleep,
             players_waiting=players_waiting,
@@ -585,7 +588,8 @@ class Node:
 
 
 def _suspended_s() -> float:
-    """For how long the machine has slept since its boot: the monotonic clock stands still then (clock_gettime(2))."""
+    """For how long the machine has slept since its boot: the monotonic clock stands still then (clock_gettime(2)).
+    Less by the time that passes between the two readings."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
