@@ -589,11 +589,25 @@ async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> 
     assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]
 
 
-async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
-    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+async def test_a_player_that_may_fade_at_any_skip_sleeps_too_while_nobody_hears_it() -> None:
+    """With a listener the next track is open, and fades in at a skip; without one it need not be."""
+    bench = SleepBench({"a": seconds(60), "b": seconds(60), "c": seconds(60)}, "a", "b", "c")
     bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000, on_skip=True))
+    await bench.run(3)
+    assert (bench.is_asleep, bench.shelf.opened) == (True, ["a"])
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(5)
+    assert (bench.is_asleep, bench.shelf.opened) == (False, ["a", "a", "b"])
+    bench.player.do(Requests.skip)
+    await bench.run(1)
+    assert (bench.title, bench.shelf.opened) == ("b", ["a", "a", "b", "c"])
+    leave()
     await bench.run(20)
-    assert not bench.is_asleep
+    assert (bench.is_asleep, bench.shelf.opened) == (True, ["a", "a", "b", "c"])
+    listener = bench.listen()
+    await bench.run(35)
+    assert bench.joints(listener) == [(52 * SAMPLE_RATE_HZ, 0)]
+    assert bench.player.status().quality.underruns == 0
 
 
 async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:

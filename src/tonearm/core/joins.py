@@ -38,13 +38,13 @@ class Joins:
     # When the next track is opened
 
     def open_from_ms(self, *, has_listeners: bool) -> int | None:
-        """From which position on the next track is opened; 0 where a skip may fade into it, None without a known
-        end."""
+        """From which position on the next track is opened; 0 where a skip may be heard to fade into it, None without
+        a known end."""
         playback = self._playback
         end_ms, settings = playback.current.known_end_ms, playback.crossfade
         if end_ms is None or playback.current.info.is_stream:
             return None
-        if settings.on_skip and settings.duration_ms:
+        if has_listeners and settings.on_skip and settings.duration_ms:
             return 0
         heard_before_end_ms = self._heard_before_end_ms(has_listeners=has_listeners) + settings.duration_ms
         return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
