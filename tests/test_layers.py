@@ -32,7 +32,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "description": ("description", "protocol", "core"),
     "sandbox": ("sandbox",),
     "decoder": (*MESSAGES, "core", "sandbox.report"),
-    "decoder.pool": ("decoder.pool", *MESSAGES, "sandbox.report", "core.admission", "core.figures", "core.frame"),
+    "decoder.pool": (
+        *("decoder.pool", *MESSAGES, "sandbox.report", "protocol.framing"),
+        *("core.admission", "core.figures", "core.frame", "core.shared_frames"),
+    ),
     "decoder.opening": ("decoder.opening", "decoder.pool", "decoder.messages", "core"),
     "decoder.session": (
         *("decoder.session", "decoder.opening", "protocol.framing"),

@@ -10,7 +10,7 @@ arrives, the player sends frames of the plan before it, the played plan, where t
 `plan_moves`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -258,7 +258,8 @@ class PlanState:
 
     # Messages of the decoder
 
-    def audio(self, audio: Audio) -> tuple[Order, ...]:
+    def audio(self, audio: Audio, pcm_messages: Sequence[bytes] = ()) -> tuple[Order, ...]:
+        """`pcm_messages`: the PCM of its frames, where others share it."""
         if audio.epoch != self._planned.number:
             return ()  # the plan was replaced
         if audio.packets:
@@ -266,7 +267,7 @@ class PlanState:
         self._grants.arrived(audio)
         state = self.state
         if isinstance(state, Steady):
-            self.buffer.append(audio)
+            self.buffer.append(audio, pcm_messages)
             return ()
         if isinstance(state, Changing) and self._comes_too_late(state, audio):
             postponed = state.postponed + 1
@@ -284,7 +285,7 @@ class PlanState:
             self.buffer.void_from(audio.first_frame)
         if isinstance(state, Switching):
             self.buffer.cut(from_silence=state.from_silence)
-        self.buffer.append(audio)
+        self.buffer.append(audio, pcm_messages)
         if self._planned.mix == self._wanted.mix:
             return ()
         self._enter_change()

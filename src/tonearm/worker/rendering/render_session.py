@@ -4,9 +4,9 @@ render them again."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from tonearm.core.frame import FRAME_SAMPLES, PCM, SILENT_FRAME, Outputs
+from tonearm.core.frame import FRAME_SAMPLES, PCM, PCM_ONLY, SILENT_FRAME, Outputs
 from tonearm.decoder.messages import (
     BURST_FRAMES,
     FIRST_OVERLAY_SOURCE,
@@ -19,6 +19,7 @@ from tonearm.decoder.messages import (
     OpenSession,
     OverlayPosition,
     Plan,
+    StreamFrames,
 )
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
@@ -35,7 +36,7 @@ from tonearm.worker.rendering.block_pcm import BlockPcm, Limits
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
-from tonearm.worker.sources.pcm_store import Segment, first_segments
+from tonearm.worker.sources.pcm_store import Segment, StreamPlace, first_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,24 @@ class _Continuation:
 
 
 _BEGINNING: Final = _Continuation(-1, is_due=False)
+
+
+class _InStream(NamedTuple):
+    """The next frames are those of a live stream from `first_frame` on, of which the node holds so many already."""
+
+    place: StreamPlace
+    first_frame: int
+    held_frames: int
+
+    def fitted(self, frames: int) -> int:
+        """Up to `frames` frames that are all held, or all new."""
+        return min(frames, self.held_frames) if self.held_frames else frames
+
+    def sent(self, frames: int) -> StreamFrames:
+        """Notes that so many of them are sent. Returns how the node is told which they are."""
+        if not self.held_frames:
+            self.place.held.add(self.first_frame, frames)
+        return StreamFrames(self.place.carrier, self.first_frame)
 
 
 class RenderSession:
@@ -308,6 +327,8 @@ class RenderSession:
         run = packets.next_run(start, gathered, frames)
         if run is not None:
             frames = run.frames
+        shared = self._frames_in_stream(start, gathered, limits)
+        frames = frames if shared is None else shared.fitted(frames)
         segments, voices = tuple(gathered.segments), gathered.voices
         if gathered.samples > frames * FRAME_SAMPLES:
             # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
@@ -324,15 +345,14 @@ class RenderSession:
             start = start._replace(overlays=start.overlays.before_music())
         history = packets.history_for(self._timeline, start, run)
         pcm = b""
-        filters: Sequence[ChainState] = ()
+        filters: Sequence[ChainState] = (start.filters,) * frames
+        filters_idle = False
         if packets.needs_no_pcm(run):
-            filters = (start.filters,) * frames
             packets.stop_reading_pcm(segments)
-        elif frames and packets.outputs:
+        elif frames and not packets.outputs:
+            filters, filters_idle = (ChainState.steady(start.filters.filters),) * frames, True
+        elif frames and (shared is None or not shared.held_frames):
             pcm, filters = self._block_pcm.music(start, frames, gathered, limits)
-        elif frames:
-            filters = (ChainState.steady(start.filters.filters),) * frames
-        filters_idle = not pcm and (run is None or not run.packets)
         block = Block(start, frames, segments, filters, voices, filters_idle=filters_idle)
         if frames:
             marks = music.marks(block, marks)
@@ -341,7 +361,25 @@ class RenderSession:
         first = segments[0] if segments else Segment(0, 0, 0, 0)
         self._is_rebuffering &= not segments
         rate = self.position_rate if segments or not start.overlays.sound else 0.0
-        return self._emit(block, pcm, first, rate, marks, run, history)
+        return self._emit(block, pcm, first, rate, marks, run, history, shared)
+
+    def _frames_in_stream(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> "_InStream | None":
+        """Which frames of a live stream the next ones are, as they are, for nobody but listeners to PCM. None where
+        they are something else, or nobody else plays it, or only far ahead."""
+        filters, segments = start.filters, gathered.segments
+        if len(segments) != 1 or self._packets.outputs != PCM_ONLY:
+            return None
+        segment = segments[0]
+        store = self._sources.store_of(segment.source)
+        place = None if store is None else store.in_stream
+        if place is None or not place.held.is_wanted:
+            return None
+        is_changed = limits.is_on or not (filters.changes_nothing and filters.passes_by_filters_alone)
+        is_alone = gathered.voices.are_one and start.overlays.change_nothing and gathered.samples == segment.length
+        first_frame = place.frame_of(segment.sample)
+        if is_changed or not is_alone or first_frame is None or not place.held.takes(first_frame):
+            return None
+        return _InStream(place, first_frame, place.held.count_from(first_frame))
 
     def _render_overlays(self, start: Checkpoint, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
@@ -369,6 +407,7 @@ class RenderSession:
         marks: list[Mark],
         run: PacketRun | None,
         history: bytes | None,
+        shared: _InStream | None = None,
     ) -> Audio:
         """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
         start, frames = block.start, block.frames
@@ -395,6 +434,7 @@ class RenderSession:
             overlays,
             is_passed=run is not None and bool(run.packets),
             lag_samples=block.passthrough.lag_samples,
+            of_stream=None if shared is None or not frames else shared.sent(frames),
         )
 
     def _render_for(self, outputs: Outputs) -> None:

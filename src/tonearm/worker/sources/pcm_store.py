@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.shared_frames import HeldFrames
 
 _start_of = itemgetter(0)  # of a chunk
 
@@ -19,6 +20,21 @@ def _samples(pcm: bytes) -> int:
 def chunk_end(chunk: tuple[int, bytes]) -> int:
     start, pcm = chunk
     return start + _samples(pcm)
+
+
+class StreamPlace(NamedTuple):
+    """Where the samples of a store, from `begins` on, lie in a live stream that other sessions play, too: `shift`
+    samples earlier there. `held`: which frames of it the node holds."""
+
+    carrier: int
+    held: HeldFrames
+    begins: int
+    shift: int
+
+    def frame_of(self, sample: int) -> int | None:
+        """The frame of the stream that begins with a sample of the store. None where none does."""
+        frame, rest = divmod(sample - self.shift, FRAME_SAMPLES)
+        return None if rest or sample < self.begins else frame
 
 
 class PcmStore:
@@ -37,6 +53,7 @@ class PcmStore:
         self.end = start_sample
         self.is_finished = False  # nothing comes after `end`
         self.is_interrupted = False  # finished because the source failed after it had given audio
+        self.in_stream: StreamPlace | None = None
 
     def append(self, pcm: bytes) -> None:
         """Adds whole sample blocks, s16le stereo at 48 kHz."""
