@@ -1,6 +1,8 @@
 """What a node with more to do than it can says of itself at its edge: `/readyz`, and the figures; and when a
 start counts as one that went well."""
 
+import asyncio
+import math
 import os
 import shutil
 import signal
@@ -23,7 +25,7 @@ from tonearm.core.admission import Capacity
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
 from tonearm.decoder.pool.process import DecoderProcess
 from tonearm.node import node as node_module
-from tonearm.node.node import LATE_FOR_S, Node, NodeSettings
+from tonearm.node.node import LATE_FOR_S, PLAYERS_A_SLICE, Node, NodeSettings
 from tonearm.player.clock import Clock
 
 
@@ -56,7 +58,7 @@ async def test_the_figures_tell_for_how_long_the_machine_slept(monkeypatch: pyte
     slept_s = 100.0  # before the node was started
     async with running_node() as node, running_edge(node) as port:
         stats, metrics = await figures(port)
-        assert stats["suspendedMs"] <= 1
+        assert stats["suspendedMs"] < 1000
         slept_s = 8100.0
         told_s = suspended_s((await figures(port))[1])
         assert told_s == pytest.approx(8000.0, abs=1.0)
@@ -71,6 +73,7 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
 ) -> None:
     hand_time = HandTime()
     uri, _ = shelf.song(30.0)
+    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
     async with running_node() as node, running_edge(node) as port:
         monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
         playing = await listening(node, "playing", uri)
@@ -166,3 +169,16 @@ async def test_a_start_counts_as_failed_until_the_node_was_reachable_and_ready_f
         assert starts_that_count(path, left) == 1
         reason[0] = ""
         await eventually(lambda: starts_that_count(path, left) == 0, "it was ready for a while")
+
+
+async def test_figures_do_not_fall_when_a_player_is_deleted_while_they_are_taken(shelf: Shelf) -> None:
+    uri, _ = shelf.song(30.0)
+    async with running_node() as node:
+        for number in range(PLAYERS_A_SLICE):
+            await node.create_player(f"idle{number}", None, {})
+        playing = await listening(node, "playing", uri)
+        await playing.listener.wait_frames(50)
+        taking = asyncio.create_task(node.figures())
+        await asyncio.sleep(0)
+        await node.delete_player("playing")
+        assert (await taking).totals.frames_sent >= 50

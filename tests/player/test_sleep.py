@@ -122,6 +122,18 @@ async def test_a_length_that_could_not_be_counted_this_time_is_counted_after_a_m
     assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
 
 
+async def test_a_paused_player_has_it_counted_again_too() -> None:
+    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
+    bench.shelf.failures["a"] = TOO_SLOW
+    await bench.run(1)
+    bench.player.do(Requests.pause)
+    await bench.run(50)
+    del bench.shelf.failures["a"]
+    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
+    await bench.run(20)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
+
+
 async def test_a_file_whose_bytes_cannot_be_counted_is_tried_once() -> None:
     bench = SleepBench({"a": seconds(20)}, "a", sleeps=False, has_files=True)
     bench.shelf.failures["a"] = DAMAGED
@@ -647,3 +659,33 @@ async def test_a_part_that_joins_another_track_says_its_own_position_from_its_fi
     assert bench.position_ms == pytest.approx(30_000, abs=40)
     await bench.run(0.1)
     assert bench.position_ms == pytest.approx(30_100, abs=40)
+
+
+@pytest.mark.parametrize("change", ["enqueue", "loop", "remove"])
+async def test_a_next_track_that_changes_in_its_sleep_is_opened_only_when_the_player_wakes(change: str) -> None:
+    """A listener had the next track opened, for a fade at a skip, and has left."""
+    bench = SleepBench({name: seconds(600) for name in "abc"}, "a", "b", "c")
+    bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000, on_skip=True))
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(4)
+    leave()
+    await bench.run(3)
+    assert bench.is_asleep
+    match change:
+        case "enqueue":
+            bench.player.do(Requests.enqueue, bench.new_track("c"), index=0)
+        case "loop":
+            bench.player.do(Requests.set_loop, LoopMode.TRACK)
+        case _:
+            bench.player.do(Requests.remove, bench.player.queue.tracks[0].id)
+    await bench.run(100)
+    assert bench.is_asleep
+    rendered, position_ms = len(bench.pool.contents), bench.position_ms
+    listener = bench.listen()
+    await bench.run(0.3)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert samples
+    assert samples == [samples[0] + 960 * n for n in range(len(samples))]
+    assert 0 <= samples[0] - position_ms * 48 <= 8 * 960
+    assert len(bench.pool.contents) - rendered < 100
+    assert bench.player.status().quality.underruns == 0

@@ -11,6 +11,7 @@ from tests.support.examples import examples
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
+from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import LoopMode
@@ -42,7 +43,10 @@ STEPS = st.lists(
     st.builds(
         Step,
         st.sampled_from(
-            ["wait", "wait", "pause", "play", "skip", "enqueue", "loop", "filter", "speed", "listen", "leave"]
+            [
+                *("wait", "wait", "pause", "play", "skip", "enqueue", "first", "remove", "loop", "filter", "speed"),
+                *("crossfade", "listen", "leave"),
+            ]
         ),
         NAMES,
         st.sampled_from(list(LoopMode)),
@@ -59,6 +63,33 @@ class Said(NamedTuple):
     position_ms: int
 
 
+def ask(bench: SleepBench, step: Step) -> None:
+    player = bench.player
+    match step.what:
+        case "pause":
+            player.do(Requests.pause)
+        case "play":
+            player.do(Requests.play)
+        case "skip":
+            player.do(Requests.skip)
+        case "enqueue":
+            player.do(Requests.enqueue, bench.new_track(step.name))
+        case "first":
+            player.do(Requests.enqueue, bench.new_track(step.name), index=0)
+        case "remove" if player.queue.tracks:
+            player.do(Requests.remove, player.queue.tracks[0].id)
+        case "crossfade":
+            edit = CrossfadeEdit(duration_ms=int(step.then_s * 50), on_skip=step.mode is LoopMode.NONE)
+            player.do(Requests.change_crossfade, edit)
+        case "loop":
+            player.do(Requests.set_loop, step.mode)
+        case "filter":
+            player.do(Requests.change_filters, FilterChange(volume=step.then_s / 100))
+        case "speed":
+            timescale = Timescale(speed=FASTEST if step.then_s > 1 else 1.0)
+            player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
+
+
 async def what_is_said(
     names: list[str], steps: list[Step], *, sleeps: bool, has_files: bool
 ) -> tuple[list[Said], list[tuple[str, str]]]:
@@ -68,27 +99,13 @@ async def what_is_said(
     states = []
     try:
         for step in steps:
-            match step.what:
-                case "pause":
-                    bench.player.do(Requests.pause)
-                case "play":
-                    bench.player.do(Requests.play)
-                case "skip":
-                    bench.player.do(Requests.skip)
-                case "enqueue":
-                    bench.player.do(Requests.enqueue, bench.new_track(step.name))
-                case "loop":
-                    bench.player.do(Requests.set_loop, step.mode)
-                case "filter":
-                    bench.player.do(Requests.change_filters, FilterChange(volume=step.then_s / 100))
-                case "speed":
-                    timescale = Timescale(speed=FASTEST if step.then_s > 1 else 1.0)
-                    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
-                case "listen" if leave is None:
-                    leave = bench.player.attach(MemoryListener())
-                case "leave" if leave is not None:
-                    leave()
-                    leave = None
+            if step.what == "listen" and leave is None:
+                leave = bench.player.attach(MemoryListener())
+            elif step.what == "leave" and leave is not None:
+                leave()
+                leave = None
+            else:
+                ask(bench, step)
             await bench.run(step.then_s)
             if step.then_s > 0.1:  # otherwise what was asked for may begin with the next tick
                 status = bench.player.status()

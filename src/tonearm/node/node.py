@@ -25,6 +25,7 @@ from tonearm.core.metadata import Json, require_player_id
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
 from tonearm.core.playback_requests import Requests
+from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
@@ -223,13 +224,13 @@ class Node:
         """The figures of the node and its players, taken in slices, so that thousands of players do not make the clock
         late."""
         services = self._started()
-        totals = copy.deepcopy(services.totals)
         states: Counter[PlayerState] = Counter(dict.fromkeys(PlayerState, 0))
         listeners: Counter[OutputFormat] = Counter()
         asleep = 0
+        qualities: list[tuple[Player, PlayerQuality]] = []
         for number, player in enumerate(self.players(), start=1):
             found = player.figures()
-            totals.add(found.quality)
+            qualities.append((player, found.quality))
             states[found.state] += 1
             listeners.update(found.listeners)
             asleep += found.is_asleep
@@ -238,6 +239,11 @@ class Node:
         processes = await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process)
         self._processes = in_slots(processes, self._processes)
         overload_s, players_waiting = self._pool.overload
+        # Nothing is awaited from here on: a player that was deleted meanwhile is in the node's totals by now.
+        totals = copy.deepcopy(services.totals)
+        for player, quality in qualities:
+            if not player.is_deleted:
+                totals.add(quality)
         # A counter of Prometheus that falls, be it by a microsecond, was set back to 0 and counts anew.
         self._suspended_since_s = max(self._suspended_since_s, _suspended_s() - self._suspended_before_s)
         return NodeFigures(

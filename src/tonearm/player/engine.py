@@ -35,6 +35,7 @@ from tonearm.decoder.messages import (
     SeekRefused,
     SessionFailed,
 )
+from tonearm.decoder.opening.known_files import COUNT_AGAIN_S
 from tonearm.decoder.opening.source_input import Expanded, Notice
 from tonearm.decoder.session.decoder_session import DecoderSession, SessionReport, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
@@ -199,7 +200,8 @@ class Engine:
                     self._session.seek(source, new_source, samples_of_ms(start_ms))
                 case OpenAction(source, track, delay_s, start_ms):
                     waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
-                    self._session.open(source, track, start_ms, delay_s, waiting)
+                    sleeps_on = self._sleep.is_asleep and source == self._playback.next_source
+                    self._session.open(source, track, start_ms, delay_s, waiting, ends_rest=not sleeps_on)
 
     def _open_next_in_time(self) -> None:
         """Has the next track opened when little of the current track is left."""
@@ -267,7 +269,6 @@ class Engine:
                 self._open_next_in_time()
             case Moment.UPDATE:
                 self.emit((self._playback.update(),))
-                self._count_length()  # the last try may have failed a while ago
             case Moment.UNDERRAN:
                 self._underran()
             case Moment.OVERLAYS_COME:
@@ -376,13 +377,19 @@ class Engine:
 
     async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
         try:
-            facts = await self._services.known_files.counted(uri, version)
-            self._counting = None  # another track may be the current one by now
-            if facts is not None and not self._is_closed:
+            try:
+                facts = await self._services.known_files.counted(uri, version)
+            finally:
+                self._counting = None  # another track may be the current one by now
+            if self._is_closed:
+                return
+            if facts is None:
+                self._timers.start(Alarm.COUNT, COUNT_AGAIN_S)
+                self._count_length()
+            else:
                 self.catch_up()
                 self._perform(self._playback.counted(source, facts.length_ms))
         except Exception:
-            self._counting = None
             log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
             self.went_wrong()
 
@@ -505,6 +512,8 @@ class Engine:
                     self._sleep_timer()
                 case Alarm.LIVE_PAUSE:
                     self._session.rest()
+                case Alarm.COUNT:
+                    self._count_length()
                 case Alarm.STALL:
                     self._stalled()
                 case overlay:

@@ -82,7 +82,7 @@ class Player:
         )
         self._told_listeners = 0  # in the last ListenersChange
         self._told_timer: Cancellable | None = None  # runs for a while after it
-        self._is_deleted = False
+        self.is_deleted = False
         self._engine = Engine(self._playback, self._events, services)
         self._broadcast, self._overlays = self._engine.broadcast, self._engine.overlays
         self._first_wait: Cancellable | None = services.call_later(
@@ -137,7 +137,7 @@ class Player:
         """Emits the end and closes all connections. `close` is to be called next."""
         try:
             self._engine.catch_up()
-            self._is_deleted = True
+            self.is_deleted = True
             self._cancel_first_wait()
             if self._told_timer is not None:
                 self._told_timer.cancel()
@@ -146,7 +146,7 @@ class Player:
             *ends, deleted = self._playback.delete(reason).events
             self._engine.emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again
-            self._is_deleted = True
+            self.is_deleted = True
             self.close_connections(CloseCode.DELETED, "the player was deleted")
 
     async def close(self) -> None:
@@ -215,15 +215,15 @@ class Player:
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
         """The first track whose tags were not read, of `depth` waiting tracks from the index `first` on."""
-        return None if self._is_deleted else self._playback.unread_track(depth, first)
+        return None if self.is_deleted else self._playback.unread_track(depth, first)
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
         """Whether tags of these waiting tracks may still be read before they play."""
-        return not self._is_deleted and self._playback.has_unread(depth, first)
+        return not self.is_deleted and self._playback.has_unread(depth, first)
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
         """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
-        if not self._is_deleted:
+        if not self.is_deleted:
             self._engine.emit(self._playback.tags_read(track_id, facts).events)
 
     # What the player is
@@ -309,7 +309,7 @@ class Player:
         """Tells how many listeners there are, when that has changed: at once after a quiet second, else when the second
         is over."""
         listeners = self._broadcast.counted
-        if self._told_timer is None and listeners != self._told_listeners and not self._is_deleted:
+        if self._told_timer is None and listeners != self._told_listeners and not self.is_deleted:
             self._told_listeners = listeners
             self._told_timer = self._services.call_later(_LISTENERS_INTERVAL_S, self._tell_listeners_again)
             self._engine.emit((ListenersChange(listeners),))

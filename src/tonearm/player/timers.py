@@ -25,6 +25,7 @@ class Alarm(Enum):
 
     STALL = "stall"  # the current source gives no audio
     SLEEP = "sleep"  # the player falls asleep, or something is due in its sleep
+    COUNT = "count"  # the length of a file could not be counted, and may be now
     LIVE_PAUSE = "live pause"  # a live stream goes on while it is paused, so what was buffered becomes out of date
 
 

@@ -129,14 +129,24 @@ class DecoderSession:
     # Sources and plans
 
     def open(
-        self, source: SourceId, track: Track, start_ms: int, delay_s: float = 0.0, waiting: tuple[Track, ...] = ()
+        self,
+        source: SourceId,
+        track: Track,
+        start_ms: int,
+        delay_s: float = 0.0,
+        waiting: tuple[Track, ...] = (),
+        *,
+        ends_rest: bool = True,
     ) -> None:
         """Opens a track from `start_ms` of its file on, after `delay_s`, and again in each later process, until it is
-        dropped. Ends a rest. `waiting`: the tracks behind it, which may be of the same album."""
+        dropped. In a rest that goes on, it is opened at the end of that. `waiting`: the tracks behind it, which may be
+        of the same album."""
         end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
         part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
         is_music = source < FIRST_OVERLAY_SOURCE
         loudness = self._loudness.opening(source, track, waiting) if is_music else NO_HINTS
+        if ends_rest:
+            self.wake()
         self._open(source, _WantedSource(part, loudness), delay_s)
 
     def file_version(self, source: SourceId) -> FileVersion | None:
@@ -154,6 +164,7 @@ class DecoderSession:
         if can_be_sought:
             self._add(new_source, sought)
         else:
+            self.wake()
             self._open(new_source, sought)
 
     def drop(self, source: SourceId) -> None:
@@ -385,7 +396,6 @@ class DecoderSession:
             self.drop(source)
 
     def _open(self, source: SourceId, added: _WantedSource, delay_s: float = 0.0) -> None:
-        self.wake()
         self._add(source, added)
         self._start_opening(source, added.part, delay_s)
 
