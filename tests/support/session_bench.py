@@ -111,6 +111,7 @@ class SessionBench:
         self.pauses = False
         self.due_before = 0
         self.keeps_burst = True
+        self.has_memory = True
 
     @property
     def end_frame(self) -> int:
@@ -224,8 +225,8 @@ class SessionBench:
         self.grant()
 
     def grant(self) -> None:
-        order = Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before)
-        self.session.grant(order, keeps_burst=self.keeps_burst)
+        order = Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before, self.keeps_burst)
+        self.session.grant(order, has_memory=self.has_memory)
 
     def run(self, frames: int | None = None) -> bytes:
         """Renders and sends until nothing more comes, or `frames` were sent and what is granted then is rendered. The

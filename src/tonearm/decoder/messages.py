@@ -266,7 +266,8 @@ class Grant(_Message, frozen=True):
 
     `outputs` are the forms of the listeners. Without any, frames are only counted: no filters run, and `Audio` has no
     sound. Frames before `due_before` are about to be sent: while overlays sound, these frames wait for nothing, and are
-    made without the music, or without an overlay, that has no samples.
+    made without the music, or without an overlay, that has no samples. With `keeps_burst` a `Burst` may come, of
+    the frames that were sent last.
     """
 
     session: Number
@@ -275,6 +276,7 @@ class Grant(_Message, frozen=True):
     granted: Count
     outputs: Outputs = PCM_ONLY
     due_before: Count = 0
+    keeps_burst: bool = False
 
 
 class Flush(_Message, frozen=True):

@@ -321,7 +321,7 @@ class Sending:
     def order_bursts(self) -> None:
         """Has the last frames encoded for new listeners, who begin with them."""
         for output in self._broadcast.bursts:
-            if not self._frames_sent or not self._session.order_burst(output):
+            if not self._session.order_burst(output):
                 self._broadcast.burst_encoded(output, ())
 
     def order_bursts_after_sleep(self) -> None:

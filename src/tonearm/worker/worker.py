@@ -314,7 +314,7 @@ class Worker:
         session = served.session
         match item:
             case Grant():
-                session.grant(item, keeps_burst=self._memory.used <= LESS_AHEAD_FROM)
+                session.grant(item, has_memory=self._memory.used <= LESS_AHEAD_FROM)
             case Plan():
                 session.plan(item)
             case Flush():

@@ -197,9 +197,12 @@ def test_of_a_young_session_a_burst_is_as_long_as_there_is_sound() -> None:
     assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
 
 
-def test_where_memory_is_short_a_burst_has_no_more_than_filters_need() -> None:
+@pytest.mark.parametrize(("keeps_burst", "has_memory"), [(True, False), (False, True)])
+def test_where_memory_is_short_or_no_stream_came_yet_a_burst_has_no_more_than_filters_need(
+    keeps_burst: bool, has_memory: bool
+) -> None:
     bench = SessionBench({1: Music(1, 6 * SECOND, ends=True)})
-    bench.keeps_burst = False
+    bench.keeps_burst, bench.has_memory = keeps_burst, has_memory
     bench.play(1)
     bench.grant()
     bench.run(150)

@@ -153,6 +153,7 @@ class Grants:
         self._to = 0  # by the last grant
         self._due_before = 0  # at the last grant
         self._only_passes = False  # the frames that arrived last have only packets that were passed through
+        self.keeps_burst = False  # the frames that were sent last, for streams
 
     def begin(self, frame: int) -> None:
         """A session begins with this frame."""
@@ -179,7 +180,7 @@ class Grants:
             is_short = wanted.may_crossfade or not self.outputs  # without listeners the work can wait
             frames = SHORT_GRANT_FRAMES if is_short else GRANT_FRAMES
         self._to = self._at + frames
-        return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before)
+        return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before, self.keeps_burst)
 
     def is_good(self, *, is_long_step: bool) -> bool:
         """Whether the last grant reaches far enough to leave the next one out. Never for MP3: frames are encoded when a

@@ -250,7 +250,8 @@ class PlanState:
 
     def order_burst(self, output: Output) -> tuple[Order, ...]:
         """Orders the frames that were sent last, in a form that had no listeners. No order where the session does not
-        have these frames."""
+        have these frames. From now on it keeps a whole burst of them: who listens by streams may come again."""
+        self._grants.keeps_burst = True
         session = self._session
         if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
             return ()
@@ -340,6 +341,7 @@ class PlanState:
         if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
             buffer.void_from(buffer.next_frame)  # the music in these frames is paused
         self._grants.begin(buffer.end_frame)
+        self._grants.keeps_burst |= has_burst
         again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
@@ -378,6 +380,7 @@ class PlanState:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
         self.buffer.cut()
+        self._grants.keeps_burst = False
         self._lag_samples = None
 
     def wake(self) -> None:

@@ -226,10 +226,9 @@ class RenderSession:
     def heard(self) -> None:
         self._is_for_nobody = False
 
-    def grant(self, order: Grant, *, keeps_burst: bool = True) -> None:
+    def grant(self, order: Grant, *, has_memory: bool = True) -> None:
         """Notes which frames were sent and which may be rendered, and releases what no plan can need any more. Without
-        `keeps_burst` a stream that comes later begins with half a second at most, and the session takes a quarter less
-        memory."""
+        a burst, which takes a quarter of the session's memory, a stream begins with half a second at most."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
         self._due_before = order.due_before
@@ -248,10 +247,11 @@ class RenderSession:
             )
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
+        kept_frames = HISTORY_FRAMES + (BURST_FRAMES if order.keeps_burst and has_memory else 0)
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent. The PCM before them is what new filters are warmed up on,
             # and a new stream begins with.
-            timeline.forget_before(self._sent - BURST_FRAMES * keeps_burst - HISTORY_FRAMES)
+            timeline.forget_before(self._sent - kept_frames)
             if self._packets.are_encoded:
                 timeline.forget_pcm_before(self._sent)
         self._sources.release(self._timelines.values(), self._music.position.source)
