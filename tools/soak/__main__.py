@@ -252,10 +252,10 @@ def _of_levels(before: Calm, after: Calm) -> list[Finding]:
     if not before.fresh or not after.fresh:
         return [Finding("levels", "the node was gone", True)]
     found = []
-    for name, room in (("memory_mb", 15), ("descriptors", 12), ("sockets", 8), ("threads", 6), ("processes", 1)):
+    for name, room in (("node_mb", 15), ("descriptors", 12), ("sockets", 8), ("threads", 6), ("processes", 1)):
         (begin, most_before), (end, most) = (_range(levels, name) for levels in (before.fresh, after.fresh))
         text = f"{name}: {begin:.4g} to {most_before:.4g} before, {end:.4g} to {most:.4g} after"
-        allowed = begin * 1.1 if name == "memory_mb" else most_before
+        allowed = begin * 1.1 if name == "node_mb" else most_before
         found.append(Finding("levels", text, end > allowed + room))
     begun, ended = _memory(before.fresh), _memory(after.fresh)
     for kind in sorted({*begun, *ended}):

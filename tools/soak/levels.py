@@ -53,6 +53,11 @@ class Level:
         """Of all processes together, with what they share counted once."""
         return sum(one.pss_mb for one in self.memory.values())
 
+    @property
+    def node_mb(self) -> float:
+        """Of all but the decoders, which are others in each `Calm`: new ones of the same players differ by a fifth."""
+        return sum(one.pss_mb for kind, one in self.memory.items() if kind != "decoder")
+
 
 def level_of(pid: int, begin_s: float) -> Level | None:
     """None when the process is gone."""

@@ -66,7 +66,12 @@ class Engine:
         self._counting: asyncio.Task[None] | None = None  # that counts the length of a file
         self._joins = Joins(playback)
         self._session = DecoderSession(
-            weakly(self.receive), services.pool, services.opener, weakly(self._until_tick_s), services.carriers
+            weakly(self.receive),
+            services.pool,
+            services.opener,
+            weakly(self._until_tick_s),
+            services.carriers,
+            services.bursts,
         )
         self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
         self._timers = Timers(call_later, weakly(self._ring))

@@ -14,6 +14,7 @@ from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.source_input import PlayersOpener
 from tonearm.decoder.pool.pool import DecoderPool
+from tonearm.decoder.session.orders import Bursts
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import MAX_KEPT_BYTES, EventText
 from tonearm.player.clock import Clock
@@ -54,6 +55,7 @@ class PlayerServices:
     json_bytes: Callable[[Json], int]
     carriers: LiveCarriers
     event_feed: EventFeed
+    bursts: Bursts = field(default_factory=Bursts)
     totals: Totals = field(default_factory=Totals)
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
 

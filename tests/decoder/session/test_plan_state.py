@@ -21,6 +21,7 @@ from tonearm.decoder.messages import (
     OpenSession,
     Plan,
 )
+from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import (
     MOVES,
     Changing,
@@ -51,7 +52,7 @@ class Bench:
 
     def __init__(self, frames: int = 10) -> None:
         self.until_tick_s = 0.02
-        self.plan = PlanState(lambda: self.until_tick_s)
+        self.plan = PlanState(lambda: self.until_tick_s, Bursts())
         self.plan.session_opened(1)
         self.plan.add(1)
         self.plan.add(2)
@@ -153,7 +154,7 @@ def test_any_other_move_is_refused(state: type[SessionState], move: Move) -> Non
 
 
 def test_a_session_begins_with_nothing_to_play() -> None:
-    plan = PlanState(lambda: 0.02)
+    plan = PlanState(lambda: 0.02, Bursts())
     assert plan.session_opened(7) == (OpenSession(7, 1, 0, FLAT),)
 
 

@@ -29,6 +29,7 @@ from tonearm.decoder.messages import (
     Plan,
 )
 from tonearm.decoder.session.frame_buffer import SentFrame
+from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import (
     Changing,
     Detached,
@@ -61,7 +62,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.until_tick_s = 0.01
-        self.plan = PlanState(lambda: self.until_tick_s)
+        self.plan = PlanState(lambda: self.until_tick_s, Bursts())
         self.buffer = self.plan.buffer
         self.sessions = 0
         self.tracks: dict[int, Track] = {}

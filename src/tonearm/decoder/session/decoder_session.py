@@ -45,6 +45,7 @@ from tonearm.decoder.opening.source_input import (
     SourcePart,
 )
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
+from tonearm.decoder.session.orders import Bursts
 from tonearm.decoder.session.plan_moves import (
     OpenSourceAt,
     Order,
@@ -89,6 +90,7 @@ class DecoderSession:
         opener: PlayersOpener,
         until_tick_s: Callable[[], float],
         carriers: LiveCarriers,
+        bursts: Bursts,
     ) -> None:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._report = report
@@ -96,7 +98,9 @@ class DecoderSession:
         self._sources: dict[SourceId, _WantedSource] = {}
         self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
-        self.plans: Final = PlanState(until_tick_s)  # the player asks it and takes events; its orders are done here
+        self.plans: Final = PlanState(
+            until_tick_s, bursts
+        )  # the player asks it and takes events; its orders are done here
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it

@@ -143,17 +143,24 @@ ENOUGH_FRAMES: Final = 200 // FRAME_MS  # have to be buffered before sending beg
 DUE_FRAMES: Final = 2  # while overlays sound, so many of the next frames must not wait for anything
 
 
+class Bursts:
+    """Whether the sessions of a node keep the frames that were sent last, for a burst: from the first stream on."""
+
+    def __init__(self) -> None:
+        self.are_kept = False
+
+
 class Grants:
     """The last grant of a session, and its outputs."""
 
-    def __init__(self, buffer: FrameBuffer) -> None:
+    def __init__(self, buffer: FrameBuffer, bursts: Bursts) -> None:
         self._buffer = buffer
+        self._bursts = bursts
         self.outputs: Outputs = PCM_ONLY
         self._at = 0  # the frame that was next at the last grant
         self._to = 0  # by the last grant
         self._due_before = 0  # at the last grant
         self._only_passes = False  # the frames that arrived last have only packets that were passed through
-        self.keeps_burst = False  # the frames that were sent last, for streams
 
     def begin(self, frame: int) -> None:
         """A session begins with this frame."""
@@ -180,7 +187,7 @@ class Grants:
             is_short = wanted.may_crossfade or not self.outputs  # without listeners the work can wait
             frames = SHORT_GRANT_FRAMES if is_short else GRANT_FRAMES
         self._to = self._at + frames
-        return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before, self.keeps_burst)
+        return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before, self._bursts.are_kept)
 
     def is_good(self, *, is_long_step: bool) -> bool:
         """Whether the last grant reaches far enough to leave the next one out. Never for MP3: frames are encoded when a

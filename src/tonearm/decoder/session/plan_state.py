@@ -33,6 +33,7 @@ from tonearm.decoder.session.frame_buffer import Cut, FrameBuffer
 from tonearm.decoder.session.orders import (
     DUE_FRAMES,
     ENOUGH_FRAMES,
+    Bursts,
     Grants,
     begin_session,
     crossfade_now,
@@ -71,12 +72,13 @@ class PlanState:
     `until_tick_s` gives the time until the next frame is sent.
     """
 
-    def __init__(self, until_tick_s: Callable[[], float]) -> None:
+    def __init__(self, until_tick_s: Callable[[], float], bursts: Bursts) -> None:
         self._until_tick_s = until_tick_s
         self.state: SessionState = Detached()
         self.buffer = FrameBuffer()
         self.late_plans_total = 0
-        self._grants = Grants(self.buffer)
+        self._bursts = bursts
+        self._grants = Grants(self.buffer, bursts)
         self._sources: dict[SourceId, _Progress] = {}
         self._wanted = Program(None, None, Mix(Filters()))
         self._planned = self._played = Epoch(0, self._wanted.mix)
@@ -250,8 +252,8 @@ class PlanState:
 
     def order_burst(self, output: Output) -> tuple[Order, ...]:
         """Orders the frames that were sent last, in a form that had no listeners. No order where the session does not
-        have these frames. From now on it keeps a whole burst of them: who listens by streams may come again."""
-        self._grants.keeps_burst = True
+        have these frames."""
+        self._bursts.are_kept = True
         session = self._session
         if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
             return ()
@@ -341,7 +343,7 @@ class PlanState:
         if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
             buffer.void_from(buffer.next_frame)  # the music in these frames is paused
         self._grants.begin(buffer.end_frame)
-        self._grants.keeps_burst |= has_burst
+        self._bursts.are_kept |= has_burst
         again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
@@ -380,7 +382,6 @@ class PlanState:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
         self.buffer.cut()
-        self._grants.keeps_burst = False
         self._lag_samples = None
 
     def wake(self) -> None:
