@@ -98,9 +98,8 @@ class DecoderSession:
         self._sources: dict[SourceId, _WantedSource] = {}
         self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
-        self.plans: Final = PlanState(
-            until_tick_s, bursts
-        )  # the player asks it and takes events; its orders are done here
+        # The player asks it and takes events. Its orders are done here.
+        self.plans: Final = PlanState(until_tick_s, bursts)
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it
