@@ -108,8 +108,10 @@ def test_one_that_comes_later_has_the_frames_of_the_others(station: Station) -> 
     station.join(3)
     station.play(200)
     begins = station.heard[2].index(station.heard[3][10])
-    assert station.heard[3][10:190] == station.heard[2][begins:][:180]
-    assert station.came[3] <= 60
+    together = len(station.heard[2]) - begins  # it may be ahead of the other by what was decoded
+    assert together >= 100
+    assert station.heard[3][10:][:together] == station.heard[2][begins:][:190]
+    assert station.came[2] + station.came[3] <= 100 + 200 + 80
 
 
 def test_one_that_plays_alone_keeps_nothing_for_others(station: Station) -> None:
@@ -144,9 +146,10 @@ def test_one_that_was_left_behind_hears_all_that_it_may_and_meets_the_others_aga
 def test_when_the_stream_is_closed_those_who_still_have_some_of_it_send_their_own(station: Station) -> None:
     station.join(2)
     station.join(3)
-    station.play(100)
-    station._driver.send(CloseSession(CARRIER))
-    before = dict(station.came)
     station.play(20)
-    assert {session: came - before[session] for session, came in station.came.items()} == {2: 20, 3: 20}
-    assert station.heard[2] == station.heard[3]
+    station.play(80, 2)
+    station._driver.send(CloseSession(CARRIER))
+    came = station.came[3]
+    station.play(60, 3)  # which are decoded, for the other one
+    assert station.came[3] - came == 60
+    assert station.heard[3] == station.heard[2][:80]
