@@ -13,6 +13,7 @@ from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.opened_source import ignore_wait
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import SourceFacts
@@ -132,6 +133,22 @@ async def test_a_paused_player_has_it_counted_again_too() -> None:
     assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
     await bench.run(20)
     assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
+
+
+async def test_what_another_player_could_not_have_counted_is_counted_when_it_may_be_tried_again() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(600)}, "a", "b", sleeps=False, has_files=True)
+    bench.shelf.failures["b"] = TOO_SLOW
+    uri = bench.player.queue.tracks[0].uri
+    opened = await bench.shelf.open(uri, ignore_wait)
+    assert opened.version is not None
+    assert await bench.known_files.counted(uri, opened.version) is None
+    del bench.shelf.failures["b"]
+    await bench.run(5)
+    bench.player.do(Requests.skip)
+    await bench.run(50)
+    assert (bench.shelf.counted, bench.is_asleep) == (["b", "a"], False)
+    await bench.run(10)
+    assert (bench.shelf.counted, bench.is_asleep) == (["b", "a", "b"], True)
 
 
 async def test_a_file_whose_bytes_cannot_be_counted_is_tried_once() -> None:

@@ -215,13 +215,14 @@ class SleepBench:
         self._track_numbers = itertools.count(1)
         self.clock = Clock(self.time.now_s, self._call_later)
         self.time.forward(BETWEEN_TICKS_S)
+        self.known_files = KnownFiles(self.shelf.open, self.shelf.count, self.time.now_s)
         services = services_of(
             self.pool,
             self.shelf,
             self.clock,
             self.time,
             suspect=self.shelf.add,
-            known_files=KnownFiles(self.shelf.open, self.shelf.count, self.time.now_s),
+            known_files=self.known_files,
             call_later=self._call_later,
         )
         self.player = Player("p", self.new_track(names[0]), {}, services)

@@ -7,6 +7,7 @@ are carried out. `Playback` has the rules of a player, `Joins` the rules between
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -35,7 +36,6 @@ from tonearm.decoder.messages import (
     SeekRefused,
     SessionFailed,
 )
-from tonearm.decoder.opening.known_files import COUNT_AGAIN_S
 from tonearm.decoder.opening.source_input import Expanded, Notice
 from tonearm.decoder.session.decoder_session import DecoderSession, SessionReport, SourceReport, Suspected
 from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
@@ -376,9 +376,14 @@ class Engine:
         if self._is_closed or source is None or not is_guessed or self._counting is not None or len(self.broadcast):
             return
         version = self._session.file_version(source)
-        if version is not None and self._services.known_files.may_count(version):
+        if version is None:
+            return
+        delay_s = self._services.known_files.count_in_s(version)
+        if not delay_s:
             count = self._count(source, version, playback.current.uri)
             self._counting = asyncio.get_running_loop().create_task(count)
+        elif math.isfinite(delay_s):
+            self._timers.start(Alarm.COUNT, delay_s)
 
     async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
         try:
@@ -389,7 +394,6 @@ class Engine:
             if self._is_closed:
                 return
             if facts is None:
-                self._timers.start(Alarm.COUNT, COUNT_AGAIN_S)
                 self._count_length()
             else:
                 self.catch_up()

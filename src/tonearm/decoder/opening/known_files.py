@@ -53,10 +53,11 @@ class KnownFiles:
             return facts
         return replace(facts, length_ms=known.length_ms, is_length_exact=True)
 
-    def may_count(self, version: FileVersion) -> bool:
-        """Whether `counted` may find the length of a file now."""
+    def count_in_s(self, version: FileVersion) -> float:
+        """How long it takes until `counted` may find the length of a file: 0 now, infinite for what cannot be
+        counted."""
         known = self._known.get(version, 0.0)
-        return isinstance(known, SourceFacts) or known <= self._now_s()
+        return 0.0 if isinstance(known, SourceFacts) else max(0.0, known - self._now_s())
 
     async def counted(self, uri: SourceUri, version: FileVersion) -> SourceFacts | None:
         """The facts of a file, with an exact length, when all files are counted that were asked for before. None when
