@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.simulated_decoder import Piece, Track
-from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.sleep_bench import PLAIN_REQUESTS, SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import NoPrevious
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
@@ -86,12 +86,8 @@ def ask(bench: SleepBench, step: Step) -> list[str]:
     """Does a step. Returns the ids of the tracks that came with it."""
     player = bench.player
     match step.what:
-        case "pause":
-            player.do(Requests.pause)
-        case "play":
-            player.do(Requests.play)
-        case "skip":
-            player.do(Requests.skip)
+        case what if what in PLAIN_REQUESTS:
+            player.do(PLAIN_REQUESTS[what])
         case "enqueue" | "replace":
             track = bench.new_track(step.name)
             player.do(Requests.enqueue if step.what == "enqueue" else Requests.replace, track)

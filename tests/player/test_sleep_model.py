@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.sleep_bench import PLAIN_REQUESTS, SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS
@@ -66,12 +66,8 @@ class Said(NamedTuple):
 def ask(bench: SleepBench, step: Step) -> None:
     player = bench.player
     match step.what:
-        case "pause":
-            player.do(Requests.pause)
-        case "play":
-            player.do(Requests.play)
-        case "skip":
-            player.do(Requests.skip)
+        case what if what in PLAIN_REQUESTS:
+            player.do(PLAIN_REQUESTS[what])
         case "enqueue":
             player.do(Requests.enqueue, bench.new_track(step.name))
         case "first":

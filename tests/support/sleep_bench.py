@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -20,6 +20,7 @@ from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -196,6 +197,14 @@ class SimulatedPool(DecoderPool):
 
     def forget(self, owner: SessionOwner) -> None:
         pass
+
+
+# What a step of a model asks of a player by its name alone.
+PLAIN_REQUESTS: Final[Mapping[str, Callable[[Requests], Outcome]]] = {
+    "pause": Requests.pause,
+    "play": Requests.play,
+    "skip": Requests.skip,
+}
 
 
 class SleepBench:

@@ -13,15 +13,14 @@ HELD_FRAMES: Final = 150
 
 
 class HeldFrames:
-    """Which frames of a stream the node holds: from `first` to before `end`. `is_wanted`: several sessions play it."""
+    """Which frames of a stream the node holds: from `first` to before `end`."""
 
     def __init__(self) -> None:
         self.first = self.end = 0
-        self.is_wanted = False
 
     def count_from(self, frame: int) -> int:
         """How many are held from this one on."""
-        return max(0, self.end - frame) if frame >= self.first else 0
+        return max(0, self.end - frame) if self.takes(frame) else 0
 
     def takes(self, frame: int) -> bool:
         """Whether frames from this one on may be added: not those of a player that is far behind the others."""

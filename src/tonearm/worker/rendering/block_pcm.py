@@ -84,15 +84,19 @@ class BlockPcm:
             return math.inf
         return start.overlays.loudest(start.time, FULL_SCALE * filters.filters.volume)
 
+    def only_filters_change(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> bool:
+        """Whether nothing but the filters is between the sources and what is heard: no gain, limiter, other voice or
+        overlay."""
+        is_plain = gathered.voices.are_one and start.overlays.change_nothing
+        return is_plain and start.filters.passes_by_filters_alone and not limits.is_on
+
     def music(
         self, start: Checkpoint, frames: int, gathered: Gathered, limits: Limits
     ) -> tuple[bytes, Sequence[ChainState]]:
         """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
         it."""
-        filters, overlays = start.filters, start.overlays
-        is_one_voice = gathered.voices.are_one
-        if filters.passes_by_filters_alone and not limits.is_on and is_one_voice and overlays.change_nothing:
-            return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+        if self.only_filters_change(start, gathered, limits):
+            return process(start.filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
         begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits.looks_ahead else 0))
         sound = self._levelled(start, frames, gathered, begins, looks_ahead=limits.looks_ahead)
         begins_anew = gathered.begins_anew(start)

@@ -36,7 +36,7 @@ from tonearm.worker.rendering.block_pcm import BlockPcm, Limits
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
-from tonearm.worker.sources.pcm_store import Segment, StreamPlace, first_segments
+from tonearm.worker.sources.pcm_store import CarriedFrames, Segment, first_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ _BEGINNING: Final = _Continuation(-1, is_due=False)
 class _InStream(NamedTuple):
     """The next frames are those of a live stream from `first_frame` on, of which the node holds so many already."""
 
-    place: StreamPlace
+    held: CarriedFrames
     first_frame: int
     held_frames: int
 
@@ -73,8 +73,8 @@ class _InStream(NamedTuple):
     def sent(self, frames: int) -> StreamFrames:
         """Notes that so many of them are sent. Returns how the node is told which they are."""
         if not self.held_frames:
-            self.place.held.add(self.first_frame, frames)
-        return StreamFrames(self.place.carrier, self.first_frame)
+            self.held.add(self.first_frame, frames)
+        return StreamFrames(self.held.carrier, self.first_frame)
 
 
 class RenderSession:
@@ -366,20 +366,20 @@ class RenderSession:
     def _frames_in_stream(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> "_InStream | None":
         """Which frames of a live stream the next ones are, as they are, for nobody but listeners to PCM. None where
         they are something else, or nobody else plays it, or only far ahead."""
-        filters, segments = start.filters, gathered.segments
-        if len(segments) != 1 or self._packets.outputs != PCM_ONLY:
+        segments = gathered.segments
+        if len(segments) != 1 or gathered.samples != segments[0].length or self._packets.outputs != PCM_ONLY:
             return None
         segment = segments[0]
         store = self._sources.store_of(segment.source)
         place = None if store is None else store.in_stream
         if place is None or not place.held.is_wanted:
             return None
-        is_changed = limits.is_on or not (filters.changes_nothing and filters.passes_by_filters_alone)
-        is_alone = gathered.voices.are_one and start.overlays.change_nothing and gathered.samples == segment.length
-        first_frame = place.frame_of(segment.sample)
-        if is_changed or not is_alone or first_frame is None or not place.held.takes(first_frame):
+        if not (start.filters.changes_nothing and self._block_pcm.only_filters_change(start, gathered, limits)):
             return None
-        return _InStream(place, first_frame, place.held.count_from(first_frame))
+        first_frame = place.frame_of(segment.sample)
+        if first_frame is None or not place.held.takes(first_frame):
+            return None
+        return _InStream(place.held, first_frame, place.held.count_from(first_frame))
 
     def _render_overlays(self, start: Checkpoint, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""

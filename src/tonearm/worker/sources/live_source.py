@@ -11,14 +11,13 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.core.shared_frames import HeldFrames
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import OpenSource, SeekSource
 from tonearm.worker.media.facts import TitleChange
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Cursor, Demand, End, LeftSource, Use
 from tonearm.worker.sources.packet_store import PacketStore
-from tonearm.worker.sources.pcm_store import PcmStore, StreamPlace
+from tonearm.worker.sources.pcm_store import CarriedFrames, PcmStore, StreamPlace
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 
 # What is kept for a session that reads nothing since it is paused. The node gives up one that is paused for long.
@@ -48,7 +47,7 @@ class LiveSource(DecodingSource):
         self._members: tuple[LiveMember, ...] = ()  # replaced as a whole
         self._is_open = False  # who joins is given what there is
         self._last: End | None = None  # how it ended
-        self.held: Final = HeldFrames()  # by the node, of what its members play
+        self.held: Final = CarriedFrames(order.session)  # by the node, of what its members play
         self._told: deque[TitleChange] = deque()  # the title of the oldest sample in the store, and those after it
 
     # Called by the rendering thread
@@ -285,8 +284,7 @@ class LiveMember:
         self._begun_at = self.cursor.store.end
         self._shift = self._begun_at - first
         if self._live is not None and not isinstance(self.cursor.store, PacketStore):
-            place = StreamPlace(self._live.cursor.session, self._live.held, self._begun_at, self._shift)
-            self.cursor.store.in_stream = place
+            self.cursor.store.in_stream = StreamPlace(self._live.held, self._begun_at, self._shift)
         return goes_on
 
     def append(self, pcm: bytes) -> None:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.core.shared_frames import HeldFrames
@@ -22,12 +22,20 @@ def chunk_end(chunk: tuple[int, bytes]) -> int:
     return start + _samples(pcm)
 
 
+class CarriedFrames(HeldFrames):
+    """What the node holds of the stream that the session `carrier` carries. `is_wanted`: several sessions play it."""
+
+    def __init__(self, carrier: int) -> None:
+        super().__init__()
+        self.carrier: Final = carrier
+        self.is_wanted = False
+
+
 class StreamPlace(NamedTuple):
     """Where the samples of a store, from `begins` on, lie in a live stream that other sessions play, too: `shift`
-    samples earlier there. `held`: which frames of it the node holds."""
+    samples earlier there."""
 
-    carrier: int
-    held: HeldFrames
+    held: CarriedFrames
     begins: int
     shift: int
 
