@@ -68,7 +68,8 @@ async def test_only_what_players_open_counts_as_their_sources(node: RunningNode)
         assert (await node.request("GET", f"/v0/loadtracks?identifier={identifier}")).status == 200
     assert (await node.request("GET", "/v0/stats")).json()["fetches"] == before
     await create(node, "gone", "missing.wav")
-    await until_state(node, "gone", lambda state: state["state"] == "failed")
+    async with listening(node, "gone"):
+        await until_state(node, "gone", lambda state: state["state"] == "failed")
     after = (await node.request("GET", "/v0/stats")).json()["fetches"]
     assert after == {**before, "file_missing": before.get("file_missing", 0) + 1}
     counted = (await values(node))["tonearm_fetches_total", "file_missing"]
