@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.audio_files import Signal, encoded, mp3, s16, tone, wav
 from tests.support.media_files import Samples, decode_bytes, loudest_hz
+from tonearm.worker.media.resampling import Resampler, SourceFormat
+from tonearm.worker.memory import private_memory_bytes
 
 
 @pytest.mark.parametrize("rate_hz", [44_100, 96_000])
@@ -97,3 +99,15 @@ def test_a_change_of_the_format_in_mid_stream_loses_nothing() -> None:
     assert loudest_hz(got[4800:38_400]) == pytest.approx(500, abs=3)
     assert loudest_hz(got[-28_800:-9600]) == pytest.approx(800, abs=3)
     assert np.array_equal(got[-28_800:-9600, 0], got[-28_800:-9600, 1])
+
+
+def test_a_resampler_of_short_frames_takes_little_memory() -> None:
+    frame = av.AudioFrame.from_ndarray(np.zeros((2, 1152), np.float32), format="fltp", layout="stereo")
+    frame.sample_rate = 44_100
+    resamplers = [Resampler(SourceFormat.of_frame(frame)) for _ in range(100)]
+    before = private_memory_bytes()
+    for resampler in resamplers:
+        for _ in range(40):
+            resampler.push(frame)
+            resampler.pull_blocks()
+    assert (private_memory_bytes() - before) / len(resamplers) < 350_000

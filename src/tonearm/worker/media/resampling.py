@@ -150,6 +150,10 @@ def _configured_graph(
             f"{SAMPLE_RATE_HZ}:out_sample_fmt=s16:out_chlayout={out_layout}:{_DOWNMIX_OPTIONS}:{_RESAMPLER_OPTIONS}",
         )
     )
+    # A link between two filters has all its buffers in the size of the largest, and asetnsamples takes a block from the
+    # link before it. Without a filter between, each short frame of aresample would get the memory of a block: 0.3 MB
+    # for a source.
+    chain.append(graph.add("anull"))
     chain.append(graph.add("asetnsamples", f"n={block_samples}:p=0"))
     sink = graph.add("abuffersink")
     chain.append(sink)
