@@ -357,7 +357,7 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
     kept, written = os.dup(2), os.open(drawn, os.O_WRONLY | os.O_CREAT)
     os.dup2(written, 2)
     try:
-        async with templated_pool():
+        async with templated_pool(is_an_interpreter=True):
             await eventually(lambda: len(drawn.read_text().split()) == 2, "both have drawn")
     finally:
         os.dup2(kept, 2)
