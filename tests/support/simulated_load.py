@@ -56,6 +56,8 @@ class Process:
     share: float = 1.0  # of that processor's time, where others use it, too
     capacity: Capacity = field(default_factory=Capacity)
     players: list[Player] = field(default_factory=list)
+    coming: list[Player] = field(default_factory=list)  # until the next report, evenly: nobody hears them
+    come_at_once: int = 0
     debt_s: float = 0.0
     busy_s: float = 0.0
     sound_s: float = 0.0
@@ -147,11 +149,15 @@ class SimulatedNode:
         for player in leaving:
             self._take_out(player)
             player.interruptions += player.has_sounded
-        for player in coming:
+        for player in (*(player for player in coming if player.is_heard), *leaving):
+            self._let_in(player)
+        process.coming = [player for player in coming if not player.is_heard]
+        process.come_at_once = math.ceil(len(process.coming) * TICK_S / REPORT_S)
+
+    def _let_in(self, player: Player) -> None:
+        if player in self.waiting:
             self.waiting.remove(player)
-            self._open(player)
-        for player in leaving:
-            self._open(player)
+        self._open(player)
 
     # Time
 
@@ -163,6 +169,10 @@ class SimulatedNode:
             for process in self.processes:
                 process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
         for process in self.processes:
+            for player in process.coming[: process.come_at_once]:
+                if player in self.waiting:
+                    self._let_in(player)
+            del process.coming[: process.come_at_once]
             self._work(process)
             for player in tuple(process.players):
                 self._play(player)

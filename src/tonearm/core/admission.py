@@ -36,6 +36,7 @@ _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
 LISTENERS_AT_ONCE: Final = 4  # sessions with listeners that come between two reports though there is no room
+UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
 _STARTING_S = 5.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
@@ -229,7 +230,8 @@ def settle(
     """The sessions that leave a process, the least urgent first, and the waiting ones that come into it.
 
     `room` is `Capacity.room`. A waiting session with listeners takes the place of a carried one that is `UNHEARD`.
-    With `spares_players` no session leaves that plays.
+    With `spares_players` no session leaves that plays. Of those that nobody hears, which come last, more come than have
+    room at once: they are to come one after the other, and only while there is room.
     """
     if room < 0:
         leaving = [one for one in carried if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
@@ -240,7 +242,8 @@ def settle(
         claimed = claim(one)
         (unheard if claimed.urgency is Urgency.UNHEARD else heard).append((claimed, one))
     heard.sort(key=itemgetter(0))
-    coming = heard[:room] + heapq.nsmallest(room - len(heard), unheard, key=itemgetter(0))
+    in_turn = math.ceil(UNHEARD_IN_TURN * (room - len(heard)))
+    coming = heard[:room] + heapq.nsmallest(in_turn, unheard, key=itemgetter(0))
     heard = heard[room:]
     going = [one for one in carried if claim(one).urgency is Urgency.UNHEARD] if heard else []
     leaving = heapq.nlargest(len(heard), going, key=claim)

@@ -691,6 +691,35 @@ async def test_who_starts_waits_for_room_and_who_plays_does_not(
         assert not any(player.losses for player in players)
 
 
+async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
+    async with first_process_only() as pool:
+        players = [Owner(pool) for _ in range(5)]
+        report(pool, 1.0, made_s=5.0, late_s=0.1)
+        unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(40)]
+        heard = [Owner(pool, Urgency.STARTS) for _ in range(10)]
+        time = HandTime()
+        loop = SimpleNamespace(call_later=time.call_later)
+        monkeypatch.setattr(pools, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+        monkeypatch.setattr(pools, "MOVE_SLICE_S", 3600.0)
+
+        def let_in() -> int:
+            return sum(player.process_id == players[0].process_id for player in unheard)
+
+        report(pool, 0.1)
+        assert {player.process_id for player in heard} == {players[0].process_id}
+        before = let_in()
+        assert before <= AVERAGED_REPORTS
+        pool.forget(unheard[-1])  # its player was deleted meanwhile
+        time.forward(0.25)
+        assert let_in() == pytest.approx(before + (len(unheard) - before) / 2, abs=2)
+        time.forward(0.25)
+        assert [player.process_id is not None for player in unheard] == [True] * 39 + [False]
+        monkeypatch.undo()
+
+
 async def test_the_newest_leave_a_process_that_stays_late(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ class DecoderPool:
         self._is_waited_for = asyncio.Event()
         # Sessions that are still to be moved, with their suspects; None where there is room now for one that waited.
         self._losses: dict[SessionOwner, tuple[int, ...] | None] = {}
+        self._coming: dict[DecoderProcess, asyncio.TimerHandle] = {}  # for the next session that is let in there
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
@@ -256,10 +257,28 @@ class DecoderPool:
         for owner in leaving:
             process.close_session(sessions[owner])
             self._overload.wait(owner)
-        is_moving = bool(self._losses)
-        self._losses |= dict.fromkeys(coming) | dict.fromkeys(leaving, ())
-        if not is_moving:
-            self._move_some()
+        heard = [owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD]
+        self._move(dict.fromkeys(heard) | dict.fromkeys(leaving, ()))
+        self._let_in_evenly(process, coming[len(heard) :])
+
+    def _let_in_evenly(self, process: DecoderProcess, coming: Sequence[SessionOwner]) -> None:
+        """Lets in sessions that nobody hears, one after the other until the next report of `process`. All at once they
+        would take every processor for 0.2 s, and the node would wait for one as long."""
+        if process in self._coming:
+            self._coming.pop(process).cancel()
+        if coming:
+            step_s = self._timeouts.busy_ping_interval_s / len(coming)
+            self._let_in(process, iter(coming), step_s)
+
+    def _let_in(self, process: DecoderProcess, coming: Iterator[SessionOwner], step_s: float) -> None:
+        has_room = self._room(process) > 0
+        owner = next((owner for owner in coming if has_room and owner in self._overload), None)
+        if owner is None or self._is_stopping:
+            self._coming.pop(process, None)
+            return
+        loop = asyncio.get_running_loop()
+        self._coming[process] = loop.call_later(step_s, lambda: self._let_in(process, coming, step_s))
+        self._move({owner: None})
 
     def _use_spare(self) -> DecoderProcess:
         process = next(process for process in self._idle if process.is_ready)
@@ -391,6 +410,12 @@ class DecoderPool:
             if self._losses.pop(owner, None) is not None:
                 _report_loss(owner, sources)
         self._move_some()
+
+    def _move(self, losses: dict[SessionOwner, tuple[int, ...] | None]) -> None:
+        is_moving = bool(self._losses)
+        self._losses |= losses
+        if not is_moving:
+            self._move_some()
 
     def _move_some(self) -> None:
         """Moves sessions for a slice of time, and the others in later iterations of the event loop: moving hundreds at
