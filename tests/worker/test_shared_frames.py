@@ -1,5 +1,6 @@
 """Sessions of a real decoder process that play one live stream: what they play alike comes once."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -41,6 +42,7 @@ class Station:
         self._held = HeldMessages()
         self.heard: dict[int, list[bytes]] = {}
         self.came: dict[int, int] = {}  # frames whose PCM came
+        self.messages: Counter[int] = Counter()
         driver.open_session(CARRIER)
         driver.feeds[CARRIER, SHARED_SOURCE] = self._read
         order = open_order(CARRIER, SHARED_SOURCE, None, is_seekable=False, is_live=True)
@@ -76,6 +78,7 @@ class Station:
     def _take(self, audio: Audio) -> None:
         if not audio.frames:
             return
+        self.messages[audio.session] += 1
         messages = [bytes(audio.pcm[at : at + FRAME_BYTES]) for at in range(0, len(audio.pcm), FRAME_BYTES)]
         self.came[audio.session] += len(messages)
         if audio.of_stream is not None:
@@ -112,6 +115,19 @@ def test_one_that_comes_later_has_the_frames_of_the_others(station: Station) -> 
     assert together >= 100
     assert station.heard[3][10:][:together] == station.heard[2][begins:][:190]
     assert station.came[2] + station.came[3] <= 100 + 200 + 80
+
+
+def test_those_who_are_behind_another_get_what_it_has_and_what_is_new_in_one_piece(station: Station) -> None:
+    others = range(3, 13)
+    for session in (2, *others):
+        station.join(session)
+    station.play(100)
+    station.play(7, 2)
+    station.messages.clear()
+    for _ in range(10):
+        station.play(20, *others)
+        station.play(20, 2)
+    assert sum(station.messages[session] for session in others) < 1.4 * 10 * len(others)
 
 
 def test_one_that_plays_alone_keeps_nothing_for_others(station: Station) -> None:

@@ -465,6 +465,9 @@ class Worker:
             self._send(audio)
             self._packed_runs_out_s = min(self._packed_runs_out_s, runs_out_s)
         if audio is not None and session.has_frames_to_render:
+            if audio.of_stream is not None and not audio.pcm:
+                # What follows frames that others sent is new. With it at once, those who play alike name both in one.
+                return self._render_block(session_id)
             self._add_to_order(session_id, served)
         else:
             for measured in session.take_measured():
