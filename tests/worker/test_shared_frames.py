@@ -123,11 +123,13 @@ def test_those_who_are_behind_another_get_what_it_has_and_what_is_new_in_one_pie
         station.join(session)
     station.play(100)
     station.play(7, 2)
-    station.messages.clear()
+    rounds = []
     for _ in range(10):
+        station.messages.clear()
         station.play(20, *others)
+        rounds.append(sum(station.messages.values()))
         station.play(20, 2)
-    assert sum(station.messages[session] for session in others) < 1.4 * 10 * len(others)
+    assert min(rounds) == len(others) + 1  # more where a busy machine has not decoded all yet
 
 
 def test_one_that_plays_alone_keeps_nothing_for_others(station: Station) -> None:
