@@ -323,6 +323,7 @@ class Worker:
                 session.burst(item)
             case Heard():
                 session.heard()
+                self._update_sources(item.session)  # at once: a round takes long while many sources are opened
             case DropSource():
                 self._drop_source(served, item)
             case SeekSource():
