@@ -28,10 +28,12 @@ WITHOUT_LISTENERS = Circumstances(
     end_ms=60_000,
     open_from_ms=50_000,
     frames_until_update=250,
-    has_sounded=True,
+    has_audio=True,
+    has_begun=True,
     has_listeners=False,
     is_running=True,
 )
+PAUSED = WITHOUT_LISTENERS._replace(is_running=False)
 
 TOO_SLOW = PlayFailure(FailureCode.TIMEOUT, Stage.READ, "It took too long.", "Try again later.")
 DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Encode it again.")
@@ -41,9 +43,15 @@ DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Enco
     ("circumstances", "allow_sleep"),
     [
         (WITHOUT_LISTENERS, True),
-        (WITHOUT_LISTENERS._replace(is_running=False), True),  # paused
+        (PAUSED, True),
+        (PAUSED._replace(has_begun=False), True),
+        (PAUSED._replace(info=replace(KNOWN, is_length_exact=False)), True),
+        (PAUSED._replace(has_audio=False), False),
+        (PAUSED._replace(has_listeners=True), False),
+        (PAUSED._replace(info=replace(KNOWN, is_seekable=False)), False),
         (WITHOUT_LISTENERS._replace(has_listeners=True), False),
-        (WITHOUT_LISTENERS._replace(has_sounded=False), False),
+        (WITHOUT_LISTENERS._replace(has_begun=False), False),
+        (WITHOUT_LISTENERS._replace(has_audio=False), False),
         (WITHOUT_LISTENERS._replace(source=None), False),
         (WITHOUT_LISTENERS._replace(has_overlays=True), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_seekable=False)), False),
@@ -60,6 +68,7 @@ def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
 @pytest.mark.parametrize(("position_ms", "is_worth_it"), [(0, True), (45_000, True), (45_020, False), (59_000, False)])
 def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
     assert WITHOUT_LISTENERS._replace(position_ms=position_ms).is_worth_sleeping is is_worth_it
+    assert PAUSED._replace(position_ms=position_ms).is_worth_sleeping
 
 
 @pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
@@ -123,16 +132,21 @@ async def test_a_length_that_could_not_be_counted_this_time_is_counted_after_a_m
     assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
 
 
-async def test_a_paused_player_has_it_counted_again_too() -> None:
+async def test_a_paused_player_sleeps_without_a_length_and_has_it_counted_again_when_it_plays() -> None:
     bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
     bench.shelf.failures["a"] = TOO_SLOW
-    await bench.run(1)
+    await bench.run(10)
     bench.player.do(Requests.pause)
-    await bench.run(50)
+    await bench.run(70)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a"], True)
+    position_ms = bench.position_ms
+    bench.player.do(Requests.play)
+    await bench.run(0.5)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], False)
+    assert bench.position_ms == pytest.approx(position_ms + 500, abs=60)
     del bench.shelf.failures["a"]
-    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
-    await bench.run(20)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
+    await bench.run(70)
+    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a", "a"], True)
 
 
 async def test_what_another_player_could_not_have_counted_is_counted_when_it_may_be_tried_again() -> None:
@@ -271,6 +285,57 @@ async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> 
     await bench.run(10)
     assert bench.is_asleep
     assert bench.position_ms == pytest.approx(position_ms + 10_000, abs=20)
+
+
+async def test_a_player_that_is_paused_before_it_has_begun_sleeps_and_begins_when_it_plays() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    bench.player.do(Requests.pause)
+    await bench.run(5)
+    assert bench.is_asleep
+    assert (bench.player.status().state, bench.position_ms) == ("playing", 0)
+    assert not bench.events.named("TrackStart")
+    bench.player.do(Requests.play)
+    await bench.run(0.5)
+    assert bench.is_asleep
+    assert [event["position"] for event in bench.events.named("TrackStart")] == [0]
+    assert bench.position_ms == pytest.approx(500, abs=60)
+    assert bench.player.status().quality.underruns == 0
+
+
+@pytest.mark.parametrize("change", ["skip", "seek"])
+async def test_a_player_sleeps_again_after_a_change_in_its_pause(change: str) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(6.5)
+    bench.player.do(Requests.pause)
+    await bench.run(3)
+    if change == "skip":
+        bench.player.do(Requests.skip)
+    else:
+        bench.player.seek(30_000)
+    await bench.run(5)
+    assert bench.is_asleep
+    listener = bench.listen()
+    await bench.run(1)
+    assert not bench.is_asleep
+    assert not listener.messages
+    bench.player.do(Requests.play)
+    await bench.run(1)
+    assert bench.heard(listener)[0].pieces[0].sample == (0 if change == "skip" else 30_000 * 48)
+    assert bench.position_ms == pytest.approx(1000 if change == "skip" else 31_000, abs=60)
+    assert len(bench.events.named("TrackStart")) == (2 if change == "skip" else 1)
+    assert bench.player.status().quality.underruns == 0
+
+
+async def test_a_track_that_is_to_begin_after_a_sleep_and_gives_nothing_is_loading() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    bench.player.do(Requests.pause)
+    await bench.run(5)
+    bench.pool.opening_s = 5.0
+    bench.player.do(Requests.play)
+    await bench.run(4)
+    assert (bench.player.status().state, bench.position_ms) == ("loading", 0)
+    await bench.run(4)
+    assert [event["position"] for event in bench.events.named("TrackStart")] == [0]
 
 
 async def test_a_paused_player_is_opened_for_its_listener() -> None:

@@ -1,6 +1,7 @@
 """Whatever is asked of it: a player that sleeps says what one says that stays awake, at the same time."""
 
 import asyncio
+import contextlib
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import PLAIN_REQUESTS, SleepBench, seconds
 from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.errors import NotSeekable
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import LoopMode
@@ -45,7 +47,7 @@ STEPS = st.lists(
         st.sampled_from(
             [
                 *("wait", "wait", "pause", "play", "skip", "enqueue", "first", "remove", "loop", "filter", "speed"),
-                *("crossfade", "listen", "leave"),
+                *("crossfade", "listen", "leave", "seek"),
             ]
         ),
         NAMES,
@@ -79,6 +81,9 @@ def ask(bench: SleepBench, step: Step) -> None:
             player.do(Requests.change_crossfade, edit)
         case "loop":
             player.do(Requests.set_loop, step.mode)
+        case "seek":
+            with contextlib.suppress(NotSeekable):  # its source may be missing
+                player.seek(round(step.then_s * 400))
         case "filter":
             player.do(Requests.change_filters, FilterChange(volume=step.then_s / 100))
         case "speed":

@@ -330,7 +330,8 @@ class Engine:
             end_ms=playback.current.known_end_ms,
             open_from_ms=self._joins.open_from_ms(has_listeners=len(self.broadcast) > 0),
             frames_until_update=self._sending.frames_until_update,
-            has_sounded=self._sending.has_sounded,
+            has_audio=playback.state is PlayerState.PLAYING,
+            has_begun=self._sending.has_begun,
             has_listeners=len(self.broadcast) > 0,
             is_running=playback.wants_frames,
             has_overlays=bool(self.overlays),
@@ -355,6 +356,7 @@ class Engine:
         if next_s is not None:
             self._clock.resume_at(self, next_s)
         self._session.wake(has_burst=bool(self.broadcast.bursts))
+        self._sending.wakes()
         self._update_ticking()
         if next_s is not None:
             self._sleep.woke(next_s, self._clock.next_deadline_s(self))
@@ -363,7 +365,8 @@ class Engine:
         """A frame's time while the source is being opened again."""
         if self.broadcast.wants_silence:
             self.broadcast.send_silence()
-        self._handle(self._sending.pass_frames(1))
+        if self._sending.has_begun:
+            self._handle(self._sending.pass_frames(1))
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()
 

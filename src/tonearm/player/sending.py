@@ -103,10 +103,9 @@ class Sending:
         return self._sounds
 
     @property
-    def has_sounded(self) -> bool:
-        """Whether the current track has begun to sound and is not waiting for audio."""
-        playback = self._playback
-        return playback.state is PlayerState.PLAYING and self._begun_source == playback.current_source
+    def has_begun(self) -> bool:
+        """Whether a frame of the current source was sent."""
+        return self._begun_source == self._playback.current_source
 
     @property
     def sends_music(self) -> bool:
@@ -132,6 +131,10 @@ class Sending:
     def frames_until_update(self) -> int:
         """How many frames may be sent before the next PlayerUpdate."""
         return UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
+
+    def wakes(self) -> None:
+        """The source is opened again after a sleep: its first frame is sent as soon as it comes."""
+        self._is_buffering = False
 
     def falls_silent(self) -> None:
         """Notes that the next frame continues no sound."""

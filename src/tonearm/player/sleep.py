@@ -1,9 +1,10 @@
 """Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
 
 A player sleeps while its source can be sought and has an exact length: then its position and the end of the track
-follow from the time and the speed. Near that end, and when a listener comes, the player wakes: its source is opened
-again at the player's position. Until audio arrives the position moves on without it, so that a listener who comes does
-not change when the track ends.
+follow from the time and the speed. In a pause nothing has to follow, so a source that can be sought is enough, and the
+track need not have begun. Near the end, and when a listener comes, the player wakes: its source is opened again at the
+player's position. Until audio arrives the position of a track that has begun moves on without it, so that a listener
+who comes does not change when the track ends.
 
 `Sleep` decides; the engine lets the frames pass, closes the session and opens it again.
 """
@@ -20,7 +21,8 @@ from tonearm.player.timers import Alarm, Timers
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
-# For how long a listener hears nothing while the source is opened, before the player counts as loading.
+# For how long a listener hears nothing, or a track does not begin, while the source is opened, before the player counts
+# as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
 
 
@@ -50,7 +52,8 @@ class Asleep:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """The source is being opened again; frames pass without audio. `unheard_frames`: while a listener waited."""
+    """The source is being opened again; frames pass without audio. `unheard_frames`: those that a listener, or the
+    beginning of the track, waited for."""
 
     source: SourceId | None
     unheard_frames: int = 0
@@ -60,10 +63,10 @@ SleepState: TypeAlias = Awake | AboutToSleep | Asleep | Waking
 
 
 class Circumstances(NamedTuple):
-    """What decides whether a player may sleep. `has_sounded`: the current track has begun to sound and is not waiting
-    for audio. `position_rate`: ms of the track that pass in a ms. The source and the next source have to be open from
-    `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`: those that pass before an
-    event is due."""
+    """What decides whether a player may sleep. `has_audio`: it is not waiting for audio. `has_begun`: a frame of the
+    current source was sent. `position_rate`: ms of the track that pass in a ms. The source and the next source have to
+    be open from `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`: those that pass
+    before an event is due."""
 
     source: SourceId | None
     info: TrackInfo
@@ -71,7 +74,8 @@ class Circumstances(NamedTuple):
     end_ms: int | None
     open_from_ms: int | None
     frames_until_update: int
-    has_sounded: bool
+    has_audio: bool
+    has_begun: bool
     has_listeners: bool
     is_running: bool  # the position moves: the player is neither paused nor waiting
     has_overlays: bool = False
@@ -80,9 +84,10 @@ class Circumstances(NamedTuple):
     @property
     def allow_sleep(self) -> bool:
         info = self.info
-        is_predictable = info.is_seekable and info.is_length_exact and not info.is_stream
+        can_come_back = self.source is not None and self.has_audio and info.is_seekable and not info.is_stream
+        is_predictable = not self.is_running or (self.has_begun and info.is_length_exact)
         is_free = not (self.has_listeners or self.has_overlays)
-        return self.source is not None and self.has_sounded and is_predictable and is_free
+        return can_come_back and is_predictable and is_free
 
     @property
     def is_near_end(self) -> bool:
@@ -91,6 +96,8 @@ class Circumstances(NamedTuple):
 
     @property
     def is_worth_sleeping(self) -> bool:
+        if not self.is_running:
+            return self.allow_sleep
         until_ms, least_ms = self.open_from_ms, SHORTEST_SLEEP_MS * self.position_rate
         return self.allow_sleep and until_ms is not None and until_ms - self.position_ms >= least_ms
 
@@ -199,7 +206,8 @@ class Sleep:
         """Whether a frame may pass without audio, because the player is waking."""
         if not isinstance(self._state, Waking):
             return False
-        unheard_frames = self._state.unheard_frames + circumstances.has_listeners
+        is_missed = circumstances.has_listeners or not circumstances.has_begun
+        unheard_frames = self._state.unheard_frames + is_missed
         may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not circumstances.is_at_end
         self._state = replace(self._state, unheard_frames=unheard_frames) if may_pass else Awake()
         return may_pass
