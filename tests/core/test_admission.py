@@ -322,6 +322,25 @@ def test_who_waits_comes_when_listeners_leave_and_who_comes_back_takes_nothing_f
     assert goodput(node, 10.0) >= 0.8
 
 
+@pytest.mark.parametrize(("paused", "playing"), [(200, 400), (400, 300)])
+def test_who_goes_on_after_a_pause_takes_nothing_from_who_plays(paused: int, playing: int) -> None:
+    node = SimulatedNode()
+    sleepers = [node.create(COST) for _ in range(paused)]
+    node.pass_s(20.0)
+    for player in sleepers:
+        node.pause(player)
+    node.pass_s(10.0)
+    players = [node.create(COST) for _ in range(playing)]
+    node.pass_s(20.0)
+    heard_s = [player.heard_s for player in players]
+    for player in sleepers:
+        node.resume(player)
+    node.pass_s(20.0)
+    whole = [player for player, before_s in zip(players, heard_s, strict=True) if player.heard_s - before_s >= 19.8]
+    assert len(whole) >= 0.97 * playing
+    assert goodput(node, 10.0) >= 0.8
+
+
 def assert_nothing_is_left(node: SimulatedNode) -> None:
     """Nobody is carried or waits, nothing is worked, and the next listener is heard at once."""
     assert not node.waiting

@@ -23,13 +23,14 @@ OTHERS_COST = 1 / 700
 @dataclass(eq=False)
 class Player:
     """`cost`: seconds of work for a second of its sound. `sleeps`: it has no session while nobody hears it; a live
-    stream keeps its own."""
+    stream keeps its own. `is_paused`: it keeps its session, for its listeners."""
 
     number: int
     cost: float
     is_heard: bool = True
     sleeps: bool = True
     is_asleep: bool = False
+    is_paused: bool = False
     unheard_since_s: float = -math.inf
     ahead_s: float = 0.0
     is_open: bool = False
@@ -97,11 +98,23 @@ class SimulatedNode:
 
     def come(self, player: Player) -> None:
         """Somebody hears the player, which wakes."""
-        player.is_heard = True
+        self._start_again(player)
         if player.is_asleep:
-            player.is_asleep = player.has_sounded = False
-            player.number, player.asked_s, player.first_heard_s = next(self._numbers), self.now_s, None
+            player.is_asleep = False
+            player.asked_s, player.first_heard_s = self.now_s, None
             self._open(player)
+
+    def pause(self, player: Player) -> None:
+        player.is_heard, player.is_paused = False, True
+
+    def resume(self, player: Player) -> None:
+        player.is_paused = False
+        self._start_again(player)
+
+    def _start_again(self, player: Player) -> None:
+        player.is_heard = True
+        if player.has_sounded:
+            player.number, player.has_sounded = next(self._numbers), False
 
     @property
     def worked_s(self) -> float:
@@ -234,7 +247,8 @@ class SimulatedNode:
             player.is_sounding = player.has_sounded = True
             if player.first_heard_s is None:
                 player.first_heard_s = self.now_s
-        if player.is_sounding:
+        if player.is_sounding and not player.is_paused:
+            player.has_sounded = True
             if player.ahead_s < TICK_S:
                 player.is_sounding = False
                 player.underruns += 1

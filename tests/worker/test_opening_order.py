@@ -18,7 +18,7 @@ def test_who_has_a_listener_is_opened_before_the_crowd(tmp_path: Path) -> None:
         for session in range(1, CROWD + 1):
             driver.send(OpenSession(session, 1, 0, Filters(), is_heard=False))
             driver.open_file(song, session)
-        driver.send(Heard(CROWD))
+        driver.send(Heard(CROWD, CROWD))
         driver.open_session(CROWD + 1)
         driver.open_file(song, CROWD + 1)
         # Before the first answer the process takes all these orders, and it tells of all that it has opened by then

@@ -102,9 +102,10 @@ class OpenSession(_Message, frozen=True):
 
 
 class Heard(_Message, frozen=True):
-    """Node: a session that was opened without `is_heard` has a listener now."""
+    """Node: a session that nobody heard, for want of a listener or in a pause, is heard now, and has this `claim`."""
 
     session: Number
+    claim: Count
 
 
 class CloseSession(_Message, frozen=True):

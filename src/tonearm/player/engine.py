@@ -187,7 +187,7 @@ class Engine:
         mix = Mix(playback.filters, fade, overlays, pauses, may_crossfade=playback.crossfade.duration_ms > 0)
         if playback.paused:
             session.fall_silent()
-        session.is_paused = playback.paused
+        session.be_silent(is_silent=playback.paused and not self.overlays)
         program = Program(playback.current_source, playback.next_source, mix)
         session.play(program, cut_fade, from_silence=not self._sending.sounds)
         self._wait_changed()

@@ -321,8 +321,9 @@ class Worker:
                 session.flush()
             case Burst():
                 session.burst(item)
-            case Heard():
+            case Heard(claim=claim):
                 session.heard()
+                served.claim = claim
                 self._update_sources(item.session)  # at once: a round takes long while many sources are opened
             case DropSource():
                 self._drop_source(served, item)

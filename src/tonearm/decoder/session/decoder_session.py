@@ -103,9 +103,9 @@ class DecoderSession:
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it
-        self.is_paused = False  # set by the player: the session of a paused player is not urgent
         self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
         self._is_for_nobody = True  # no listener has come since the player was created
+        self._is_silent = False  # as in a pause
         self._open_session()
 
     @property
@@ -192,15 +192,30 @@ class DecoderSession:
     def listen(self, outputs: Outputs, *, is_for_nobody: bool = False) -> None:
         """Sets the forms in which frames are rendered. `is_for_nobody`: for the first listener, who has not come
         yet."""
-        is_first = self._is_for_nobody and bool(outputs) and not is_for_nobody
-        if is_first:
+        was_heard = self._is_heard
+        if outputs and not is_for_nobody:
             self._is_for_nobody = False
-            if self._link is not None:
-                self._link.send(Heard(self._link.id))
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
-        self._carry_out(self.plans.listen(outputs))
-        if is_first and self._link is None and not self.plans.is_resting:
+        orders = self.plans.listen(outputs)
+        self._heard_now(was_heard=was_heard)
+        self._carry_out(orders)
+
+    def be_silent(self, *, is_silent: bool) -> None:
+        """Whether listeners hear nothing, neither music nor overlays, as in a pause: then the session is not urgent."""
+        was_heard = self._is_heard
+        self._is_silent = is_silent
+        self._heard_now(was_heard=was_heard)
+
+    def _heard_now(self, *, was_heard: bool) -> None:
+        """When the player is heard and was not before: if it played once, it starts again, behind all who play now."""
+        if was_heard or not self._is_heard:
+            return
+        if self._claim.urgency is Urgency.PLAYS:
+            self._claim = Claim(Urgency.STARTS, self._pool.next_claim())
+        if self._link is not None:
+            self._link.send(Heard(self._link.id, self._claim.number))
+        elif not self.plans.is_resting:
             self._open_session()  # it may be let in now, since it is heard
             self._report(Notice.WAIT_CHANGED)
 
@@ -260,9 +275,11 @@ class DecoderSession:
 
     @property
     def claim(self) -> Claim:
-        if self.is_paused or self._is_for_nobody or not self.plans.is_heard:
-            return self._claim._replace(urgency=Urgency.UNHEARD)
-        return self._claim
+        return self._claim if self._is_heard else self._claim._replace(urgency=Urgency.UNHEARD)
+
+    @property
+    def _is_heard(self) -> bool:
+        return self.plans.is_heard and not self._is_for_nobody and not self._is_silent
 
     def receive(self, message: FromDecoder) -> None:
         try:
