@@ -5,6 +5,7 @@ from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
+from tonearm.player.timers import START_TIMEOUT_S
 
 
 def claim(bench: SleepBench) -> Claim:
@@ -53,3 +54,19 @@ async def test_an_overlay_in_a_pause_is_heard() -> None:
     assert claim(bench).urgency is Urgency.UNHEARD
     bench.player.add_overlays((bench.new_track("clip"), OverlaySettings()))
     assert claim(bench).urgency is Urgency.STARTS
+
+
+async def test_neither_a_track_nor_an_overlay_fails_while_its_player_waits_for_room() -> None:
+    bench = SleepBench({"a": seconds(60), "clip": seconds(5)}, "a", has_room=False)
+    bench.listen()
+    bench.player.add_overlays((bench.new_track("clip"), OverlaySettings()))
+    await bench.run(300)
+    assert [event["op"] for event in bench.said if event["op"] not in ("PlayerUpdate", "ListenersChange")] == [
+        "TrackStuck"
+    ]
+    bench.pool.make_room()
+    await bench.run(START_TIMEOUT_S - 1)
+    assert bench.position_ms > 20_000
+    assert len(bench.player.status().overlays) == 1  # its decoder gives no overlay's audio
+    await bench.run(2)
+    assert len(bench.events.named("OverlayException")) == 1

@@ -178,7 +178,8 @@ class SimulatedSession(PoolSession):
 
 
 class SimulatedPool(DecoderPool):
-    """`opening_s`: how long a decoder takes to open a source. `contents`: all that was ever rendered."""
+    """`opening_s`: how long a decoder takes to open a source. `contents`: all that was ever rendered. Without
+    `has_room` sessions wait, until `make_room`."""
 
     def __init__(self, time: HandTime, shelf: Shelf) -> None:
         super().__init__(1, 1024)
@@ -189,14 +190,27 @@ class SimulatedPool(DecoderPool):
         self.contents: list[Content] = []
         self.names: dict[int, str] = {}  # of the tracks, by source
         self._ids = itertools.count(1)
+        self.has_room = True
+        self._without_room: list[SessionOwner] = []
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
+        if not self.has_room:
+            self._without_room.append(owner)
+            return None
         session = SimulatedSession(next(self._ids), self, owner)
         self.sessions.append(session)
         return session
 
     def forget(self, owner: SessionOwner) -> None:
         pass
+
+    def waited_s(self, owner: SessionOwner) -> float | None:
+        return 0.0 if owner in self._without_room else None
+
+    def make_room(self) -> None:
+        self.has_room = True
+        while self._without_room:
+            self._without_room.pop().process_lost(())
 
 
 # What a step of a model asks of a player by its name alone.
@@ -213,13 +227,19 @@ class SleepBench:
     http."""
 
     def __init__(
-        self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True, has_files: bool = False
+        self,
+        tracks: Mapping[str, TrueTrack],
+        *names: str,
+        sleeps: bool = True,
+        has_files: bool = False,
+        has_room: bool = True,
     ) -> None:
         self.has_files = has_files
         self._settling = Settling()
         self.time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         self.pool = SimulatedPool(self.time, self.shelf)
+        self.pool.has_room = has_room
         self.timers_set = 0
         self._track_numbers = itertools.count(1)
         self.clock = Clock(self.time.now_s, self._call_later)

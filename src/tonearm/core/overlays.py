@@ -112,6 +112,11 @@ class Overlays:
             if overlay.first_of_group not in waiting
         )
 
+    @property
+    def without_audio(self) -> tuple[SourceId, ...]:
+        """The sources that have given no audio yet."""
+        return tuple(source for source, overlay in self._overlays.items() if not overlay.has_audio)
+
     def track(self, source: SourceId) -> Track | None:
         overlay = self._overlays.get(source)
         return None if overlay is None else overlay.track

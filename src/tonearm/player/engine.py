@@ -488,6 +488,7 @@ class Engine:
         patience = self._patience
         delay_s = patience.give_up_after_s if is_reported else patience.stuck_after_s
         self._timers.follow(Alarm.STALL, (stalled, is_reported) if is_timed else None, delay_s)
+        self.overlays.wait_changed(counts=self._session.waited_for_room_s is None)
 
     @property
     def _patience(self) -> Patience:

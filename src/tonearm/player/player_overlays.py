@@ -55,8 +55,6 @@ class PlayerOverlays:
     def add(self, *new: tuple[Track, OverlaySettings]) -> Outcome:
         """Adds overlays, which begin together as soon as all of them have audio. Raises `LimitReached`."""
         sources = self._rules.add(*new)
-        for source in sources:
-            self._timers.follow(source, "start", self._start_timeout_s)
         tracks = [track for track, _ in new]
         opens = (OpenAction(source, track, 0.0, track.start_ms) for source, track in zip(sources, tracks, strict=True))
         return Outcome(actions=tuple(opens))
@@ -94,6 +92,11 @@ class PlayerOverlays:
     def session_failed(self, failure: PlayFailure) -> Outcome:
         """The session met an error, and any overlay may be its cause: all of them end."""
         return self._fail(failure, *self._rules.sources)
+
+    def wait_changed(self, *, counts: bool) -> None:
+        """Sources that have given no audio have their time from now on or, unless the wait `counts`, not yet."""
+        for source in self._rules.without_audio:
+            self._timers.follow(source, "start" if counts else None, self._start_timeout_s)
 
     def gave_nothing(self, source: SourceId) -> Outcome:
         """The timer of a source has gone off."""
