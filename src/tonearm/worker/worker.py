@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
 from tonearm.core.frame import FRAME_S
-from tonearm.core.memory_budget import FULL_MEMORY, LESS_AHEAD_FROM
+from tonearm.core.memory_budget import FULL_MEMORY, LESS_AHEAD_FROM, TOO_FULL_MEMORY
 from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, parts_of
 from tonearm.decoder.messages import (
     RENDER_SLOT,
@@ -340,7 +340,9 @@ class Worker:
         served = self._served.get(session_id)
         if served is None or (served.session.has_rendered and not though_it_sounds):
             return False
-        if len(self._served) == 1 or self._memory.promised < FULL_MEMORY:
+        # One that is heard has got the place of one that nobody hears, whose memory is not free yet.
+        full = TOO_FULL_MEMORY if served.session.is_heard else FULL_MEMORY
+        if len(self._served) == 1 or self._memory.promised < full:
             return False
         if isinstance(served.decoded.get(SHARED_SOURCE), LiveSource):
             return False

@@ -24,6 +24,7 @@ from tests.support.processes import exists, is_alive, is_stopped, open_descripto
 from tonearm.core import admission
 from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
+from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
@@ -646,13 +647,13 @@ async def test_all_processes_share_the_sessions_that_move() -> None:
 # More than they can do
 
 
-def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float = 0.0) -> None:
+def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float = 0.0, memory: float = 0.0) -> None:
     """Each process has this much to do, and says so for two seconds."""
     for process in pool._in_use:
         process._node_late_s = 0.0  # whatever this test waits for
         for _ in range(AVERAGED_REPORTS):
             process._ping(process._asked + 1)
-            process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s))
+            process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s, memory))
 
 
 async def test_a_few_who_are_heard_need_not_wait_for_the_next_report() -> None:
@@ -689,6 +690,32 @@ async def test_who_starts_waits_for_room_and_who_plays_does_not(
         report(pool, 0.1)
         assert later.process_id == unheard.process_id == players[0].process_id
         assert not any(player.losses for player in players)
+
+
+@pytest.mark.parametrize("urgency", [Urgency.STARTS, Urgency.PLAYS])
+async def test_without_memory_who_is_heard_takes_the_place_of_the_newest_that_is_not(urgency: Urgency) -> None:
+    async with first_process_only() as pool:
+        unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(5)]
+        report(pool, 0.1, memory=FULL_MEMORY)
+        assert Owner(pool, Urgency.UNHEARD).process_id is None
+        guest = Owner(pool, urgency)
+        assert guest.process_id == unheard[0].process_id is not None
+        assert [owner.process_id is None for owner in unheard] == [False] * 4 + [True]
+        assert unheard[-1].losses == [()]
+        report(pool, 0.1, memory=0.1)
+        await eventually(lambda: unheard[-1].process_id is not None, "it comes back when there is memory")
+
+
+async def test_without_memory_who_is_let_in_takes_no_second_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
+    async with first_process_only() as pool:
+        unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(5)]
+        report(pool, 0.1, memory=FULL_MEMORY)
+        guest = Owner(pool, Urgency.STARTS)
+        assert guest.process_id is None
+        report(pool, 0.1, memory=FULL_MEMORY)
+        await eventually(lambda: guest.process_id is not None, "it is let in")
+        assert [owner.process_id is None for owner in unheard] == [False] * 4 + [True]
 
 
 async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report(

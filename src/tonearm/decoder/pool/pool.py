@@ -226,20 +226,35 @@ class DecoderPool:
 
     def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_let_in: bool) -> bool:
         """Whether `owner` may open a session in `process`. A session that plays goes on even without room; others come
-        in the order of their claims."""
+        in the order of their claims. Where memory is short, one that is heard takes the place of one that is not."""
         claim, has_waited = owner.claim, owner in self._overload
-        if not process.capacity.has_memory(len(process.owners)):
+        has_memory = process.capacity.has_memory(len(process.owners))
+        if claim.urgency is Urgency.UNHEARD and not has_memory:
             return False
-        if is_let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
+        if is_let_in:
             return True
-        if self._room(process) > 0:
+        if claim.urgency is Urgency.PLAYS and not has_waited:
+            return has_memory or self._take_place(process)
+        if has_memory and self._room(process) > 0:
             return has_waited or not self._overload.has_before(claim)
         return (
             claim.urgency is Urgency.STARTS
             and any(carried.claim.urgency is Urgency.UNHEARD for carried in process.owners.values())
             and not self._overload.has_before(claim)
             and process.capacity.take_listener(time.monotonic())
+            and (has_memory or self._take_place(process))
         )
+
+    def _take_place(self, process: DecoderProcess) -> bool:
+        """Has the newest session leave that nobody hears. False when there is none."""
+        unheard = [carried for carried in process.owners.items() if carried[1].claim.urgency is Urgency.UNHEARD]
+        if not unheard:
+            return False
+        number, owner = max(unheard, key=lambda carried: carried[1].claim)
+        process.close_session(number)
+        self._overload.wait(owner)
+        self._move({owner: ()})
+        return True
 
     def _settle(self, process: DecoderProcess) -> None:
         """Has sessions leave a process, or come into it, after its report."""
