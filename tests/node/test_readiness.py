@@ -21,7 +21,7 @@ from tests.support.http_client import Answer, request
 from tests.support.node_in_process import listening, running_node, spare_ready
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
-from tonearm.core.admission import Capacity
+from tonearm.core.memory_budget import MemoryRoom
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
 from tonearm.decoder.pool.process import DecoderProcess
 from tonearm.node import node as node_module
@@ -79,7 +79,7 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
         playing = await listening(node, "playing", uri)
         await playing.listener.wait_frames(1)
         with monkeypatch.context() as full:
-            full.setattr(Capacity, "has_memory", lambda *_: False)
+            full.setattr(MemoryRoom, "room", lambda *_: 0)
             waiting = [await listening(node, f"waiting{number}", uri) for number in range(2)]
             await eventually(lambda: all(player.quality["waitingForRoomMs"] is not None for player in waiting), "both")
             # Players that begin together wait for a moment, which is no overload.

@@ -1,11 +1,13 @@
 """What a player's session may ask of a full node: nobody who begins, or begins again, comes before those who play."""
 
+import pytest
+
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
-from tonearm.player.timers import START_TIMEOUT_S
+from tonearm.player.timers import IDLE_S, START_TIMEOUT_S
 
 
 def claim(bench: SleepBench) -> Claim:
@@ -70,3 +72,23 @@ async def test_neither_a_track_nor_an_overlay_fails_while_its_player_waits_for_r
     assert len(bench.player.status().overlays) == 1  # its decoder gives no overlay's audio
     await bench.run(2)
     assert len(bench.events.named("OverlayException")) == 1
+
+
+async def test_a_player_with_nothing_to_play_asks_for_nothing() -> None:
+    bench = SleepBench({"a": seconds(5), "b": seconds(60)}, "a")
+    listener = bench.listen()
+    await bench.run(5 + IDLE_S + 1)
+    assert bench.player.status().state == "idle"
+    assert not bench.pool.sessions
+    heard = len(listener.messages)
+    bench.player.do(Requests.enqueue, bench.new_track("b"))
+    assert claim(bench).urgency is Urgency.STARTS
+    await bench.run(1)
+    assert bench.heard(listener)[heard].pieces[0].sample == 0
+    assert [event["op"] for event in bench.said].count("TrackStart") == 2
+    bench.player.do(Requests.stop)
+    await bench.run(IDLE_S + 1)
+    assert not bench.pool.sessions
+    bench.player.do(Requests.play)
+    await bench.run(1)
+    assert bench.position_ms == pytest.approx(1000, abs=60)

@@ -45,7 +45,7 @@ from tonearm.player.player_overlays import PlayerOverlays
 from tonearm.player.player_services import PlayerServices
 from tonearm.player.sending import Due, Moment, Retitled, Sending
 from tonearm.player.sleep import Circumstances, Sleep
-from tonearm.player.timers import PATIENCE_IN_MID_TRACK, Alarm, Patience, TimerName, Timers, patience_at_start
+from tonearm.player.timers import IDLE_S, PATIENCE_IN_MID_TRACK, Alarm, Patience, TimerName, Timers, patience_at_start
 from tonearm.player.weak_calls import weakly
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,8 @@ class Engine:
                 actions = tuple(action for action in actions if action != DropAction(skipped.source))
         self._carry_out(actions)
         self._follow()
-        if (not playback.paused or self.overlays) and not self._sleep.is_asleep:
+        has_something = playback.current_source is not None or bool(self.overlays)
+        if has_something and (not playback.paused or self.overlays) and not self._sleep.is_asleep:
             session.wake()
         # While a player is waking, frames pass without audio, so no overlay may begin.
         overlays = self.overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
@@ -191,9 +192,12 @@ class Engine:
         program = Program(playback.current_source, playback.next_source, mix)
         session.play(program, cut_fade, from_silence=not self._sending.sounds)
         self._wait_changed()
-        is_paused_live = playback.paused and playback.current.info.is_stream and not self.overlays
-        paused_live = playback.current_source if is_paused_live else None
-        self._timers.follow(Alarm.LIVE_PAUSE, paused_live, self._services.settings.live_pause_s)
+        if has_something:
+            is_paused_live = playback.paused and playback.current.info.is_stream and not self.overlays
+            paused_live = playback.current_source if is_paused_live else None
+            self._timers.follow(Alarm.REST, paused_live, self._services.settings.live_pause_s)
+        else:
+            self._timers.follow(Alarm.REST, "idle", IDLE_S)
         self._update_ticking()
 
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
@@ -523,7 +527,7 @@ class Engine:
             match timer:
                 case Alarm.SLEEP:
                     self._sleep_timer()
-                case Alarm.LIVE_PAUSE:
+                case Alarm.REST:
                     self._session.rest()
                 case Alarm.COUNT:
                     self._count_length()

@@ -17,6 +17,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
 STUCK_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 20.0  # after the source was reported as stuck
 LIVE_PAUSE_S: Final = 10.0
+IDLE_S: Final = 2.0  # until a player with nothing to play gives its session up: most get the next track at once
 START_TIMEOUT_S: Final = 30.0
 
 
@@ -26,7 +27,7 @@ class Alarm(Enum):
     STALL = "stall"  # the current source gives no audio
     SLEEP = "sleep"  # the player falls asleep, or something is due in its sleep
     COUNT = "count"  # the length of a file could not be counted, and may be now
-    LIVE_PAUSE = "live pause"  # a live stream goes on while it is paused, so what was buffered becomes out of date
+    REST = "rest"  # nothing is to sound, or a paused live stream has gone on, so that what was buffered is out of date
 
 
 TimerName: TypeAlias = Alarm | SourceId

@@ -53,6 +53,7 @@ class Bench:
     def __init__(self, frames: int = 10) -> None:
         self.until_tick_s = 0.02
         self.plan = PlanState(lambda: self.until_tick_s, Bursts())
+        self.plan.wake()
         self.plan.session_opened(1)
         self.plan.add(1)
         self.plan.add(2)
@@ -155,6 +156,7 @@ def test_any_other_move_is_refused(state: type[SessionState], move: Move) -> Non
 
 def test_a_session_begins_with_nothing_to_play() -> None:
     plan = PlanState(lambda: 0.02, Bursts())
+    plan.wake()
     assert plan.session_opened(7) == (OpenSession(7, 1, 0, FLAT),)
 
 

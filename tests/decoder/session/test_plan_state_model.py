@@ -63,6 +63,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         super().__init__()
         self.until_tick_s = 0.01
         self.plan = PlanState(lambda: self.until_tick_s, Bursts())
+        self.plan.wake()
         self.buffer = self.plan.buffer
         self.sessions = 0
         self.tracks: dict[int, Track] = {}

@@ -48,8 +48,9 @@ class Overload:
 
     @property
     def told_s(self) -> float:
-        """For how long the logged overload has lasted; 0 without one."""
-        return self._now_s() - self._began_s if self._is_logged and self._began_s is not None else 0.0
+        """For how long the logged overload has lasted; 0 without one, and when nobody waits any more."""
+        is_told = self._is_logged and bool(self._since_s)
+        return self._now_s() - self._began_s if is_told and self._began_s is not None else 0.0
 
     def has_before(self, claim: Claim) -> bool:
         return any(owner.claim < claim for owner in self._since_s)

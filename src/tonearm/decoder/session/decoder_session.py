@@ -106,7 +106,6 @@ class DecoderSession:
         self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
         self._is_for_nobody = True  # no listener has come since the player was created
         self._is_silent = False  # as in a pause
-        self._open_session()
 
     @property
     def decoder_process_id(self) -> int | None:

@@ -74,7 +74,7 @@ class PlanState:
 
     def __init__(self, until_tick_s: Callable[[], float], bursts: Bursts) -> None:
         self._until_tick_s = until_tick_s
-        self.state: SessionState = Detached()
+        self.state: SessionState = Resting()  # nothing is to be played yet
         self.buffer = FrameBuffer()
         self.late_plans_total = 0
         self._bursts = bursts
