@@ -54,6 +54,7 @@ DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Enco
         (WITHOUT_LISTENERS._replace(has_audio=False), False),
         (WITHOUT_LISTENERS._replace(source=None), False),
         (WITHOUT_LISTENERS._replace(has_overlays=True), False),
+        (WITHOUT_LISTENERS._replace(is_opening_next=True), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_seekable=False)), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_length_exact=False)), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_stream=True)), False),

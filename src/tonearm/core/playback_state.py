@@ -189,6 +189,11 @@ class PlaybackState:
         return None if self._queue.next_attempt is None else self._queue.next_attempt.source
 
     @property
+    def is_opening_next(self) -> bool:
+        attempt = self._queue.next_attempt
+        return attempt is not None and not attempt.is_opened and attempt.failure is None
+
+    @property
     def next_track(self) -> Track | None:
         return None if self._queue.next_attempt is None else self._queue.next_attempt.queued_track.track
 

@@ -338,6 +338,7 @@ class Engine:
             has_begun=self._sending.has_begun,
             has_listeners=len(self.broadcast) > 0,
             is_running=playback.wants_frames,
+            is_opening_next=playback.is_opening_next,
             has_overlays=bool(self.overlays),
             position_rate=playback.filters.effects.position_rate,
         )

@@ -78,6 +78,7 @@ class Circumstances(NamedTuple):
     has_begun: bool
     has_listeners: bool
     is_running: bool  # the position moves: the player is neither paused nor waiting
+    is_opening_next: bool = False  # the next track's source, which a sleep would give up
     has_overlays: bool = False
     position_rate: float = 1.0
 
@@ -86,7 +87,7 @@ class Circumstances(NamedTuple):
         info = self.info
         can_come_back = self.source is not None and self.has_audio and info.is_seekable and not info.is_stream
         is_predictable = not self.is_running or (self.has_begun and info.is_length_exact)
-        is_free = not (self.has_listeners or self.has_overlays)
+        is_free = not (self.has_listeners or self.has_overlays or self.is_opening_next)
         return can_come_back and is_predictable and is_free
 
     @property
