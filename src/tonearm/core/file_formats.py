@@ -1,5 +1,5 @@
-"""Formats of files that both the node and its decoder processes read: the length of an ID3 tag, kinds of pictures, the
-pages of Ogg (RFC 3533, section 6).
+"""Formats of files that both the node and its decoder processes read: the length of an ID3 tag, frames without a
+container, kinds of pictures, the pages of Ogg (RFC 3533, section 6).
 """
 
 import struct
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 ID3_HEADER_BYTES: Final = 10
+OGG_PATTERN: Final = b"OggS"
 
 MAX_PICTURE_BYTES: Final = 8 * 1024 * 1024
 
@@ -33,6 +34,27 @@ def id3_tag_bytes(first: bytes) -> int:
     return ID3_HEADER_BYTES + size
 
 
+# What servers say of MPEG audio and ADTS.
+_FRAMES_TYPES: Final = frozenset({"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac", "audio/x-mpeg"})
+# Containers with a head, which servers announce as anything.
+_HEADS: Final = (OGG_PATTERN, b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
+RECOGNISED_BYTES: Final = 12
+
+
+def has_head(first: bytes) -> bool:
+    """Whether a container begins here that can only be read from its head on, by its first `RECOGNISED_BYTES`."""
+    return first.startswith(_HEADS) or first[4:8] == b"ftyp"
+
+
+def is_in_frames(first: bytes, media_type: str) -> bool:
+    """Whether this is MPEG audio or ADTS without a container, by its first `RECOGNISED_BYTES` and the type that the
+    server says: it may begin in the middle of a frame."""
+    if has_head(first):
+        return False
+    is_frame = len(first) > 1 and first[0] == 0xFF and first[1] & 0xE0 == 0xE0
+    return media_type in _FRAMES_TYPES or is_frame or first.startswith(b"ID3")
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A cover. `media_type` is one that `picture_type` returns; `version` is a name that changes with the bytes."""
@@ -49,7 +71,6 @@ def picture_type(data: bytes) -> str | None:
     return next((media_type for first, media_type in _BY_FIRST_BYTES if data.startswith(first)), None)
 
 
-OGG_PATTERN: Final = b"OggS"
 OGG_CONTINUED: Final = 0x01  # the page begins in the middle of a packet
 OGG_FIRST: Final = 0x02  # the page begins a logical stream
 OGG_LAST: Final = 0x04  # the page ends a logical stream

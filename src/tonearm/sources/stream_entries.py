@@ -3,19 +3,21 @@
 from collections import deque
 from typing import Final
 
-from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_FIRST, OGG_PATTERN, PageHead, page_head
+from tonearm.core.file_formats import (
+    MOST_HEAD_BYTES,
+    OGG_CONTINUED,
+    OGG_FIRST,
+    OGG_PATTERN,
+    RECOGNISED_BYTES,
+    PageHead,
+    has_head,
+    is_in_frames,
+    page_head,
+)
 from tonearm.core.opened_source import OpenedSource, StreamEntry, media_type
 
 # A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.
 BURST_BYTES: Final = 64 * 1024
-
-# Bytes of these begin anywhere: a demuxer looks for the next frame or packet.
-_BEGIN_ANYWHERE: Final = frozenset(
-    {"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac", "audio/x-mpeg", "video/mp2t"}
-)
-# Containers with a head, which servers announce as anything.
-_HEADS: Final = (OGG_PATTERN, b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
-_RECOGNISED_BYTES: Final = 12
 
 _MOST_HEAD_PAGES_BYTES: Final = 256 * 1024  # with a picture in the comments
 
@@ -33,8 +35,8 @@ class StreamEntries:
         self._end = 0
 
     def feed(self, data: bytes) -> None:
-        if len(self._first) < _RECOGNISED_BYTES:
-            self._first += data[: _RECOGNISED_BYTES - len(self._first)]
+        if len(self._first) < RECOGNISED_BYTES:
+            self._first += data[: RECOGNISED_BYTES - len(self._first)]
             self.are_anywhere = _begins_anywhere(self._first, self._media_type)
             if self._ogg is None and self._first.startswith(OGG_PATTERN):
                 self._ogg = _OggEntries(self._found)
@@ -112,7 +114,5 @@ class _OggEntries:
 
 
 def _begins_anywhere(first: bytes, media_type: str) -> bool:
-    if first.startswith(_HEADS) or first[4:8] == b"ftyp":
-        return False
-    is_frame = len(first) > 1 and first[0] == 0xFF and first[1] & 0xE0 == 0xE0
-    return media_type in _BEGIN_ANYWHERE or is_frame or first.startswith(b"ID3")
+    """Whether a demuxer looks for the next frame or packet, or a decoder process does so for it."""
+    return is_in_frames(first, media_type) or (media_type == "video/mp2t" and not has_head(first))

@@ -19,8 +19,8 @@ class DrippingReader(UnseekableReader):
         return super().read(min(n, 400))
 
 
-def open_live(reader: MediaReader, titles: StreamTitles | None = None) -> Media:
-    return open_media(reader, name="radio", content_type=None, size_bytes=None, is_live=True, titles=titles)
+def open_live(reader: MediaReader, titles: StreamTitles | None = None, *, content_type: str | None = None) -> Media:
+    return open_media(reader, name="radio", content_type=content_type, size_bytes=None, is_live=True, titles=titles)
 
 
 def radio_mp3(signal: Signal) -> bytes:
@@ -36,10 +36,12 @@ def ogg_flac(signal: Signal, **more: Mapping[str, str]) -> bytes:
 
 
 @pytest.mark.parametrize("make", [radio_mp3, adts])
-def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[Signal], bytes]) -> None:
-    """At 128 kbit/s 200 ms are 3200 bytes."""
-    reader = DrippingReader(make(music(5.0, 44_100)))
-    media = open_live(reader)
+@pytest.mark.parametrize("start", [0, 10_001, 20_000, 30_003, 40_004])
+def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[Signal], bytes], start: int) -> None:
+    """At 128 kbit/s 200 ms are 3200 bytes. Stations begin in the middle of a frame, and so does who joins others at
+    one."""
+    reader = DrippingReader(make(music(15.0, 44_100))[start:])
+    media = open_live(reader, content_type="audio/mpeg")
     pcm = b""
     while len(pcm) < SAMPLE_RATE_HZ // 5 * SAMPLE_BLOCK_BYTES:
         pcm += media.decode(SAMPLE_RATE_HZ // 10)
@@ -95,6 +97,24 @@ def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Call
     changes, pcm = title_changes(media, titles)
     assert [title.title for title in changes] == ["Two"]
     rises_at(changes[0].sample, pcm, 3.0)
+
+
+def test_a_title_is_heard_in_time_also_when_no_frame_begins_for_long() -> None:
+    first, second = radio_mp3(tone(440, 3.0, 44_100)), radio_mp3(tone(880, 3.0, 44_100))
+    titles = StreamTitles()
+    garbage = bytes(12_000)
+    titles.expect(len(garbage + first), "Two")
+    media = open_live(UnseekableReader(garbage + first + second), titles, content_type="audio/mpeg")
+    changes, pcm = title_changes(media, titles)
+    assert [title.title for title in changes] == ["Two"]
+    rises_at(changes[0].sample, pcm, 3.0)
+
+
+def test_another_container_that_is_announced_as_mp3_is_read_from_its_first_byte_on() -> None:
+    file = encoded("flv", "libmp3lame", music(3.0, 44_100), 44_100, bit_rate=64_000)
+    media = open_live(UnseekableReader(file), content_type="audio/mpeg")
+    assert media.facts.probe_name == "flv"
+    media.close()
 
 
 def test_of_titles_that_came_at_once_the_last_one_is_heard() -> None:

@@ -190,6 +190,7 @@ class StreamTitles:
         self._lock = threading.Lock()
         self._expected: deque[tuple[int, str]] = deque()
         self._changes: list[TitleChange] = []
+        self.skipped_bytes = 0  # at the beginning, which libav did not get
 
     def expect(self, offset: int, title: str) -> None:
         with self._lock:
@@ -198,7 +199,8 @@ class StreamTitles:
     def packet_begins(self, packet: "Packet[AudioStream]", sample: int) -> None:
         title = None
         with self._lock:
-            while packet.pos is not None and self._expected and self._expected[0][0] <= packet.pos:
+            at = None if packet.pos is None else self.skipped_bytes + packet.pos
+            while at is not None and self._expected and self._expected[0][0] <= at:
                 _, title = self._expected.popleft()
         title = _title_in_comments(packet) or title
         if title:

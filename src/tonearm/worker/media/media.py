@@ -10,8 +10,9 @@ from av.audio.stream import AudioStream
 from av.packet import Packet
 
 from tonearm.core.failure import PlayError
-from tonearm.core.file_formats import OGG_PATTERN, id3_tag_bytes
+from tonearm.core.file_formats import OGG_PATTERN, id3_tag_bytes, is_in_frames
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.opened_source import media_type
 from tonearm.core.track_info import SourceFacts
 from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.worker.media.facts import StreamTitles, source_facts
@@ -26,6 +27,7 @@ from tonearm.worker.media.resampling import (
     settle_samples,
 )
 from tonearm.worker.reading import errors
+from tonearm.worker.reading.first_frame import from_first_frame
 from tonearm.worker.reading.guarded_reader import (
     GuardedReader,
     RewoundReader,
@@ -71,13 +73,18 @@ def open_media(
         raise errors.empty()
     if not reader.seekable() and has_mp4_index_at_end(first):
         raise errors.index_at_end(name)
+    # A transport stream comes in whole segments, with video perhaps, not drop by drop.
+    is_slow = is_live and not is_transport_stream(first)
+    if is_slow and is_in_frames(first, media_type(content_type)) and not id3_tag_bytes(first):
+        skipped_bytes, first = from_first_frame(first, timed)
+        if titles is not None:
+            titles.skipped_bytes = skipped_bytes
     whole: MediaReader = RewoundReader(first, timed)
     if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
     first_sound = FirstSound(whole, id3_tag_bytes(first))
     guard = GuardedReader(first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes)
-    # A transport stream comes in whole segments, with video perhaps, not drop by drop.
-    opened = open_audio(guard, pcm_container(first), is_slow=is_live and not is_transport_stream(first))
+    opened = open_audio(guard, pcm_container(first), is_slow=is_slow)
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     timed.unlimit()
