@@ -3,15 +3,15 @@
 import asyncio
 import dataclasses
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
 
-from tests.support.audio_files import opus, tone
+from tests.support.audio_files import Signal, music, opus, tone
 from tests.support.fetching import QUICK, opener, read_bytes
-from tests.support.hls import LivePlaylist, serve_cut, ts
+from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_cut, timestamp, ts
 from tests.support.media_server import MediaServer, Reply, Request, in_turn, media, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
@@ -187,6 +187,20 @@ async def test_a_later_reader_of_hls_begins_with_a_segment(server: MediaServer) 
         assert heard[188:189] == b"G"
         playlists = [request.path for request in server.requests]
         assert len(playlists) == len(set(playlists)) + playlists.count("/hls/live.m3u8") - 1, "each segment once"
+
+
+@pytest.mark.parametrize("pack", [packed_aac, packed_mp3])
+async def test_a_later_reader_of_hls_without_a_container_begins_with_a_segment_too(
+    server: MediaServer, pack: Callable[[Signal, int], Cut]
+) -> None:
+    made = pack(music(12.0), 20)
+    live = LivePlaylist(serve_cut(server, made), window=4, duration_s=0.05)
+    async with sharing() as shared:
+        uri = server.serve("/hls/live.m3u8", live.answer)
+        first = await shared.open(uri)
+        await read_bytes(first, sum(map(len, made.segments[:14])))
+        heard = await read_bytes(await shared.open(uri), 200)
+        assert heard in [segment[len(timestamp(0)) :][:200] for segment in made.segments]
 
 
 async def test_each_gets_the_loss_of_the_station_after_the_bytes_before_it(server: MediaServer) -> None:

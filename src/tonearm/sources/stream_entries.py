@@ -37,7 +37,8 @@ class StreamEntries:
     def feed(self, data: bytes) -> None:
         if len(self._first) < RECOGNISED_BYTES:
             self._first += data[: RECOGNISED_BYTES - len(self._first)]
-            self.are_anywhere = _begins_anywhere(self._first, self._media_type)
+            if not self._reader.has_entries:
+                self.are_anywhere = _begins_anywhere(self._first, self._media_type)
             if self._ogg is None and self._first.startswith(OGG_PATTERN):
                 self._ogg = _OggEntries(self._found)
         if self._ogg is not None:
