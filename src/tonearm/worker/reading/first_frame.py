@@ -4,17 +4,21 @@ From the middle of a frame on, libav takes up to 256 KiB to recognise MP3 and 64
 stream that comes in real time. From the first byte of a frame on it takes some KiB.
 """
 
+import re
 from typing import Final, NamedTuple
 
 from tonearm.core.failure import PlayError
 from tonearm.worker.reading.reader import MediaReader
 
-# So many headers must follow each other, each where the frame before it ends: one, and rarely two, come by chance.
-_BELIEVED_HEADERS: Final = 3
-# So much is read before a frame is looked for again. libav needs as much to recognise what it gets.
-_SEARCHED_BYTES: Final = (1024, 2048, 4096, 8192, 16_384)
+# So many headers must follow each other, each where the frame before it ends. Three would not come by chance, but libav
+# recognises MP3 by seven whole frames (mp3_read_probe in libavformat/mp3dec.c): a cut in them is passed over, too.
+_BELIEVED_HEADERS: Final = 8
+# So much is read before a frame is looked for again. libav needs about as much to recognise what it gets.
+_SEARCHED_BYTES: Final = (1024, 2048, 4096, 8192, 12_288, 16_384, 24_576)
 MOST_SEARCHED_BYTES: Final = _SEARCHED_BYTES[-1]
 
+# What could be a header, so that Python need not look at each byte of a filling with ones.
+_MAYBE_HEADER: Final = re.compile(rb"\xff(?=[\xe2-\xe7\xf0-\xff][^\xf0-\xff])", re.DOTALL)
 _HEADER_BYTES: Final = 6
 _LEAST_ADTS_BYTES: Final = 7
 _ADTS_RATES: Final = 13
@@ -73,10 +77,7 @@ class _Frame(NamedTuple):
 
 
 def _first_frame(data: bytes) -> int | None:
-    at = data.find(b"\xff")
-    while at >= 0 and not _frames_follow(data, at):
-        at = data.find(b"\xff", at + 1)
-    return None if at < 0 else at
+    return next((found.start() for found in _MAYBE_HEADER.finditer(data) if _frames_follow(data, found.start())), None)
 
 
 def _frames_follow(data: bytes, at: int) -> bool:
