@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import pytest_asyncio
 
-from tests.support.audio_files import flac, mp3, music, opus, pcm_of, tone, wav
+from tests.support.audio_files import Signal, flac, mp3, music, opus, pcm_of, tone, wav
 from tests.support.eventually import eventually
 from tests.support.media_files import Samples, decode_bytes, samples_of
 from tests.support.media_server import MediaServer, media
@@ -134,6 +135,40 @@ async def test_a_player_of_another_speed_sleeps_too_and_is_heard_where_it_says_t
     heard_s = len(left) / SAMPLE_RATE_HZ
     rises = np.count_nonzero((left[:-1] < 0) & (left[1:] >= 0))
     assert (rises / heard_s - lowest_hz) / hz_per_s == pytest.approx(position_s - heard_s * speed / 2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("encode", "rate_hz", "setting"),
+    [
+        (wav, 8_000, Timescale(speed=2.0)),
+        (wav, 8_000, Timescale(rate=4.0)),
+        (wav, 8_000, Timescale(pitch=0.5)),
+        (mp3, 44_100, Timescale(speed=2.0)),
+        (mp3, 44_100, Timescale(speed=3.0)),
+        (flac, 44_100, Timescale(speed=2.0)),
+        (flac, 44_100, Timescale(speed=4.0, pitch=0.5)),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+async def test_a_player_of_another_speed_goes_on_after_a_seek_when_its_listener_leaves_and_when_it_is_moved(
+    node: Node, shelf: Shelf, encode: Callable[[Signal, int], bytes], rate_hz: int, setting: Timescale
+) -> None:
+    """More of the file passes in its frames, so more of it has to be there before they are made."""
+    await without_listener(node, "p", shelf.put("song", encode(music(60.0, rate_hz), rate_hz)))
+    player = node.player("p")
+    player.do(Requests.change_filters, FilterChange(effects={"timescale": setting}))
+    await asleep(node, "p")
+    for position_ms in (2_101, 21_001, 9_358):
+        player.seek(position_ms)
+        await asleep(node, "p")
+    listener = MemoryListener()
+    leave = player.attach(listener)
+    await listener.wait_frames(5)
+    leave()
+    await asleep(node, "p")
+    for position_ms in (3_337, 15_880):
+        await node.take_over(replace(node.player("p").snapshot(), position_ms=position_ms))
+        await asleep(node, "p")
 
 
 async def test_a_player_that_falls_asleep_after_an_overlay_in_its_pause_goes_on_when_it_plays(

@@ -495,7 +495,8 @@ class Worker:
             return False
         session, resumed = served.session, False
         for source_id, source in served.decoded.items():
-            use = Use(session.is_current(source_id), session.is_heard, session.position_rate, served.yields_s)
+            is_current, rate = session.is_current(source_id), session.position_rate
+            use = Use(is_current, session.is_heard, rate, served.yields_s, session.reads_ahead)
             resumed |= source.used(session.used_up_to(source_id), use)
         for source_id in [source_id for source_id in served.dropped if not session.uses(source_id)]:
             served.dropped.discard(source_id)

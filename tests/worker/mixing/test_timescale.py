@@ -6,7 +6,8 @@ import pytest
 from tonearm.core.filters import Timescale
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import Planes
-from tonearm.worker.mixing.timescale import ReadSource, Stretcher, StretchState
+from tonearm.worker.mixing.timescale import ReadSource, StretchedSource, Stretcher, StretchState, reads_ahead
+from tonearm.worker.sources.pcm_store import PcmStore
 
 SETTINGS = [
     Timescale(speed=1.5),
@@ -79,6 +80,29 @@ class TestEverySetting:
             furthest, promised = 0, stretcher.source_end(state)
             _, state = stretcher.frame(state, read)
             assert furthest <= promised
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *SETTINGS,
+        Timescale(speed=1.01),
+        Timescale(pitch=0.25),
+        Timescale(rate=4.0),
+        Timescale(speed=4.0, pitch=0.25),
+        Timescale(speed=4.0, pitch=0.25, rate=0.25),
+        Timescale(speed=0.25, pitch=4.0, rate=4.0),
+    ],
+    ids=repr,
+)
+def test_two_more_frames_are_made_of_what_it_reads_ahead(setting: Timescale) -> None:
+    file = PcmStore(1_000)
+    stretched = StretchedSource(1, file, setting, 1_000)
+    for samples in np.random.default_rng(5).integers(1, 4_000, 300):
+        file.append(bytes(4 * int(samples)))
+        stretched.make(1 << 40)
+        frame_before = stretched.store.end - FRAME_SAMPLES
+        assert file.end - stretched.file_sample(frame_before) <= reads_ahead(setting)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.hand_time import HandTime
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.memory_budget import LEAST_AHEAD_FROM, LESS_AHEAD_FROM
 from tonearm.decoder.messages import (
     DATA_CHUNK_BYTES,
     Data,
@@ -28,7 +29,7 @@ from tonearm.decoder.messages import (
 from tonearm.worker.memory import MemoryBudget
 from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.errors import OwnErrors
-from tonearm.worker.sources.cursor import AHEAD_SAMPLES, CursorReport, Demand, Use
+from tonearm.worker.sources.cursor import AHEAD_SAMPLES, FIRST_STEP_SAMPLES, CursorReport, Demand, Use
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
@@ -187,3 +188,35 @@ def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_so
     while store.end < AHEAD_SAMPLES - DECODED_STEP_SAMPLES:
         bench.answer_requests()
     bench.source.drop()
+
+
+def demand_with(used: float, use: Use) -> Demand:
+    """While that share of the memory is in use."""
+    memory = MemoryBudget(resource.RLIM_INFINITY)
+    memory.used = used
+    demand = Demand(memory)
+    demand.use = use
+    return demand
+
+
+@pytest.mark.parametrize("reads_only", [False, True])
+@pytest.mark.parametrize("used", [0.0, LESS_AHEAD_FROM, 0.7, LEAST_AHEAD_FROM, 1.0])
+@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize(("rate", "reads_ahead"), [(0.25, 0), (1.0, 0), (1.0, 22_000), (2.0, 8_000), (4.0, 15_000)])
+def test_with_too_little_left_for_a_frame_more_is_decoded_whatever_its_speed(
+    rate: float, reads_ahead: int, is_heard: bool, used: float, reads_only: bool
+) -> None:
+    demand = demand_with(used, Use(is_current=True, is_heard=is_heard, rate=rate, reads_ahead=reads_ahead))
+    left = max(int(FIRST_STEP_SAMPLES * rate), reads_ahead)
+    assert demand.needs_more(left, reads_only=reads_only)
+    assert demand.has_room(left, reads_only=reads_only)
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 2.0, 4.0])
+def test_the_less_memory_there_is_the_less_is_decoded_ahead_and_least_for_nobody(rate: float) -> None:
+    def ahead_samples(used: float, *, is_heard: bool = True) -> int:
+        use = Use(is_current=True, is_heard=is_heard, rate=rate)
+        return demand_with(used, use).ahead_samples(reads_only=False)
+
+    least = ahead_samples(0.0, is_heard=False)
+    assert ahead_samples(0.0) == AHEAD_SAMPLES * max(rate, 1.0) > ahead_samples(0.7) > ahead_samples(1.0) == least

@@ -68,8 +68,7 @@ class Stretcher:
     def __init__(self, setting: Timescale) -> None:
         self.setting = setting
         self._tempo = setting.speed / setting.pitch
-        # Within a piece the source passes at its own pace: the middle of each is where it should be.
-        self._centring = (self._tempo - 1.0) * (_PIECE - _OVERLAP) / 2.0
+        self._centring = _centring(self._tempo)
         self._step = setting.pitch * setting.rate
 
     def begin(self, sample: int) -> StretchState:
@@ -77,14 +76,15 @@ class Stretcher:
         return StretchState(float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
 
     def source_end(self, state: StretchState) -> int:
-        """Up to which sample (exclusive) the source is read for the next frame, at most."""
+        """Up to which sample (exclusive) the source is read for the next frame, at most; 0 when it is not read."""
         missing = self._joined_samples_needed(state) - int(state.joined.shape[1])
+        if missing <= 0:
+            return 0
         if self._tempo == 1.0:
-            return int(state.piece_at) + max(missing, 0)
-        pieces = max(0, -(-missing // (_PIECE - _OVERLAP)))
-        last_at = state.piece_at + max(pieces - 1, 0) * self._tempo * (_PIECE - _OVERLAP)
-        last_at += max(self._centring, 0.0)
-        return int(last_at) + _SEARCH // 2 + _PIECE + 1 if pieces else int(state.piece_at)
+            return int(state.piece_at) + missing
+        pieces = -(-missing // (_PIECE - _OVERLAP))
+        last_at = state.piece_at + (pieces - 1) * self._tempo * (_PIECE - _OVERLAP) + max(self._centring, 0.0)
+        return int(last_at) + _SEARCH // 2 + _PIECE + 1
 
     def frame(self, state: StretchState, read: ReadSource) -> tuple[Planes, StretchState]:
         """The next frame, 2 by FRAME_SAMPLES, and the state after it."""
@@ -125,6 +125,21 @@ class Stretcher:
         taps = _interpolation(min(1.0, 1.0 / self._step))
         frame: Planes = np.einsum("cnt,nt->cn", windows, taps[phase])
         return frame, used, end - used
+
+
+def reads_ahead(setting: Timescale) -> int:
+    """How many samples of the file behind the place where a frame begins it takes, at most, to make that frame and the
+    one after it, into which a limiter looks ahead."""
+    tempo = setting.speed / setting.pitch
+    centring = max(_centring(tempo), 0.0)
+    piece = _SEARCH // 2 + _PIECE + 1
+    return math.ceil(2 * FRAME_SAMPLES * setting.position_rate + tempo * (_HALF + 2) + centring) + piece
+
+
+def _centring(tempo: float) -> float:
+    """How much later a piece begins: within it the source passes at its own pace, and its middle is where it should
+    be."""
+    return (tempo - 1.0) * (_PIECE - _OVERLAP) / 2.0
 
 
 def _next_piece(read: ReadSource, at: int, overlap: Planes | None) -> tuple[Planes, Planes]:

@@ -117,6 +117,10 @@ class RenderSession:
         return self._sources.position_rate
 
     @property
+    def reads_ahead(self) -> int:
+        return self._sources.reads_ahead
+
+    @property
     def is_heard(self) -> bool:
         return bool(self._packets.outputs) and not self._is_for_nobody
 

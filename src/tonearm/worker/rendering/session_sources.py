@@ -13,7 +13,7 @@ from tonearm.core.filters import Filters, Timescale
 from tonearm.decoder.messages import Measured
 from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.mixing.overlays import Supply
-from tonearm.worker.mixing.timescale import MARGIN_SAMPLES, StretchedSource
+from tonearm.worker.mixing.timescale import MARGIN_SAMPLES, StretchedSource, reads_ahead
 from tonearm.worker.rendering.timeline import SourcePosition, Timeline
 from tonearm.worker.sources.pcm_store import PcmStore, Segment
 
@@ -54,6 +54,11 @@ class SessionSources:
     def position_rate(self) -> float:
         """How many samples of a file pass in one that is heard."""
         return 1.0 if self._timescale is None else self._timescale.position_rate
+
+    @property
+    def reads_ahead(self) -> int:
+        """How many samples of a file have to be there for the next frame."""
+        return 0 if self._timescale is None else reads_ahead(self._timescale)
 
     @property
     def are_stretched(self) -> bool:

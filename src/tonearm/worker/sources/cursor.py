@@ -42,13 +42,14 @@ UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by
 
 
 class Use(NamedTuple):
-    """How a session uses a source. `rate`: how many of its samples pass in one that is heard. Sources whose deadlines
-    are less than `yields_s` later go first."""
+    """How a session uses a source. `rate`: how many of its samples pass in one that is heard; `reads_ahead`: how many
+    have to be there before a frame can be made. Sources whose deadlines are less than `yields_s` later go first."""
 
     is_current: bool
     is_heard: bool = True
     rate: float = 1.0
     yields_s: float = 0.0
+    reads_ahead: int = 0
 
 
 class Demand:
@@ -73,12 +74,14 @@ class Demand:
     def ahead_samples(self, *, reads_only: bool) -> int:
         """How far ahead is decoded: what is heard in 1.2 s, or in 4 s when packets are only read. Hardly more than a
         step without listeners, since it may never be heard, and when memory is short."""
-        # More than a step: whole frames are used, and part of a frame must not delay the next step.
-        least = step_samples(reads_only=reads_only) + FIRST_STEP_SAMPLES
         use = self.use
+        rate = max(use.rate, 1.0)
+        # More than a step: whole frames are used, and part of a frame must not delay the next step. Nor may what a
+        # frame is made of: with so much left that no step is due, and too little for a frame, nothing would go on.
+        least = step_samples(reads_only=reads_only) + max(int(FIRST_STEP_SAMPLES * rate), use.reads_ahead)
         if not use.is_heard:
             return least
-        usual = int((PACKETS_AHEAD_SAMPLES if reads_only else AHEAD_SAMPLES) * max(use.rate, 1.0))
+        usual = max(int((PACKETS_AHEAD_SAMPLES if reads_only else AHEAD_SAMPLES) * rate), least)
         used = self._memory.used
         return usual if used <= LESS_AHEAD_FROM else ahead(usual, least, used)
 
