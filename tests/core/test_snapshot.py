@@ -1,6 +1,7 @@
 """A player that is made of another one's snapshot plays on as that one does, and where it would be by now."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -9,12 +10,15 @@ from hypothesis.stateful import rule
 from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
 from tests.support.examples import examples
 from tests.support.playback_log import SONG, playing_player, sound
+from tests.support.tracks import make_track
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
-from tonearm.core.filters import Effects, FilterChange, Timescale
-from tonearm.core.play_queue import LoopMode, OpenAction
+from tonearm.core.filters import Effects, FilterChange, Filters, Timescale
+from tonearm.core.play_queue import LoopMode, OpenAction, QueuedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.track_info import SourceFacts
 from tonearm.protocol.saved_state import SavedPlayer, state_out
 from tonearm.protocol.wire_model import json_text
 
@@ -87,6 +91,97 @@ def test_time_passes_over_the_ends_of_known_tracks(
     assert (now.current.track.id, now.position_ms) == (current, position_ms)
     assert "".join(queued.track.id for queued in now.queue) == queue
     assert now.state is PlayerState.PLAYING
+
+
+class Part(NamedTuple):
+    """A track: the part of its file that it plays, and the file's length; None where that is not known."""
+
+    length_ms: int | None = 60_000
+    start_ms: int = 0
+    end_ms: int | None = None
+    is_stream: bool = False
+    failures: int = 0
+
+    def queued(self, name: str) -> QueuedTrack:
+        track = replace(make_track(name), start_ms=self.start_ms, end_ms=self.end_ms)
+        if self.length_ms is not None or self.is_stream:
+            track = track.with_facts(SourceFacts(self.length_ms or 0, is_seekable=True, is_stream=self.is_stream))
+        return QueuedTrack(track, gave_audio=True, failures=self.failures)
+
+
+def fading(
+    *parts: Part,
+    mode: LoopMode = LoopMode.NONE,
+    duration_ms: int = 8_000,
+    speed: float = 1.0,
+    position_ms: int = 10_000,
+) -> PlayerSnapshot:
+    """A player of tracks a, b, c …, at a position in the first one, which fade into each other."""
+    current, *queue = (part.queued(name) for name, part in zip("abcdef", parts, strict=False))
+    filters = Filters(effects=Effects(timescale=Timescale(speed=speed)))
+    snapshot = replace(snapshot_of("a", mode), current=current, queue=tuple(queue), position_ms=position_ms)
+    return replace(snapshot, filters=filters, crossfade=CrossfadeSettings(duration_ms))
+
+
+SHORT, WHOLE, UNKNOWN, RADIO = Part(10_000), Part(), Part(None), Part(None, is_stream=True)
+MIDDLE = Part(start_ms=20_000, end_ms=40_000)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "passed_ms", "current", "position_ms"),
+    [
+        # The next one begins where the fade does, 8 s before the end.
+        (fading(WHOLE, WHOLE), 41_999, "a", 51_999),
+        (fading(WHOLE, WHOLE), 42_000, "b", 0),
+        (fading(WHOLE, WHOLE), 50_000, "b", 8_000),
+        (fading(WHOLE, WHOLE, WHOLE), 42_000 + 52_000, "c", 0),
+        # The last one has nothing to fade into.
+        (fading(WHOLE), 49_999, "a", 59_999),
+        (fading(WHOLE, WHOLE), 42_000 + 59_999, "b", 59_999),
+        # At most half of either track.
+        (fading(WHOLE, SHORT), 44_999, "a", 54_999),
+        (fading(WHOLE, SHORT), 45_000, "b", 0),
+        (fading(SHORT, WHOLE, position_ms=0), 5_000, "b", 0),
+        (fading(WHOLE, SHORT, SHORT, SHORT), 45_000 + 5_000 + 5_000 + 9_000, "d", 9_000),
+        # Loops: a track fades into itself, and the ended one comes back.
+        (fading(WHOLE, WHOLE, mode=LoopMode.TRACK), 42_000 + 52_000 + 1_000, "a", 1_000),
+        (fading(SHORT, mode=LoopMode.TRACK, position_ms=0), 12_345, "a", 2_345),
+        (fading(WHOLE, mode=LoopMode.QUEUE), 42_000, "a", 0),
+        (fading(WHOLE, WHOLE, mode=LoopMode.QUEUE), 42_000 + 52_000 + 52_000 + 7, "b", 7),
+        # Parts of files: positions are the file's.
+        (fading(MIDDLE, MIDDLE, position_ms=25_000), 6_999, "a", 31_999),
+        (fading(MIDDLE, MIDDLE, position_ms=25_000), 7_500, "b", 20_500),
+        (fading(MIDDLE, mode=LoopMode.TRACK, position_ms=25_000), 7_000 + 12_000 + 500, "a", 20_500),
+        (fading(Part(None, end_ms=30_000), WHOLE), 12_000, "b", 0),
+        # The fade's length is time heard, positions are the file's.
+        (fading(WHOLE, WHOLE, speed=2.0), 16_999, "a", 43_998),
+        (fading(WHOLE, WHOLE, speed=2.0), 17_500, "b", 1_000),
+        (fading(WHOLE, WHOLE, speed=0.5), 92_001, "b", 0),
+        (fading(SHORT, WHOLE, speed=2.0, position_ms=0), 2_500, "b", 0),
+        # With a length that is not known, or a track that waits to be tried again, they join.
+        (fading(WHOLE, UNKNOWN), 49_999, "a", 59_999),
+        (fading(WHOLE, UNKNOWN), 70_000, "b", 0),
+        (fading(WHOLE, RADIO), 49_999, "a", 59_999),
+        (fading(UNKNOWN, WHOLE), 59_000, "a", 10_000),
+        (fading(RADIO, WHOLE), 59_000, "a", 69_000),
+        (fading(WHOLE, Part(failures=2)), 49_999, "a", 59_999),
+        # Behind the begin of the fade its rest is left; with less than 100 ms they join.
+        (fading(WHOLE, WHOLE, position_ms=58_000), 1_000, "b", 999),
+        (fading(WHOLE, WHOLE, position_ms=59_950), 49, "a", 59_999),
+        (fading(WHOLE, WHOLE, duration_ms=0), 49_999, "a", 59_999),
+    ],
+)
+def test_in_the_absence_tracks_fade_into_each_other_as_they_do_otherwise(
+    snapshot: PlayerSnapshot, passed_ms: int, current: str, position_ms: int
+) -> None:
+    now = played_on(snapshot, 1_000, 1_000 + passed_ms)
+    assert now.current is not None
+    assert (now.current.track.id, now.position_ms) == (current, position_ms)
+
+
+def test_a_track_that_faded_out_ended_where_the_next_one_began() -> None:
+    now = played_on(fading(WHOLE, WHOLE), 1_000, 50_000)
+    assert [(played.track.id, played.ended_at_ms) for played in now.history] == [("a", 43_000)]
 
 
 def test_a_player_whose_queue_is_over_is_idle_and_has_its_history() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.crossfade import CrossfadeSettings, fade_at_end
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
@@ -72,7 +72,7 @@ def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSna
         if passed_ms <= 0 or current is None or not snapshot.moves:
             return snapshot
         position_ms = snapshot.position_ms + round(passed_ms * snapshot.position_rate)
-        end_ms = current.track.known_end_ms
+        end_ms = _left_at_ms(snapshot, current)
         is_endless = current.track.info.is_stream
         if is_endless or (end_ms is not None and position_ms < end_ms):
             played_ms = snapshot.played_ms + position_ms - snapshot.position_ms
@@ -92,6 +92,18 @@ def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
     if resume is Resume.NEVER and is_active:
         return replace(snapshot, state=PlayerState.IDLE)
     return snapshot
+
+
+def _left_at_ms(snapshot: PlayerSnapshot, current: QueuedTrack) -> int | None:
+    """Where in its file the current track ends: where the next one begins to fade in, or at its own end. None when that
+    is not known."""
+    coming = select_next(snapshot.loop_mode, EndReason.FINISHED, current, snapshot.queue).track
+    if coming is not None and not coming.retry_delay_s:  # one that has to wait is not opened before this one's end
+        rate = snapshot.position_rate
+        fade = fade_at_end(snapshot.crossfade, current.track, coming.track, rate, snapshot.position_ms)
+        if fade is not None:
+            return fade.at_ms
+    return current.track.known_end_ms
 
 
 def _with_next(snapshot: PlayerSnapshot, current: QueuedTrack, end_ms: int, ended_at_ms: int) -> PlayerSnapshot:
