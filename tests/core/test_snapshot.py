@@ -12,14 +12,16 @@ from tests.support.examples import examples
 from tests.support.playback_log import SONG, playing_player, sound
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.filters import Effects, FilterChange, Filters, Timescale
+from tonearm.core.metadata import JsonObject
 from tonearm.core.play_queue import LoopMode, OpenAction, QueuedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
-from tonearm.protocol.saved_state import SavedPlayer, state_out
+from tonearm.protocol.saved_state import SavedPlayer, read_state, state_out
 from tonearm.protocol.wire_model import json_text
 
 
@@ -252,3 +254,32 @@ def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> 
     again = read_back(replace(snapshot, current=replace(snapshot.current, track=track)))
     assert again.current is not None
     assert again.current.track.uri == track.uri
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 0}, "version 0"),
+        ({"version": 2}, "newer tonearm"),
+        ({"queue": ["a", "b"]}, "`current` stands in `queue`"),
+        ({"queue": ["b", "b"]}, "twice"),
+        ({"tracks": [{"id": "a", "uri": "/a.wav"}, {"id": "a", "uri": "/b.wav"}]}, "twice"),
+        *(
+            ({"current": name, "tracks": [{"id": name, "uri": "/a.wav"}], "queue": []}, "cannot be named in a path")
+            for name in ("a/b c\n", "ü", "..", "a?b", "50%", "a\n")
+        ),
+    ],
+)
+def test_a_record_of_what_no_player_has_is_refused(changes: JsonObject, words: str) -> None:
+    record = state_out(snapshot_of("ab"), 1)
+    read_state(record)
+    with pytest.raises(BadRequest, match=words):
+        read_state({**record, **changes})
+
+
+@pytest.mark.parametrize("name", ["7f6b0d0e-3f0a-4e5e-9d0c-6c1f5b0a9d11", "a", "Song.1_~:@+-"])
+def test_an_id_that_a_path_can_name_is_taken(name: str) -> None:
+    record: JsonObject = {**state_out(snapshot_of("a"), 1), "current": name, "tracks": [{"id": name, "uri": "/a.wav"}]}
+    _, snapshot = read_state(record)
+    assert snapshot.current is not None
+    assert snapshot.current.track.id == name

@@ -16,7 +16,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject, is_nested_deeper
+from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject, is_nested_deeper, is_player_id
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
@@ -56,7 +56,9 @@ _OF_QUEUED: Final = ("is_read", "gave_audio", "failures")
 class SavedTrack(RequestModel):
     """One track of a player: the current one, a waiting one or one of the history."""
 
-    id: Annotated[TrackId, Field(min_length=1, max_length=128)]
+    id: Annotated[
+        TrackId, Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[A-Za-z0-9._~:@+-]{1,128}$"})
+    ]
     uri: str = Field(description="As it was given.")
     address: str | None = Field(None, description="What it stands for, where that is not in `uri` itself: a file's.")
     came_through_proxy: bool = Field(False, description="Whether a request that came through a proxy named it.")
@@ -93,6 +95,11 @@ class SavedTrack(RequestModel):
 
     def as_queued(self, came_through_proxy: bool) -> QueuedTrack:
         """The track. The policy judges it when it is opened, not here. Raises BadRequest."""
+        if not is_player_id(self.id):  # paths name both
+            raise BadRequest(
+                f"The track id {self.id!r} cannot be named in a path; as a player's, an id has 1 to 128 of the "
+                "characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
+            )
         if self.end_ms is not None and self.end_ms <= self.start_ms:
             raise BadRequest(f"The track {self.id} ends before it starts.")
         uri = self._source(came_through_proxy)
@@ -170,9 +177,12 @@ class SavedPlayer(RequestModel):
                 f"The state has version {self.version}, and this node knows versions up to {STATE_VERSION}; it was "
                 "made by a newer tonearm. Use that one."
             )
+        if self.version < STATE_VERSION:
+            raise BadRequest(
+                f"The state has version {self.version}, which never was; the first one is {STATE_VERSION}."
+            )
         tracks = {track.id: track.as_queued(came_through_proxy) for track in self.tracks}
-        if len(tracks) != len(self.tracks) or len(set(self.queue)) != len(self.queue):
-            raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
+        self._require_places()
         is_idle = self.state in (PlayerState.IDLE, PlayerState.FAILED)
         if self.current is None and not is_idle:
             raise BadRequest("`current` is null although the player is playing; name a track, or make it idle.")
@@ -197,6 +207,14 @@ class SavedPlayer(RequestModel):
             )
         except KeyError as error:
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
+
+    def _require_places(self) -> None:
+        """Raises BadRequest unless each track is there once. The history alone may name it again, since loops do."""
+        ids, waiting = {track.id for track in self.tracks}, set(self.queue)
+        if len(ids) != len(self.tracks) or len(waiting) != len(self.queue):
+            raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
+        if self.current in waiting:
+            raise BadRequest("`current` stands in `queue`, too; a track is either selected or waits.")
 
     def _played(self, tracks: dict[str, QueuedTrack]) -> Iterator[PlayedTrack]:
         for played in self.history:
