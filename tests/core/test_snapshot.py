@@ -1,5 +1,6 @@
 """A player that is made of another one's snapshot plays on as that one does, and where it would be by now."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from hypothesis.stateful import rule
 
 from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
 from tests.support.examples import examples
-from tests.support.playback_log import SONG, playing_player, sound
+from tests.support.playback_log import SONG, loading_player, playing_player, sound
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.errors import BadRequest
@@ -18,6 +19,7 @@ from tonearm.core.filters import Effects, FilterChange, Filters, Timescale
 from tonearm.core.metadata import JsonObject
 from tonearm.core.play_queue import LoopMode, OpenAction, QueuedTrack
 from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
@@ -205,6 +207,41 @@ def test_what_is_paused_stands_and_another_speed_counts() -> None:
     assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 20_000
     log.do(log.playback.pause())
     assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 0
+
+
+def test_a_player_that_is_still_loading_since_it_was_restored_plays_on_and_others_that_load_do_not() -> None:
+    """Not even one that sounded: its source is slow, and nobody knows for how long it would have been."""
+    log = playing_player("a")
+    log.do(log.playback.underrun())
+    for waiting in (log.playback, loading_player("a").playback):
+        assert waiting.state is PlayerState.LOADING
+        assert played_on(waiting.snapshot(), 0, 5_000) == waiting.snapshot()
+
+    log = playing_player("a")
+    log.playback.position_ms = 10_000
+    restored = Playback("player", None, {}, snapshot=read_back(log.playback.snapshot()))
+    restored.begin()
+    restored.start_clock()
+    assert restored.state is PlayerState.LOADING
+    again = Playback("player", None, {}, snapshot=played_on(read_back(restored.snapshot()), 0, 5_000))
+    assert again.position_ms == 15_000
+    again.begin()
+    again.start_clock()
+    assert played_on(again.snapshot(), 0, 70_000).state is PlayerState.IDLE
+    again.opened(1, SONG)
+    again.first_frame(1)
+    again.underrun()
+    assert not again.snapshot().moves
+
+
+@pytest.mark.parametrize("request_", [Playback.pause, Playback.stop, Playback.skip])
+def test_one_that_was_told_otherwise_while_it_loaded_does_not_play_on(request_: Callable[[Playback], Outcome]) -> None:
+    restored = Playback("player", None, {}, snapshot=playing_player("ab").playback.snapshot())
+    restored.begin()
+    restored.start_clock()
+    assert restored.snapshot().moves
+    request_(restored)
+    assert not restored.snapshot().moves
 
 
 def test_how_players_resume() -> None:

@@ -210,6 +210,35 @@ async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all
     await bench.saving.stop()
 
 
+async def test_a_node_that_is_killed_again_while_its_players_load_loses_only_the_time_in_which_they_did(
+    tmp_path: Path,
+) -> None:
+    first = await playing(tmp_path)
+    position_ms = first.players["p"].playback.position_ms
+    bench = first.left_by_kill()
+    await first.saving.stop()
+    bench.now_ms += 2_000
+    (found,) = await bench.start()
+    assert place(found) == ("a", position_ms + 2_000)
+    log = PlaybackLog(make_track("a"))
+    log.open_sources.clear()
+    log.playback = Playback("p", None, {}, snapshot=found)
+    log.do(log.playback.begin())
+    log.do(log.playback.start_clock())
+    bench.players["p"] = Kept("p", log)
+    bench.saving.changed("p")
+    await eventually(lambda: bench.saving.saved("p"), "the player is written")
+    bench.now_ms += 4_000  # which it waits
+    assert not await bench.written(lambda: bench.tell(log.playback.update()))
+    await bench.another_is_written()
+    left = bench.left_by_kill()
+    left.now_ms += 3_000
+    (found,) = await left.start()
+    assert place(found) == ("a", position_ms + 5_000)
+    await left.saving.stop()
+    await bench.saving.stop()
+
+
 async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to_live(tmp_path: Path) -> None:
     bench = await playing(tmp_path)
     await bench.saving.stop()

@@ -92,6 +92,7 @@ class Playback(Requests):
             attempt.queued_track.gave_audio = True
             attempt.queued_track.failures = 0
             self._failures_in_a_row = 0
+            self._is_resuming = False
             self.error = None
             if not attempt.has_started:
                 attempt.has_started = self._has_sounded = True

@@ -100,6 +100,7 @@ class PlaybackState:
         self._has_sounded = False
         self._played_ms = 0
         self._played_from_ms = selected.start_ms
+        self._is_resuming = False  # it played before it was restored, and has not sounded since
         self._events: list[Event] = []
         if snapshot is not None:
             self._take_over(snapshot)
@@ -124,6 +125,9 @@ class PlaybackState:
         is_behind = self.state is PlayerState.LOADING and self.current.is_unseekable
         self._begin_at(self.current.start_ms if is_behind else snapshot.position_ms)
         self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
+        self._is_resuming = self.state is PlayerState.LOADING and (
+            snapshot.state is PlayerState.PLAYING or snapshot.is_resuming
+        )
 
     def snapshot(self) -> PlayerSnapshot:
         return PlayerSnapshot(
@@ -143,6 +147,7 @@ class PlaybackState:
             metadata=self.metadata,
             failures_in_a_row=self._failures_in_a_row,
             error=self.error,
+            is_resuming=self._is_resuming and self.state is PlayerState.LOADING,
         )
 
     # What the player is
@@ -332,7 +337,7 @@ class PlaybackState:
         """Nothing of the current track was played yet."""
         self.position_ms = self._played_from_ms = position_ms
         self._played_ms = 0
-        self._has_sounded = False
+        self._has_sounded = self._is_resuming = False
 
     def _note_seek(self, target_ms: int) -> None:
         self._events.append(Seek(self.current.id, self.position_ms, target_ms))

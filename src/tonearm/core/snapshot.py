@@ -29,7 +29,8 @@ class Resume(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlayerSnapshot:
-    """A player at one moment. `history` is newest first; `current` is None before the first track.
+    """A player at one moment. `history` is newest first; `current` is None before the first track. `is_resuming`: it
+    played when it was saved, and waits since it was restored for the first sound of its track.
 
     The tracks are the player's own objects, so facts that become known of a track later may show here. A player that
     begins with a snapshot copies its tracks.
@@ -51,10 +52,14 @@ class PlayerSnapshot:
     metadata: Json
     failures_in_a_row: int
     error: PlayFailure | None
+    is_resuming: bool = False
 
     @property
     def moves(self) -> bool:
-        return self.state is PlayerState.PLAYING and not self.paused
+        """Whether it plays on while its node is away. One that waits for its source does not: nobody knows for how long
+        it would have waited. But one that has only begun to load because its node began again would have played."""
+        plays = self.state is PlayerState.PLAYING or (self.state is PlayerState.LOADING and self.is_resuming)
+        return plays and not self.paused
 
     @property
     def position_rate(self) -> float:

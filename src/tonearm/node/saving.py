@@ -198,7 +198,8 @@ class Saving:
         before = taken.snapshot
         if (before.state, before.paused) != (update.state, update.paused):
             return False
-        passed_ms = (self._wall_ms() - taken.taken_ms) * before.position_rate if before.moves else 0
+        moves = before.moves and not before.is_resuming
+        passed_ms = (self._wall_ms() - taken.taken_ms) * before.position_rate if moves else 0
         return abs(before.position_ms + passed_ms - update.position_ms) < DRIFT_MS
 
     async def _run(self) -> None:
@@ -301,6 +302,8 @@ class Saving:
                 self._unread[player_id] = None
                 log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
                 continue
+            if snapshot.is_resuming:
+                taken_ms = max(taken_ms, alive_at_ms)  # its position stood for as long as the node lived
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
         return found
 

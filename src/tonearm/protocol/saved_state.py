@@ -159,6 +159,9 @@ class SavedPlayer(RequestModel):
     position: _Position = Field(description="In the current track's file, in ms.")
     played_ms: _Position = Field(0, description="How much of the current track's file was sent, in ms.")
     has_sounded: bool = Field(False, description="Whether a frame of the current track was sent.")
+    is_resuming: bool = Field(
+        False, description="Whether it played before it was restored, and has not sounded since: it is still loading."
+    )
     current: TrackId | None = Field(description="null: it never had a track.")
     queue: Annotated[list[TrackId], FailFast()]  # all that is wrong in a list would be far more than the list itself
     history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="Newest first.")
@@ -204,6 +207,7 @@ class SavedPlayer(RequestModel):
                 metadata=self.metadata,
                 failures_in_a_row=self.failures_in_a_row,
                 error=None if self.error is None else PlayFailure(**dict(self.error)),
+                is_resuming=self.is_resuming and self.state is PlayerState.LOADING,
             )
         except KeyError as error:
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
@@ -268,6 +272,7 @@ def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
         "position": snapshot.position_ms,
         "playedMs": snapshot.played_ms,
         "hasSounded": snapshot.has_sounded,
+        "isResuming": snapshot.is_resuming,
         "current": None if snapshot.current is None else snapshot.current.track.id,
         "queue": [queued.track.id for queued in snapshot.queue],
         "history": [
