@@ -13,6 +13,7 @@ from tonearm.core.source_uri import (
     media_fragment,
     parse_source_uri,
     title_from_uri,
+    uri_for_logs,
 )
 from tonearm.core.track import Track
 
@@ -314,6 +315,7 @@ def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
         ("youtu.be?x=1", "https://youtu.be?x=1"),
         ("radio.example:8000/live", "http://radio.example:8000/live"),
         ("localhost:8000", "http://localhost:8000"),
+        (" radio.example/a b?x=1\u00a02", "https://radio.example/a%20b?x=1%202"),
         ("song.flac", None),
         ("music/song.flac", None),
         ("./radio.example/live", None),
@@ -324,3 +326,27 @@ def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
 )
 def test_what_looks_like_a_host_gets_a_hint(text: str, link: str | None) -> None:
     assert hint_for_link(text) == ("" if link is None else f" If it is meant as a link, write {link}.")
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("http://host/a.mp3?token=abc secret", "http://host/a.mp3"),
+        ("http://host/a.mp3?token=abc\u00a0secret", "http://host/a.mp3"),
+        ("http://host/a.mp3?token=abc\u2003secret", "http://host/a.mp3"),
+        ("http://host/a b.mp3?secret", "http://host/a b.mp3"),
+        ("http://host/a b.mp3#secret", "http://host/a b.mp3"),
+        ("http://host/a b ?secret", "http://host/a b"),
+        (" HTTP://ada:my secret@host/a?secret", "HTTP://host/a"),
+        ("http:host/a b?secret", "http:host/a b"),
+        ("//host/a b?secret", "//host/a b"),
+        ("host.example/a b?secret", "host.example/a b"),
+        ("localhost:8000/a b#b?secret", "localhost:8000/a b"),
+        ("file:///music/what? now.mp3", "file:///music/what"),
+        ("/music/why #1? ask=me.mp3", "/music/why #1? ask=me.mp3"),
+        ("ytsearch:what? is #1", "ytsearch:what? is #1"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_a_link_is_told_without_what_may_be_secret_whatever_blanks_are_in_it(uri: str, expected: str) -> None:
+    assert uri_for_logs(uri) == expected

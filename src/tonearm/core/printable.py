@@ -22,8 +22,11 @@ def one_line(text: str) -> str:
 
 
 def text_for_logs(text: str) -> str:
-    """`text` in one line, its URIs without userinfo, query and fragment, its paths without query. These may hold
-    passwords and tokens, which not all readers of a log may know."""
+    """`text` in one line, its URIs without userinfo, query and fragment, its paths without query.
+
+    It is a net for what others wrote: where a link with blanks ends, a text does not say. Who knows a URI writes
+    `core.source_uri.uri_for_logs` of it into a text.
+    """
     line = one_line(text)
     if "://" in line:  # without it, as in a path alone, the pattern would search in vain, and slowly
         line = _URI.sub(r"\1\3", line)

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tonearm.core.errors import BadRequest
+from tonearm.core.printable import one_line
 from tonearm.core.track_info import TrackInfo
 
 
@@ -62,6 +63,8 @@ _HOST_WITHOUT_SCHEME: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _SHOWN_CHARACTERS: Final = 200
+# The scheme of a link, its userinfo, and what follows up to the query or the fragment.
+_LINK: Final = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?//|https?:|)([^/?#@]*@)?([^?#]*)", re.ASCII | re.IGNORECASE)
 # The fragment by which a page with several recordings names one of them, counted from 1.
 _ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -230,7 +233,19 @@ def hint_for_link(text: str) -> str:
     if found is None:
         return ""
     scheme = "http" if found["port"] else "https"
-    return f" If it is meant as a link, write {scheme}://{text.strip()[:_SHOWN_CHARACTERS]}."
+    rest = "%20".join(text.split())  # a log knows where it ends, and leaves its query out
+    return f" If it is meant as a link, write {scheme}://{rest[:_SHOWN_CHARACTERS]}."
+
+
+def uri_for_logs(text: str) -> str:
+    """A URI, a path or a search in one line, a link without userinfo, query and fragment, whatever blanks are in it.
+    These may hold passwords and tokens, which not all readers of a log may know. In paths and searches ? and # mean
+    nothing, unless they look like links without their scheme."""
+    line = one_line(text)
+    found = _LINK.match(line)
+    if found is None or not (found[1] or _HOST_WITHOUT_SCHEME.match(line)):
+        return line
+    return f"{found[1]}{found[3]}".rstrip()
 
 
 def title_from_uri(uri: SourceUri) -> str:

@@ -29,6 +29,7 @@ from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
+from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
 from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.known_files import KnownFiles
@@ -335,7 +336,7 @@ class Node:
         if others:
             player.do(Requests.enqueue, *others[:room])
         given = "idle" if first is None else (wanted and wanted.uri) or first.uri.given
-        log.info("player %s created: %s%s", player_id, text_for_logs(given), _by(client))
+        log.info("player %s created: %s%s", player_id, uri_for_logs(given), _by(client))
         return left_out
 
     async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
@@ -472,7 +473,7 @@ class Node:
     def _add_overlays(self, player_id: str, new: list[tuple[Track, OverlaySettings]]) -> list[str]:
         self.player(player_id).add_overlays(*new)
         for track, _ in new:
-            log.info("player %s: overlay: %s", player_id, text_for_logs(track.info.identifier))
+            log.info("player %s: overlay: %s", player_id, uri_for_logs(track.info.identifier))
         return [track.id for track, _ in new]
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:

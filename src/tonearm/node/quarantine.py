@@ -13,8 +13,7 @@ from typing import Final
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist
-from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.shared_streams import SharingOpener
 
@@ -199,7 +198,7 @@ class QuarantinedOpener:
             ended = await self._ends_its_process(uri)
         except Exception:
             # Nobody may be waiting any more to whom it could be told.
-            log.exception("the trial of %s went wrong", text_for_logs(uri.given))
+            log.exception("the trial of %s went wrong", uri_for_logs(uri.given))
         finally:
             del self._trials[uri.normalised]
         self._quarantine.tried(uri.normalised, time.monotonic(), ended_its_process=ended)

@@ -27,7 +27,7 @@ from tonearm.core.metadata import Json, require_metadata_bytes
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
+from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri, uri_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_codec import decode_track, is_encoded_track
 from tonearm.core.track_info import TrackInfo
@@ -70,7 +70,7 @@ class Lookup:
             if error.failure.code in _ERRORS_OF_REFUSALS:
                 raise request_error(error.failure, LoadFailed) from error
             message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
-            log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
+            log.info("a source was asked for that cannot be loaded: %s: %s", uri_for_logs(identifier), message)
             return error.failure
         return initial_track_info(uri).with_facts(facts)
 

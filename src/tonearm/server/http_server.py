@@ -203,11 +203,17 @@ class EdgeProtocol(web.RequestHandler):
             log.error("request %s failed outside of its handler", request_id, exc_info=exc)
             response = internal_error_reply(request.path, request_id)
         else:
-            log.debug("A client sent what is not HTTP: %s", message)
+            log.debug("A client sent what is not HTTP: %s", _problem(exc, message))
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
             response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()
         return response
+
+
+def _problem(error: BaseException | None, message: str | None) -> str:
+    """What is wrong with a request, without its bytes, which aiohttp quotes: there may be a password among them."""
+    sentence, has_quote, _ = (message or "").partition(":\n")
+    return sentence if has_quote else type(error).__name__
 
 
 class Places:

@@ -15,7 +15,14 @@ from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSou
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri, has_playlist_ending, hint_for_link, parse_source_uri, title_from_uri
+from tonearm.core.source_uri import (
+    SourceUri,
+    has_playlist_ending,
+    hint_for_link,
+    parse_source_uri,
+    title_from_uri,
+    uri_for_logs,
+)
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.source import open_hls
@@ -308,10 +315,8 @@ class SourceOpener:
                 entries.append(self._entry(playlist, listed))
             except (RequestError, PlayError) as error:
                 reason = error.message if isinstance(error, RequestError) else error.failure.message
-                entry = text_for_logs(listed.reference)[:_MAX_LOGGED_CHARACTERS]
-                log.warning(
-                    "an entry of a playlist is left out: %s: %s (of %s)", entry, text_for_logs(reason), _shown(playlist)
-                )
+                entry, told = _shown_entry(playlist, listed), text_for_logs(reason)
+                log.warning("an entry of a playlist is left out: %s: %s (of %s)", entry, told, _shown(playlist))
                 reasons[reason] = None
         if listing.count > MAX_ENTRIES:
             log.warning(
@@ -332,7 +337,14 @@ class SourceOpener:
 
 
 def _shown(uri: SourceUri) -> str:
-    return text_for_logs(uri.given)[:_MAX_LOGGED_CHARACTERS]
+    return uri_for_logs(uri.given)[:_MAX_LOGGED_CHARACTERS]
+
+
+def _shown_entry(playlist: SourceUri, listed: Listed) -> str:
+    reference = listed.reference
+    if playlist.kind == "http":  # then a relative one is a link, too
+        reference = reference.partition("#")[0].partition("?")[0]
+    return uri_for_logs(reference)[:_MAX_LOGGED_CHARACTERS]
 
 
 # The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask

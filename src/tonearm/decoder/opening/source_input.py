@@ -14,8 +14,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
-from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
@@ -367,7 +366,7 @@ class SourceOpening:
             self._fail(error.failure)
         except Exception as error:
             # An unforeseen error fails the track, with a reason; otherwise it would load for ever.
-            log.exception("opening %s failed unexpectedly", text_for_logs(self._part.uri.given))
+            log.exception("opening %s failed unexpectedly", uri_for_logs(self._part.uri.given))
             self._fail(
                 PlayFailure(
                     FailureCode.CONNECT_FAILED,

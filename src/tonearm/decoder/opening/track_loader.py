@@ -14,8 +14,7 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
-from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import (
@@ -297,7 +296,7 @@ class Trials:
         except (OSError, TimeoutError):
             pass
         said = "ended that process, too" if ended else "did no harm to that one"
-        log.warning("decoder processes ended at %s: played alone it %s", text_for_logs(uri.given), said)
+        log.warning("decoder processes ended at %s: played alone it %s", uri_for_logs(uri.given), said)
         return ended
 
     async def stop(self) -> None:

@@ -17,6 +17,7 @@ from tonearm.core.events import (
 )
 from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.printable import text_for_logs
+from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink, cut_after_error
@@ -223,4 +224,4 @@ def _log_event(player_id: str, event: Event) -> None:
 
 
 def _uri(track: Track) -> str:
-    return text_for_logs(track.info.identifier)
+    return uri_for_logs(track.info.identifier)

@@ -27,7 +27,7 @@ from tonearm.core.opened_source import (
 )
 from tonearm.core.play_queue import Playlist
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
 from tonearm.sources.guard import AddressGuard
 from tonearm.sources.http.settings import LinkHeaders
@@ -285,7 +285,7 @@ class PageResolver:
         except (TimeoutError, ChildBroken) as error:
             if is_asked:  # only the call that asked logs, so that a process that hangs is a single line
                 reason = str(error) or f"no answer within {limit_s:g} s"
-                shown = text_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
+                shown = uri_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
                 log.warning("whether a URI is a page was not found out (%s); it is opened as it is: %s", reason, shown)
             return False
         is_page = isinstance(answer.get("extractor"), str)
@@ -319,7 +319,7 @@ class PageResolver:
         if listed.left_out.count:
             reasons = text_for_logs(" ".join(listed.left_out.reasons))[:_MAX_LOGGED_CHARACTERS]
             log.warning(
-                "%d entries of a page are left out: %s (of %s)", listed.left_out.count, reasons, text_for_logs(url)
+                "%d entries of a page are left out: %s (of %s)", listed.left_out.count, reasons, uri_for_logs(url)
             )
         return listed
 
