@@ -188,7 +188,8 @@ class ServerConfig(_Section):
         ge=0,
         le=1_000_000,
         description="How many requests may come from one IPv4 address, or one IPv6 network (/64), in a second; more "
-        "are answered with 429. 0: any number, also for behind a proxy, where all come from the proxy's address.",
+        "are answered with 429. /healthz and /readyz are not counted, so that a flood restarts no node. 0: any number, "
+        "also for behind a proxy, where all come from the proxy's address.",
     )
     max_load: float = Field(
         default=0.0,

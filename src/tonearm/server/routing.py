@@ -168,6 +168,8 @@ log = logging.getLogger(__name__)
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 _LOGGED_CHARACTERS: Final = 300
+# A supervisor restarts a node that refuses it here, and other requests from its address must not bring that about.
+_ASKED_BY_SUPERVISORS: Final = frozenset({"/healthz", "/readyz"})
 
 # What a page from elsewhere may do once its origin is allowed: the same as any other client.
 _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
@@ -253,10 +255,9 @@ class NodeEdge(Edge):
         self._rates = RequestRates(requests_per_second)
 
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        wait_s = self._rates.wait_s(origin_of(request.remote or ""), time.monotonic())
-        if wait_s:
-            raise TooManyRequests(wait_s)
-        if target.path not in self._open_paths:
+        needs_password = target.path not in self._open_paths
+        self._require_rate(request, target, needs_password=needs_password)
+        if needs_password:
             self._password_check.require(request.headers)
         allowed_origin = self._origin_rules.require(request.headers)
         request.let_in()
@@ -279,3 +280,16 @@ class NodeEdge(Edge):
             if not all([await self._node.saved(one) for one in changed]):
                 request.add_reply_header("Tonearm-Unsaved", "true")
         return reply
+
+    def _require_rate(self, request: EdgeRequest, target: Target, *, needs_password: bool) -> None:
+        """Counts the request for its address. Raises `TooManyRequests`.
+
+        A supervisor's is free. A wrong password counts there, too, or guessing it would be free.
+        """
+        if target.path in _ASKED_BY_SUPERVISORS and (
+            not needs_password or self._password_check.lets_in(request.headers)
+        ):
+            return
+        wait_s = self._rates.wait_s(origin_of(request.remote or ""), time.monotonic())
+        if wait_s:
+            raise TooManyRequests(wait_s)
