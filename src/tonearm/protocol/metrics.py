@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tonearm.core.failure import FailureCode
 from tonearm.core.figures import (
     LATENESS_S,
     DecoderWork,
@@ -30,6 +31,8 @@ from tonearm.core.metadata import JsonObject
 _Label = TypeVar("_Label", bound=str)
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
 
+# Each reason is there from 0 on: to Prometheus a counter that begins with its first count has not grown.
+_NO_FAILURES: Final[Mapping[str, int]] = {code.value: 0 for code in FailureCode}
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' text exposition format
 
@@ -53,8 +56,8 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "latePlans": figures.totals.late_plans,
         "listenersClosed": {"tooSlow": figures.totals.closed_too_slow, "failed": figures.totals.closed_failed},
         "timesRunDry": {**_underruns(figures)},
-        "trackFailures": {**figures.totals.track_failures},
-        "fetches": {**figures.fetches},
+        "trackFailures": {**_track_failures(figures)},
+        "fetches": {**_fetches(figures)},
         "decoderExits": figures.decoder_exits,
         "decoderWork": _fields_out(figures.decoder_work),
         "sandbox": {kind: level for kind, level in figures.sandboxes.items() if level},
@@ -66,6 +69,14 @@ def stats_out(figures: NodeFigures) -> JsonObject:
 
 def _listeners(figures: NodeFigures) -> Mapping[OutputFormat, int]:
     return {name: figures.listeners.get(name, 0) for name in _FORMATS}
+
+
+def _track_failures(figures: NodeFigures) -> dict[str, int]:
+    return {**_NO_FAILURES, **figures.totals.track_failures}
+
+
+def _fetches(figures: NodeFigures) -> dict[str, int]:
+    return {"opened": 0, **_NO_FAILURES, **figures.fetches}
 
 
 def _underruns(figures: NodeFigures) -> dict[str, int]:
@@ -129,8 +140,8 @@ class _Figures(Collector):
         late = {str(limit_ms / 1000): count for limit_ms, count in figures.lateness.frames_late.items()}
         yield _counter("tonearm_frames_late", "Frames that were later than so many seconds.", "over", late)
         yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", _underruns(figures))
-        yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.totals.track_failures)
-        yield _counter("tonearm_fetches", "Sources opened to be played, or why not.", "outcome", figures.fetches)
+        yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", _track_failures(figures))
+        yield _counter("tonearm_fetches", "Sources opened to be played, or why not.", "outcome", _fetches(figures))
         yield _lateness(figures.lateness)
         yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()

@@ -391,9 +391,9 @@ class Stats(WireModel):
     late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
-    track_failures: dict[str, Count] = Field(description="By the code of the failure.")
+    track_failures: dict[str, Count] = Field(description="By the code of the failure, each from 0 on.")
     fetches: dict[str, Count] = Field(
-        description="Sources that were opened to be played: `opened`, or the code of the failure."
+        description="Sources that were opened to be played: `opened`, or the code of the failure, each from 0 on."
     )
     decoder_exits: Count = Field(description="Processes that ended by themselves or were killed.")
     decoder_work: DecoderWork
