@@ -170,6 +170,21 @@ async def test_what_dashboard_and_alerts_name_is_there_from_the_start(tmp_path: 
         assert names <= shown | {"tonearm_frame_lateness_seconds"}, names - shown
 
 
+def test_only_seconds_are_shown_as_seconds() -> None:
+    for panel in json.loads((GRAFANA / "tonearm.json").read_text(encoding="utf-8"))["panels"]:
+        config = panel["fieldConfig"]
+        units = {
+            override["matcher"]["options"]: each["value"]
+            for override in config["overrides"]
+            for each in override["properties"]
+            if override["matcher"]["id"] == "byFrameRefID" and each["id"] == "unit"
+        }
+        assert units.keys() <= {target["refId"] for target in panel["targets"]}, panel["title"]
+        for target in panel["targets"]:
+            if units.get(target["refId"], config["defaults"]["unit"]) == "s":
+                assert "_seconds" in target["expr"], (panel["title"], target["expr"])
+
+
 async def test_each_reason_is_counted_from_0_so_that_its_first_time_is_an_increase(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         counts, stats = await values(node), (await node.request("GET", "/v0/stats")).json()
