@@ -26,6 +26,7 @@ from tonearm.protocol.framing import HEADER, FrameFlag, Stamp
 
 CONFIG = '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n'
 KILLS = int(os.environ.get("FUZZ_KILLS") or 3)
+SEED = int(os.environ.get("FUZZ_SEED") or random.randrange(10**9))  # of when the node is killed
 
 
 @asynccontextmanager
@@ -349,7 +350,8 @@ class Acknowledged:
 async def test_nothing_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
     """Clients change players as fast as they can until the node is killed; the next one has what they were told."""
     (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
-    dice, told = random.Random(), Acknowledged()
+    dice, told = random.Random(SEED), Acknowledged()
+    sys.stdout.write(f"The same kills again: FUZZ_SEED={SEED} FUZZ_KILLS={KILLS}\n")
     for number in range(KILLS):
         if number % 2:  # after three deaths in a row the state would be set aside
             async with running_node(tmp_path, CONFIG) as node:
@@ -362,5 +364,7 @@ async def test_nothing_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -
             await asyncio.gather(*writers)
     async with running_node(tmp_path, CONFIG) as node:
         await told.require(node)
-    assert told.changes + told.unsaved > KILLS
     sys.stdout.write(f"{KILLS} kills; {told.changes} changes acknowledged, {told.unsaved} answered as not saved yet\n")
+    assert told.changes > KILLS
+    # Beside three busy loops on each core it is one in twenty that is not saved in time.
+    assert told.changes > told.unsaved, "a node that saves nothing loses nothing that it acknowledged"
