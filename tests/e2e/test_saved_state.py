@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -272,6 +273,23 @@ async def test_a_state_with_which_the_node_dies_soon_after_each_start_is_set_asi
     give_back(tmp_path)
     async with running_node(tmp_path, CONFIG) as node:
         assert [player["id"] for player in (await node.request("GET", "/v0/players")).json()] == ["p"]
+
+
+async def test_a_state_that_is_removed_while_the_node_runs_is_there_again_with_the_next_change(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    config = CONFIG.replace("state.sqlite", "state/state.sqlite")
+    async with killed_node(tmp_path, config) as node:
+        await create(node, "before", "song.wav", paused=True)
+        shutil.rmtree(folder)
+        answer = await node.request("POST", "/v0/players", {"id": "after", "uri": "song.wav", "paused": True})
+        assert answer.status == 201
+        while answer.header("Tonearm-Unsaved") is not None:  # it is told while it is not there yet
+            answer = await node.request("POST", "/v0/players/after/queue", {"uri": "song.wav"})
+        assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
+        assert sum("state.sqlite was gone" in line for line in node.log) == 1
+    async with running_node(tmp_path, config) as node:
+        assert [one["id"] for one in (await node.request("GET", "/v0/players")).json()] == ["before", "after"]
 
 
 @dataclass

@@ -299,6 +299,31 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     await bench.saving.stop()
 
 
+async def test_a_folder_that_is_gone_and_cannot_be_made_is_told_and_nothing_is_lost_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tonearm.node.saving.SIGN_OF_LIFE_S", 0.05)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    bench = await playing(folder)
+    playback = bench.players["p"].playback
+    shutil.rmtree(folder)
+    folder.write_text("a file in place of the folder")
+    await eventually(lambda: bench.saving.trouble, "a node in which nothing changes notices it")
+    bench.tell(*playback.enqueue(make_track("c")).events)
+    assert not await bench.saving.saved("p")
+    assert "cannot be written" in bench.saving.degraded
+    folder.unlink()
+    await eventually(lambda: bench.saving.saved("p"), "it is written again")
+    assert bench.saving.degraded == ""
+    assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
+    left = bench.left_by_kill()
+    (found,) = await left.start()
+    assert [queued.track.id for queued in found.queue] == ["b", "c"]
+    await left.saving.stop()
+    await bench.saving.stop()
+
+
 async def test_a_player_whose_record_is_damaged_is_named_until_another_takes_its_place(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     await bench.start()

@@ -197,6 +197,106 @@ def test_a_log_whose_head_is_damaged_is_set_aside_with_its_file(path: Path, dama
     assert len([*left.parent.glob("*.set-aside-*")]) == 2
 
 
+def remove(what: str, path: Path) -> None:
+    if what in ("the file", "both"):
+        path.unlink()
+    if what in ("its log", "both"):
+        log_of(path).unlink()
+    if what in ("the folder", "what is in the folder"):
+        shutil.rmtree(path.parent)
+    if what == "what is in the folder":
+        path.parent.mkdir()
+    if what == "the folder, by another name":
+        path.parent.rename(path.parent.with_name(f"moved-{len([*path.parent.parent.iterdir()])}"))
+
+
+def left_by_kill(path: Path) -> Path:
+    """A copy of what a node would leave that is killed now."""
+    return Path(shutil.copytree(path.parent, path.parent.with_name("left"), dirs_exist_ok=True)) / path.name
+
+
+@pytest.mark.parametrize(
+    "removed",
+    ["the file", "its log", "both", "the folder", "what is in the folder", "the folder, by another name"],
+)
+def test_what_is_removed_while_it_is_used_is_there_again_with_all_that_it_held(
+    tmp_path: Path, removed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "folder" / "state.sqlite"
+    path.parent.mkdir()
+    with opened(path) as file:
+        file.begin()
+        write(file, player("a", "x", "y").snapshot(), player("gone", "z").snapshot())
+        file.shorten(7)
+        write(file, player("b", "x").snapshot())
+        for number in range(2):  # the new one may be removed, too
+            caplog.clear()
+            remove(removed, path)
+            file.write(
+                [Change(f"c{number}", player(f"c{number}", "w").snapshot(), 5, 5), Change("gone", None, 5, 1)], 8
+            )
+            assert len(caplog.messages) == 1
+            with opened(left_by_kill(path)) as left:
+                assert {one.player_id for one in held(left)} == {"a", "b", *[f"c{one}" for one in range(number + 1)]}
+                assert left.set_aside == ""
+            shutil.rmtree(tmp_path / "left")
+        assert [part.name for part in sorted(path.parent.iterdir())] == [path.name, log_of(path).name]
+        assert {part.stat().st_mode & 0o777 for part in path.parent.iterdir()} == {0o600}
+        caplog.clear()
+        write(file, player("d", "x").snapshot())
+        assert not caplog.messages
+    with opened(path) as file:
+        assert {one.player_id for one in held(file)} == {"a", "b", "c0", "c1", "d"}
+
+
+def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Path) -> None:
+    foreign = killed(path)
+    content = foreign.read_bytes()
+    with opened(path) as file:
+        write(file, player("a", "x").snapshot())
+        path.unlink()
+        foreign.rename(path)
+        for _ in range(2):
+            with pytest.raises(OSError, match="another file is in its place"):
+                write(file, player("b", "y").snapshot())
+        assert path.read_bytes() == content
+        path.unlink()
+        write(file, player("b", "y").snapshot())
+    with opened(path) as file:
+        assert {one.player_id for one in held(file)} == {"p", "a", "b"}
+
+
+def test_what_cannot_be_put_back_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(path) as file:
+        write(file, player("a", "x").snapshot())
+        path.unlink()
+        with monkeypatch.context() as patched:
+            patched.setattr(StateFile, "_open", Mock(side_effect=sqlite3.OperationalError("no descriptors")))
+            with pytest.raises(sqlite3.OperationalError, match="no descriptors"):
+                write(file, player("b", "y").snapshot())
+        with monkeypatch.context() as patched:
+            patched.setattr("tonearm.node.state_file.os.fsync", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
+            with pytest.raises(OSError, match="no room"):
+                write(file, player("b", "y").snapshot())
+        assert [*path.parent.iterdir()] == [], "what could not be written takes no room"
+        write(file, player("b", "y").snapshot())
+    with opened(path) as file:
+        assert {one.player_id for one in held(file)} == {"a", "b"}
+
+
+def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link, real = tmp_path / "link.sqlite", tmp_path / "real" / "state.sqlite"
+    link.symlink_to(real)
+    with opened(link) as file:
+        write(file, player("a", "x").snapshot())
+        real.unlink()
+        write(file, player("b", "y").snapshot())
+    assert link.is_symlink()
+    with opened(real) as file:
+        assert {one.player_id for one in held(file)} == {"a", "b"}
+
+
 def killed_while_it_wrote(path: Path) -> list[int]:
     """Makes a file with p in it, and q and r in its log, one after the other. Returns where in the log each begins."""
     folder = path.parent / "before"

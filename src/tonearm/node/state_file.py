@@ -6,6 +6,8 @@ loses its power at most the last ones, for the disk is not waited for (WAL with 
 
 import contextlib
 import json
+import logging
+import os
 import shutil
 import sqlite3
 import struct
@@ -45,6 +47,7 @@ _TABLES: Final = (
 _TrackState = tuple[Track, bool, int, bool]
 
 _T = TypeVar("_T")
+_File: TypeAlias = tuple[int, int]  # a file, whatever its name: its device, and its number there
 _Row: TypeAlias = tuple[str | int, ...]
 _Statement: TypeAlias = tuple[str, _Row]
 _REMOVE_PLAYERS: Final = "DELETE FROM players WHERE id IN {}"
@@ -58,6 +61,9 @@ _REMOVE_UNFIT: Final = "DELETE FROM main.{0} WHERE {1} IN ({2})"
 _OF_PLAYERS: Final = (("tracks", "player"), ("players", "id"))
 _ROWS_A_STATEMENT: Final = 50
 _KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
+
+
+log = logging.getLogger(__name__)
 
 
 class StateFileError(Exception):
@@ -91,6 +97,8 @@ class StateFile:
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, dict[str, _TrackState]] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
+        self._log_path = path
+        self._used: tuple[_File | None, ...] = ()  # the file and its log, as they were opened
 
     def open(self) -> None:
         """Opens the file or makes it.
@@ -163,8 +171,10 @@ class StateFile:
                 yield name, {}
 
     def write(self, changes: Sequence[Change], now_ms: int | None) -> None:
-        """Writes all of the changes or none, and a sign of life when one is due (`now_ms` None: none is). Raises
-        `sqlite3.Error`."""
+        """Writes all of the changes or none, and a sign of life when one is due (`now_ms` None: none is). What was
+        removed meanwhile is put back first, with all that it held. Raises `sqlite3.Error` and `OSError`."""
+        if self._parts_in_place() != self._used:  # it takes 7 µs
+            self._put_back()
         sign_ms = now_ms
         if now_ms is not None and changes and self._sign_ms is not None and abs(now_ms - self._sign_ms) < SIGN_EVERY_MS:
             sign_ms = None
@@ -188,7 +198,8 @@ class StateFile:
         self._sign_ms = self._sign_ms if sign_ms is None else sign_ms
 
     def shorten(self, now_ms: int) -> None:
-        """Moves what was written from the log into the file, for which the disk is waited for. Raises `sqlite3.Error`.
+        """Moves what was written from the log into the file, for which the disk is waited for. Raises what `write`
+        raises.
 
         So is it for the first write of a new log: that is done here, too, so that no change waits for it.
         """
@@ -268,6 +279,44 @@ class StateFile:
             raise
         database.execute("COMMIT")
         _require_sound(database)
+        self._log_path = _log_of(self.path)
+        self._used = self._parts_in_place()
+
+    def _parts_in_place(self) -> tuple[_File | None, ...]:
+        """Which files a restart would find as the state and as its log."""
+        return _file_at(self.path), _file_at(self._log_path)
+
+    def _put_back(self) -> None:
+        """Writes all that the open file holds into a new one in its place. Raises `OSError` and `sqlite3.Error`.
+
+        A file that is open can be read and written after its name is gone, but no restart would find it.
+        """
+        path, old = self.path.resolve(), self._open_database
+        self._log_path = _log_of(self.path)
+        if any(now not in (None, used) for now, used in zip(self._parts_in_place(), self._used, strict=True)):
+            raise FileExistsError("another file is in its place; move that away, and it is written there again")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        copy = path.with_name(f"{path.name}.new")
+        copy.unlink(missing_ok=True)
+        try:
+            copy.touch(0o600)
+            old.execute("VACUUM INTO ?", (str(copy),))
+            with copy.open("rb") as file:
+                os.fsync(file.fileno())  # otherwise its name may outlive a loss of power, and what is in it not
+            self._log_path.unlink(missing_ok=True)  # before there is a file that sqlite would take it for the log of
+            copy.rename(path)
+        finally:
+            copy.unlink(missing_ok=True)
+        try:
+            self._open()
+        except BaseException:
+            if self._database is not old:
+                self._let_go()
+                self._database = old
+            path.unlink(missing_ok=True)  # so that the next try does not find another file in its place
+            raise
+        old.close()
+        log.warning("%s was gone while the node used it; all that it held is written there again", self.path)
 
     def _empty_log(self, database: sqlite3.Connection) -> None:
         """Moves what a killed node left in the log into the file. Of a damaged log sqlite takes what is before the
@@ -370,6 +419,19 @@ class StateFile:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _log_of(path: Path) -> Path:
+    return Path(f"{path.resolve()}-wal")  # where sqlite has it, also when `path` is a link
+
+
+def _file_at(path: Path) -> _File | None:
+    """None: there is no file of that name."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _require_log_of(path: Path) -> None:
