@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.simulated_load import OTHERS_COST, Player, SimulatedNode
 from tonearm.core.admission import (
+    ALWAYS,
     AVERAGED_REPORTS,
     CAREFUL_S,
     CLOSED_S,
@@ -48,6 +49,11 @@ def test_the_newest_of_the_least_urgent_leave_first() -> None:
 def test_who_plays_stays_where_only_those_leave_who_cannot_begin() -> None:
     carried = claims(PLAYS, STARTS, PLAYS)
     assert settled(carried, [], -2, spares_players=True) == ([carried[1]], [])
+
+
+def test_what_others_depend_on_never_leaves() -> None:
+    carried = [ALWAYS, *claims(PLAYS, PLAYS)[1:]]
+    assert settled(carried, [], -2) == (carried[1:], [])
 
 
 def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:

@@ -58,6 +58,9 @@ class Claim(NamedTuple):
     number: int
 
 
+ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # of a session that never leaves: others depend on it, or it is soon over
+
+
 @dataclass(frozen=True, slots=True)
 class LoadReport:
     """What a decoder process did since its last report, `seconds` before.
@@ -234,7 +237,8 @@ def settle(
     room at once: they are to come one after the other, and only while there is room.
     """
     if room < 0:
-        leaving = [one for one in carried if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
+        may_leave = [one for one in carried if claim(one) != ALWAYS]
+        leaving = [one for one in may_leave if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
         return heapq.nlargest(-room, leaving, key=claim), []
     heard: list[tuple[Claim, _T]] = []
     unheard: list[tuple[Claim, _T]] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tonearm.core.admission import Claim, Urgency
+from tonearm.core.admission import ALWAYS
 from tonearm.core.filters import Filters
 from tonearm.core.opened_source import OpenedSource, SharedStream, Wait
 from tonearm.core.source_uri import SourceUri
@@ -57,7 +57,7 @@ class Carrier:
     """Has a live stream decoded in the process of the session `link`. Owns `opened` and its own session."""
 
     frames_ahead = 0
-    claim = Claim(Urgency.PLAYS, 0)  # the sessions that play the stream wait for room, or are closed
+    claim = ALWAYS  # the sessions that play the stream wait for room, or are closed
 
     def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
         self.members = 0

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from tonearm.core.admission import Claim, Urgency
+from tonearm.core.admission import ALWAYS
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -48,7 +48,7 @@ class LoneSource(ABC, Generic[_T]):
     source is opened."""
 
     frames_ahead = 0
-    claim = Claim(Urgency.PLAYS, 0)  # never waits for room: nothing plays in its process
+    claim = ALWAYS  # nothing plays in its process
 
     def __init__(self, uri: SourceUri, open_source: OpenUri, pool: DecoderPool, want: Want) -> None:
         self._uri = uri
