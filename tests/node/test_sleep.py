@@ -25,6 +25,7 @@ from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node, NodeSettings
 from tonearm.node.tracks import WantedTrack
+from tonearm.player.player_services import FirstSettings
 
 SECONDS = 8.0
 HEARD_WITHIN_S = 0.15
@@ -185,6 +186,29 @@ async def test_a_player_that_falls_asleep_after_an_overlay_in_its_pause_goes_on_
     player.do(Requests.play)
     await eventually(lambda: player.status().position_ms > position_ms, "the position moves")
     assert is_asleep(node, "p")
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_an_overlay_in_a_pause_does_not_wait_for_the_music_to_be_opened_again(
+    node: Node, server: MediaServer, shelf: Shelf, *, has_begun: bool
+) -> None:
+    song = wav(music(60.0))
+    uri = server.serve("/song.wav", media(song, content_type="audio/wav"))
+    if has_begun:
+        await without_listener(node, "p", uri)
+        node.player("p").do(Requests.pause)
+    else:
+        await node.create_player("p", uri, {}, settings=FirstSettings(paused=True))
+    events = MemoryEventClient()
+    node.player("p").subscribe(events, since=None, wants_snapshot=False)
+    await asleep(node, "p")
+    server.serve("/song.wav", media(song, content_type="audio/wav", stall_after=0))
+    node.add_overlay("p", WantedTrack(shelf.put("jingle.wav", wav(tone(440, 0.3)))), OverlaySettings())
+    await events.wait_for("OverlayEnd")
+    assert [event["op"] for event in events.events if event["op"].startswith("Overlay")] == [
+        "OverlayStart",
+        "OverlayEnd",
+    ]
 
 
 async def test_live_and_unseekable_sources_and_lengths_that_cannot_be_counted_stay_awake(

@@ -327,6 +327,53 @@ async def test_a_player_sleeps_again_after_a_change_in_its_pause(change: str) ->
     assert bench.player.status().quality.underruns == 0
 
 
+async def test_after_a_sleep_in_a_pause_the_position_stands_until_there_is_audio() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(6.5)
+    bench.player.do(Requests.pause)
+    await bench.run(5)
+    position_ms = bench.position_ms
+    bench.pool.opening_s = 3.0
+    listener = bench.listen()
+    bench.player.do(Requests.play)
+    await bench.run(2)
+    assert (bench.player.status().state, bench.position_ms) == ("loading", position_ms)
+    await bench.run(3)
+    assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
+    assert bench.player.status().quality.underruns == 0
+
+
+async def test_a_source_that_fails_in_a_pause_is_told_of_when_the_player_plays_on() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(6.5)
+    bench.player.do(Requests.pause)
+    await bench.run(5)
+    assert bench.is_asleep
+    sound = bench.shelf.tracks.pop("a")
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(5)
+    assert not bench.events.named("TrackException")
+    leave()
+    await bench.run(5)
+    assert bench.is_asleep
+    bench.shelf.tracks["a"] = sound
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(1)
+    bench.player.do(Requests.play)
+    await bench.run(1)
+    assert (bench.title, bench.events.named("TrackException")) == ("a", [])
+    bench.player.do(Requests.pause)
+    leave()
+    await bench.run(5)
+    del bench.shelf.tracks["a"]
+    bench.listen()
+    await bench.run(1)
+    bench.player.do(Requests.play)
+    await bench.run(1)
+    assert [event["error"]["code"] for event in bench.events.named("TrackException")] == ["file_missing"]
+    assert bench.title == "b"
+
+
 async def test_a_track_that_is_to_begin_after_a_sleep_and_gives_nothing_is_loading() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
     bench.player.do(Requests.pause)

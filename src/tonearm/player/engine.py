@@ -107,6 +107,7 @@ class Engine:
         self._perform(outcome, skipped=sound if outcome.skips_to_open else None)
         if outcome.moves_fade:
             self._open_next_in_time()
+        self._tell_late_failure()
         self._frames_arrived()
 
     def start_clock(self) -> None:
@@ -181,8 +182,8 @@ class Engine:
         has_something = playback.current_source is not None or bool(self.overlays)
         if has_something and (not playback.paused or self.overlays) and not self._sleep.is_asleep:
             session.wake()
-        # While a player is waking, frames pass without audio, so no overlay may begin.
-        overlays = self.overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
+        # While frames pass without audio, no overlay may begin.
+        overlays = self.overlays.orders if playback.clock_started and not self._sleep.passes_frames else ()
         pauses = bool(overlays) and playback.paused
         fade = _crossfade(self._joins.next_fade(), playback.crossfade)
         mix = Mix(playback.filters, fade, overlays, pauses, may_crossfade=playback.crossfade.duration_ms > 0)
@@ -287,12 +288,8 @@ class Engine:
                 if ended.events:
                     self._perform(ended)
                 self._session.grant_due()
-            case Moment.NO_FRAME if self._sleep.may_pass_frame(self._circumstances()):
-                self._pass_frame()
             case Moment.NO_FRAME:
-                self._sending.underrun()
-                self._underran()
-                self._sending.send_silence()
+                self._no_frame()
 
     def _end(self, ended: SourceEnded) -> None:
         source = ended.source
@@ -304,18 +301,24 @@ class Engine:
             self._session.drop(source)
         self._perform(outcome)
 
-    def _underran(self) -> None:
-        if self._playback.state is PlayerState.PLAYING:
+    def _no_frame(self) -> None:
+        goes_on_late = self._sleep.is_waking and not self._sleep.passes_frames
+        if self._sleep.may_lack_frame(self._circumstances()):
+            self._pass_frame()
+            return
+        self._sending.underrun()
+        self._underran(is_dry=not goes_on_late)
+        self._sending.send_silence()
+
+    def _underran(self, *, is_dry: bool = True) -> None:
+        if self._playback.state is PlayerState.PLAYING and is_dry:
             if self._clock.is_behind:
                 self._clock.leave_out(self)
             else:
                 self._sending.underruns += 1
                 self._services.totals.underruns[underrun_cause(self._session.waiting_for.stage)] += 1
         self._perform(self._playback.underrun())
-        if self._late_failure is not None:
-            source, failure = self._late_failure
-            self._late_failure = None
-            self._source_failed(source, failure)
+        self._tell_late_failure()
 
     # Sleep
 
@@ -348,6 +351,7 @@ class Engine:
         if not self._sleep.is_asleep:
             if self._sleep.falls_asleep(self._circumstances(), self._clock.next_deadline_s(self)):
                 self._session.rest()
+                self._late_failure = None  # the source is opened once more
                 self._update_ticking()
             return
         self.catch_up()
@@ -367,10 +371,10 @@ class Engine:
             self._sleep.woke(next_s, self._clock.next_deadline_s(self))
 
     def _pass_frame(self) -> None:
-        """A frame's time while the source is being opened again."""
+        """A frame's time while the source is being opened again after a sleep."""
         if self.broadcast.wants_silence:
             self.broadcast.send_silence()
-        if self._sending.has_begun:
+        if self._sleep.passes_frames:
             self._handle(self._sending.pass_frames(1))
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()
@@ -463,11 +467,19 @@ class Engine:
                 self._frames_arrived()
 
     def _source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        if source == self._playback.current_source and self._sending.sends_music:
-            # The source was opened again, in another session: its buffered frames are sent before it fails.
+        playback = self._playback
+        is_early = self._sending.sends_music or (playback.paused and playback.is_in_mid_track)
+        if source == playback.current_source and is_early:
+            # It was opened again, in another session: its buffered frames are sent before it fails, and a pause ends.
             self._late_failure = (source, failure)
         else:
             self._fail(source, failure)
+
+    def _tell_late_failure(self) -> None:
+        if self._late_failure is not None:
+            source, failure = self._late_failure
+            self._late_failure = None
+            self._source_failed(source, failure)
 
     def _frames_arrived(self) -> None:
         if self._is_closed:

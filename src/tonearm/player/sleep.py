@@ -3,8 +3,8 @@
 A player sleeps while its source can be sought and has an exact length: then its position and the end of the track
 follow from the time and the speed. In a pause nothing has to follow, so a source that can be sought is enough, and the
 track need not have begun. Near the end, and when a listener comes, the player wakes: its source is opened again at the
-player's position. Until audio arrives the position of a track that has begun moves on without it, so that a listener
-who comes does not change when the track ends.
+player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
+when the track ends; after a pause it stands.
 
 `Sleep` decides; the engine lets the frames pass, closes the session and opens it again.
 """
@@ -21,9 +21,10 @@ from tonearm.player.timers import Alarm, Timers
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
-# For how long a listener hears nothing, or a track does not begin, while the source is opened, before the player counts
-# as loading.
+# For how long a listener hears nothing while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
+# And for how long nothing is sent after a pause: most sources are open sooner.
+STANDING_LIMIT_FRAMES: Final = FRAMES_PER_SECOND // 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,11 @@ class Asleep:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """The source is being opened again; frames pass without audio. `unheard_frames`: those that a listener, or the
-    beginning of the track, waited for."""
+    """The source is being opened again. Where the position moved in the sleep, frames pass without audio; after a pause
+    it stands. `unheard_frames`: those that somebody waited for."""
 
     source: SourceId | None
+    passes: bool
     unheard_frames: int = 0
 
 
@@ -139,6 +141,11 @@ class Sleep:
     def is_waking(self) -> bool:
         return isinstance(self._state, Waking)
 
+    @property
+    def passes_frames(self) -> bool:
+        """Whether frames pass without audio, because the player is waking."""
+        return isinstance(self._state, Waking) and self._state.passes
+
     def follow(self, circumstances: Circumstances) -> bool:
         """To be called whenever circumstances may have changed. Returns whether the player has to wake."""
         before, self._now = self._now, circumstances
@@ -146,6 +153,8 @@ class Sleep:
             self._quiet_since_s = self._clock.now_s()
         match self._state:
             case Awake():
+                self._prepare()
+            case Waking(source=source, passes=False) if circumstances.source == source and not circumstances.is_running:
                 self._prepare()
             case AboutToSleep() if not circumstances.allow_sleep:
                 self._enter(Awake())
@@ -196,20 +205,21 @@ class Sleep:
     def wake(self) -> float | None:
         """The player wakes. Returns when its next frame is due; None in a pause."""
         next_s = self._state.next_s if isinstance(self._state, Asleep) else None
-        self._enter(Waking(self._now.source))
+        self._enter(Waking(self._now.source, passes=next_s is not None))
         return next_s
 
     def woke(self, next_s: float, next_tick_s: float) -> None:
         """The player ticks again: the frame that was due at `next_s` is sent at `next_tick_s`."""
         self._behind_s = next_tick_s - next_s
 
-    def may_pass_frame(self, circumstances: Circumstances) -> bool:
-        """Whether a frame may pass without audio, because the player is waking."""
+    def may_lack_frame(self, circumstances: Circumstances) -> bool:
+        """Whether there may be no audio at a tick, because the player is waking."""
         if not isinstance(self._state, Waking):
             return False
-        is_missed = circumstances.has_listeners or not circumstances.has_begun
-        unheard_frames = self._state.unheard_frames + is_missed
-        may_pass = unheard_frames <= WAKING_LIMIT_FRAMES and not circumstances.is_at_end
+        passes = self._state.passes
+        unheard_frames = self._state.unheard_frames + (circumstances.has_listeners or not passes)
+        limit_frames = WAKING_LIMIT_FRAMES if passes else STANDING_LIMIT_FRAMES
+        may_pass = unheard_frames <= limit_frames and not circumstances.is_at_end
         self._state = replace(self._state, unheard_frames=unheard_frames) if may_pass else Awake()
         return may_pass
 
