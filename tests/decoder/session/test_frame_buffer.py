@@ -189,3 +189,12 @@ def test_frames_of_overlays_alone_are_known() -> None:
     buffer.pop()
     assert buffer.begins_with_overlays_alone
     assert buffer.pop().end_samples == FRAME_SAMPLES
+
+
+def test_overlays_alone_leave_the_position_where_it_was() -> None:
+    buffer = filled(audio(0, 5), audio(5, 5, source=0, position=0, rate=0.0))
+    positions = []
+    for _ in range(10):
+        buffer.pop()
+        positions.append(buffer.sent_position_samples // FRAME_SAMPLES)
+    assert positions == [0, 1, 2, 3, 4, 5, 5, 5, 5, 5]

@@ -241,7 +241,7 @@ class FrameBuffer:
         forms = _forms(audio)
         if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
             for run in _runs(audio, forms, self.starts):
-                if not run.source and run.position_rate:  # a tail: the position of the earlier sound goes on
+                if not run.source:  # a tail, or overlays alone: the position of the earlier sound goes on, or stands
                     run = run._replace(position_samples=self._runs[-1].position(run.first_frame)[1])
                 self._continue_with(run)
         self.end_frame = end_frame
