@@ -1,4 +1,4 @@
-"""Finds where the first frame begins in MPEG audio and ADTS, which stations send from any byte on.
+"""Finds where the first frame begins in MPEG audio and ADTS, which a station may send from any byte on.
 
 From the middle of a frame on, libav takes up to 256 KiB to recognise MP3 and 64 KiB to recognise ADTS: seconds of a
 stream that comes in real time. From the first byte of a frame on it takes some KiB.
