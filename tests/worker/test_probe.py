@@ -22,7 +22,7 @@ def test_a_probed_file_is_closed_as_soon_as_it_is_known(tmp_path: Path) -> None:
         decoder.wait_for(Decoded)
         decoder.wait_until(lambda: decoder.threads() == threads)
         assert decoder.descriptors() == descriptors
-        assert decoder.suspects() == []
+        decoder.wait_until(lambda: decoder.suspects() == [])
 
 
 def test_a_probe_asks_for_no_more_bytes_than_opening_needs() -> None:

@@ -21,6 +21,7 @@ from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.processes import exists, is_alive, is_stopped, open_descriptors
+from tests.support.sandboxing import SANDBOX
 from tonearm.core import admission
 from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
@@ -29,7 +30,7 @@ from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Ope
 from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import DecoderProcess, Timeouts
-from tonearm.decoder.pool.starting import DecoderTemplate
+from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, DirectStarter
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
@@ -612,6 +613,36 @@ async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT * 4)]
         processes = [owner.process_id for owner in owners]
         assert sorted(processes.count(process) for process in set(processes)) == [SESSIONS_BEFORE_NEXT * 2] * 2
+    finally:
+        await pool.stop()
+
+
+class LateFirst(DirectStarter):
+    """Starts its first process when it is let, and the others at once."""
+
+    def __init__(self) -> None:
+        super().__init__(MEMORY_MB, SANDBOX)
+        self.asked = 0
+        self.may_start_first = asyncio.Event()
+
+    async def start(self, connection: int, suspects: int) -> ChildProcess:
+        self.asked += 1
+        if self.asked == 1:
+            await self.may_start_first.wait()
+        return await super().start(connection, suspects)
+
+
+async def test_a_first_process_that_is_ready_after_the_one_beside_it_is_the_spare() -> None:
+    starter = LateFirst()
+    pool = DecoderPool(2, MEMORY_MB, SOON, starter=starter)
+    try:
+        with quick_starts():
+            starting = asyncio.create_task(pool.start(spare_at_once=True))
+            await eventually(lambda: pool.process_ids_in_use != [], "the one beside it is in use")
+            starter.may_start_first.set()
+            await starting
+            await eventually(lambda: pool.has_spare, "a spare")
+        assert starter.asked == len(pool.process_ids) == 2
     finally:
         await pool.stop()
 

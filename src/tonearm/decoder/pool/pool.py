@@ -90,6 +90,7 @@ class DecoderPool:
         self._in_use: list[DecoderProcess] = []  # All of them are ready.
         self._idle: list[DecoderProcess] = []  # The spare, or what is to be it; two before the first process is ready.
         self._first_ready: asyncio.Future[None] | None = None
+        self._is_first_starting = False  # it is the spare where the one beside it is ready before it
         self._starting: asyncio.Task[None] | None = None
         self._session_ids = itertools.count(1)
         self._process_numbers = itertools.count(1)
@@ -118,7 +119,11 @@ class DecoderPool:
         self._first_ready = loop.create_future()
         if spare_at_once and self._keeps_spare:
             self._starting = loop.create_task(self._start_beside_first())
-        self._idle.append(await self._start_process())
+        self._is_first_starting = True
+        try:
+            self._idle.append(await self._start_process())
+        finally:
+            self._is_first_starting = False
         await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
 
     def announce(self) -> None:
@@ -327,8 +332,8 @@ class DecoderPool:
 
     def _start_next(self) -> None:
         """Starts another process in the background if one is needed."""
-        is_starting = bool(self._idle) or (self._starting is not None and not self._starting.done())
-        if not is_starting and (self._keeps_spare or not self._in_use):
+        is_starting = self._is_first_starting or (self._starting is not None and not self._starting.done())
+        if not self._idle and not is_starting and (self._keeps_spare or not self._in_use):
             self._starting = asyncio.get_running_loop().create_task(self._start_in_background())
 
     async def _start_in_background(self) -> None:
