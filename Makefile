@@ -73,9 +73,9 @@ fuzz: $(VENV)/.dev
 	echo "The same again, with the same counts: make fuzz SEED=$$seed"; \
 	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
 	FUZZ_SOCKETS="$(SOCKETS)" FUZZ_MODELS="$(MODELS)" FUZZ_SEED="$$seed" \
-	$(BIN)/python -m pytest -q -s --timeout 86400 --hypothesis-seed="$$seed" tests/worker/media/test_strange_media.py \
+	$(BIN)/python -m pytest -q -s --timeout 86400 --hypothesis-profile=explore --hypothesis-seed="$$seed" tests/worker/media/test_strange_media.py \
 	tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/e2e/test_strange_sockets.py tests/node/test_damaged_state.py \
-	tests/core/test_playback_model.py tests/core/test_snapshot.py tests/core/test_overlays.py \
+	tests/core/test_admission.py tests/core/test_playback_model.py tests/core/test_snapshot.py tests/core/test_overlays.py \
 	tests/decoder/session/test_plan_state_model.py tests/worker/rendering/test_render_session_model.py \
 	tests/player/test_player_model.py tests/player/test_sleep_model.py tests/player/test_header_model.py \
 	tests/e2e/test_saved_state.py::test_nothing_that_was_acknowledged_is_lost_by_kill_9 $(ARGS)

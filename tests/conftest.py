@@ -16,19 +16,23 @@ from tests.support.kept_audio import keep_in
 
 pytest_plugins = ("pytester", "tests.support.second_tries", "tests.support.missing_programs")
 
-# Other examples in each run. A failure prints how to repeat it, and is repeated by itself in the next run of this tree.
-# No example has a limit of time: the machine may have much else to do.
+# The same examples in each run. No example has a limit of time: the machine may have much else to do.
 settings.register_profile(
-    "explore",
-    derandomize=False,
+    "repeat",
+    derandomize=True,
+    database=None,
     deadline=None,
     print_blob=True,
-    database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
     suppress_health_check=[HealthCheck.too_slow],
 )
-# The same examples in each run: to find the change with which a test began to fail.
-settings.register_profile("bisect", settings.get_profile("explore"), derandomize=True, database=None)
-settings.load_profile("explore")
+# Others in each run. A failure prints how to repeat it, and is repeated by itself in the next run of this tree.
+settings.register_profile(
+    "explore",
+    settings.get_profile("repeat"),
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
+)
+settings.load_profile("repeat")
 
 # What is collected stays to the end. To look through it for garbage again and again takes a quarter of the time that
 # collecting needs, in each of the processes that run tests.

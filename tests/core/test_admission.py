@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.simulated_load import OTHERS_COST, Player, SimulatedNode
 from tonearm.core.admission import (
     ALWAYS,
@@ -373,7 +374,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(STEPS)
 @example([("listeners", 0.5, 0.05), ("slower", 1.0, 20.0)])
 def test_whatever_came_and_went_nobody_waits_and_nothing_is_left_once_the_load_has_fallen(

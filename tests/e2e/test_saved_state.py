@@ -21,13 +21,13 @@ from tests.support.command import run_tonearm
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import PATIENCE_S
+from tests.support.examples import SEED
 from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode, running_node, start_node
 from tonearm.protocol.framing import HEADER, FrameFlag, Stamp
 
 CONFIG = '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n'
 KILLS = int(os.environ.get("FUZZ_KILLS") or 3)
-SEED = int(os.environ.get("FUZZ_SEED") or random.randrange(10**9))  # of when the node is killed
 
 
 @asynccontextmanager

@@ -1,14 +1,13 @@
 """Whatever clients send on a connection, to upgrade it or as frames of a socket, a listener beside them loses no frame,
 and the node logs no error of its own.
 
-80 clients by default, others in each run; the variables say otherwise (`make fuzz`): FUZZ_SOCKETS says how many, and
-FUZZ_SEED which is the first.
+80 clients by default; the variables say otherwise (`make fuzz`): FUZZ_SOCKETS says how many, and FUZZ_SEED which is
+the first.
 """
 
 import asyncio
 import contextlib
 import os
-import random
 import socket
 import struct
 from pathlib import Path
@@ -20,13 +19,13 @@ import pytest
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import create, patch
 from tests.support.eventually import PATIENCE_S
+from tests.support.examples import SEED
 from tests.support.http_client import connected
 from tests.support.running_node import running_node
 from tests.support.strange.client_bytes import Visit, visit
 from tests.support.strange.ears import socket_ear
 
 CLIENTS: Final = int(os.environ.get("FUZZ_SOCKETS") or 80)
-SEED: Final = int(os.environ.get("FUZZ_SEED") or random.randrange(10**9))
 AT_ONCE: Final = 8
 
 

@@ -1,7 +1,7 @@
 """A state that cannot be trusted is set aside or refused with a clear message, or costs the players that are wrong in
 it; the node never fails by it, and what it makes of the file can be read again.
 
-40 files by default, others in each run; `make fuzz` asks for more, and `SEED` for the same ones again.
+40 files by default; `make fuzz` asks for more and others, and `SEED` for the same ones again.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.examples import SEED
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
 from tonearm.core.playback import Playback
@@ -157,7 +158,6 @@ def _changed_somewhere(value: Any, dice: random.Random) -> str:
 
 
 FILES = int(os.environ.get("FUZZ_STATES") or 40)
-SEED = int(os.environ.get("FUZZ_SEED") or random.randrange(10**9))
 NOW_MS = 60_000
 
 

@@ -7,6 +7,7 @@ import random
 import pytest
 from pydantic_core import from_json
 
+from tests.support.examples import SEED
 from tonearm.core.metadata import Json
 from tonearm.server.long_json import PART_VALUES, read_long_json
 
@@ -54,7 +55,7 @@ def test_a_part_that_cannot_be_cut_is_not_read() -> None:
 
 
 def test_what_is_no_json_is_refused_wherever_it_is_cut() -> None:
-    dice, good = random.Random(), json.dumps({"a": [1] * 45_000 + [{"b": [2]}] * 9, "c": "d"}).encode()
+    dice, good = random.Random(SEED), json.dumps({"a": [1] * 45_000 + [{"b": [2]}] * 9, "c": "d"}).encode()
     for number in range(40):
         at = dice.randrange(len(good))
         bad = good[:at] + (b",", b"]", b"}", b"[", b'"', b"{")[number % 6] + good[at:]
