@@ -20,6 +20,7 @@ from tonearm.core.admission import (
     Claim,
     LoadReport,
     Urgency,
+    enter,
     settle,
 )
 
@@ -34,7 +35,11 @@ def claims(*urgencies: Urgency) -> list[Claim]:
 def settled(
     carried: list[Claim], waiting: list[Claim], room: int, *, spares_players: bool = False
 ) -> tuple[list[Claim], list[Claim]]:
-    return settle(carried, waiting, room, lambda claim: claim, spares_players=spares_players)
+    return settle(carried, waiting, room, itself, spares_players=spares_players)
+
+
+def itself(claim: Claim) -> Claim:
+    return claim
 
 
 def test_the_oldest_of_the_most_urgent_come_first() -> None:
@@ -62,10 +67,70 @@ def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
     assert settled(carried, waiting, 0) == ([carried[2]], [waiting[1]])
 
 
+EASY = LoadReport(0.5, 0.2, 0.2, 40.0, 0.0, 0.3)
+FULL = LoadReport(0.5, 0.5, 0.5, 100.0, 0.0, 0.3)
+SHORT_OF_MEMORY = replace(EASY, memory=0.9)
+
+
+CROWD = [Claim(PLAYS, 9)] * 250
+
+
+def with_reports(load: LoadReport) -> Capacity:
+    """Of a process with a session more than `CROWD`, after so many reports of the same kind as are averaged."""
+    capacity = Capacity()
+    for number in range(AVERAGED_REPORTS):
+        capacity.reported(load, len(CROWD) + 1, number / 2)
+    return capacity
+
+
+@pytest.mark.parametrize(
+    ("load", "urgency", "waiting", "comes", "comes_without_unheard"),
+    [
+        (EASY, PLAYS, [], True, True),
+        (EASY, PLAYS, [PLAYS], True, True),  # it plays on, whoever waits
+        (EASY, STARTS, [], True, True),
+        (EASY, STARTS, [STARTS], False, False),  # who asked earlier comes first
+        (EASY, STARTS, [UNHEARD], True, True),
+        (EASY, UNHEARD, [], True, True),
+        (EASY, UNHEARD, [UNHEARD], False, False),
+        (FULL, PLAYS, [PLAYS], True, True),
+        (FULL, STARTS, [], True, False),
+        (FULL, STARTS, [STARTS], False, False),
+        (FULL, UNHEARD, [], False, False),
+        (SHORT_OF_MEMORY, PLAYS, [PLAYS], True, False),
+        (SHORT_OF_MEMORY, STARTS, [], True, False),
+        (SHORT_OF_MEMORY, STARTS, [STARTS], False, False),
+        (SHORT_OF_MEMORY, UNHEARD, [], False, False),
+    ],
+)
+def test_who_comes_between_two_reports_and_who_leaves_for_it(
+    load: LoadReport, urgency: Urgency, waiting: list[Urgency], comes: bool, comes_without_unheard: bool
+) -> None:
+    before = [Claim(other, 10) for other in waiting]
+    newest, one = Claim(UNHEARD, 8), Claim(urgency, 20)
+    carried = [Claim(UNHEARD, 7), newest, *CROWD[1:]]
+    leaves = newest if comes and load is SHORT_OF_MEMORY else None
+    assert enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False) == (comes, leaves)
+    carried = [Claim(STARTS, 8), *CROWD]
+    entry = enter(one, carried, before, with_reports(load), itself, 2.0, is_admitted=False)
+    assert entry == (comes_without_unheard, None)
+
+
+@pytest.mark.parametrize(("load", "comes"), [(EASY, True), (FULL, False), (SHORT_OF_MEMORY, False)])
+def test_who_waited_comes_when_there_is_room_and_who_was_admitted_in_any_case(load: LoadReport, comes: bool) -> None:
+    capacity, carried = with_reports(load), [Claim(STARTS, 8), *CROWD]
+    one, unheard = Claim(PLAYS, 20), Claim(UNHEARD, 30)
+    waiting = [Claim(PLAYS, 10), one, unheard]
+    assert enter(one, carried, waiting, capacity, itself, 2.0, is_admitted=False) == (comes, None)
+    assert enter(one, carried, waiting, capacity, itself, 2.0, is_admitted=True) == (True, None)
+    has_memory = load is not SHORT_OF_MEMORY
+    assert enter(unheard, carried, waiting, capacity, itself, 2.0, is_admitted=True) == (has_memory, None)
+
+
 def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_overload() -> None:
     capacity = Capacity()
-    full, late = LoadReport(0.5, 0.5, 0.5, 100.0, 0.0), LoadReport(0.5, 0.5, 0.5, 100.0, 2 * OVERLOAD_LATE_S)
-    for report, let_in in ((full, LISTENERS_AT_ONCE), (full, LISTENERS_AT_ONCE), (late, 0), (late, 0)):
+    late = replace(FULL, late_s=2 * OVERLOAD_LATE_S)
+    for report, let_in in ((FULL, LISTENERS_AT_ONCE), (FULL, LISTENERS_AT_ONCE), (late, 0), (late, 0)):
         capacity.reported(report, 250, 10.0)
         assert capacity.room(250, 10.0) <= 0
         asked = [capacity.take_listener(10.0) for _ in range(3 * LISTENERS_AT_ONCE)]
@@ -74,13 +139,10 @@ def test_few_listeners_are_let_in_at_once_where_there_is_no_room_and_none_in_an_
 
 def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
     capacity = Capacity()
-    late, in_time = LoadReport(0.5, 0.5, 0.5, 100.0, 2 * OVERLOAD_LATE_S), LoadReport(0.5, 0.5, 0.5, 100.0, 0.0)
-    for report, now_s in ((late, 1.0), (in_time, 1.5), (late, 2.0), (in_time, 2.5)):
+    late = replace(FULL, late_s=2 * OVERLOAD_LATE_S)
+    for report, now_s in ((late, 1.0), (FULL, 1.5), (late, 2.0), (FULL, 2.5)):
         capacity.reported(report, 100, now_s)
         assert capacity.room(100, now_s) >= 0
-
-
-EASY = LoadReport(0.5, 0.2, 0.2, 40.0, 0.0, 0.3)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from tonearm.core.admission import NEWEST_YIELDS_S, Capacity, Claim, LoadReport, Urgency, settle, yields_s
+from tonearm.core.admission import NEWEST_YIELDS_S, Capacity, Claim, LoadReport, Urgency, enter, settle, yields_s
 from tonearm.player.sleep import SLEEP_AFTER_S
 
 TICK_S = 0.05
@@ -51,6 +51,10 @@ class Player:
         return Claim(Urgency.PLAYS if self.has_sounded else Urgency.STARTS, self.number)
 
 
+def _claim_of(player: Player) -> Claim:
+    return player.claim
+
+
 @dataclass(eq=False)
 class Process:
     speed: float = 1.0  # of its processor
@@ -76,7 +80,7 @@ class SimulatedNode:
         self._processors = processors
         self.processes = [Process() for _ in range(processes)]
         self.players: list[Player] = []
-        self.waiting: list[Player] = []
+        self.waiting: dict[Player, None] = {}
         self._numbers = itertools.count()
         self._report_at_s = REPORT_S
 
@@ -126,51 +130,43 @@ class SimulatedNode:
 
     # The pool
 
-    def _open(self, player: Player) -> None:
-        rooms = [(p.capacity.room(len(p.players), self.now_s), p) for p in self.processes]
-        room, process = max(rooms, key=lambda entry: (min(entry[0], 1), -len(entry[1].players)))
-        if room <= 0 and not self._is_let_in(player, process):
-            self.waiting.append(player)
+    def _open(self, player: Player, *, is_admitted: bool = False) -> None:
+        process = max(self.processes, key=lambda process: (self._room(process) > 0, -len(process.players)))
+        waiting, capacity = self.waiting, process.capacity
+        entry = enter(player, process.players, waiting, capacity, _claim_of, self.now_s, is_admitted=is_admitted)
+        if not entry.comes:
+            self.waiting[player] = None
             return
+        self.waiting.pop(player, None)
         process.players.append(player)
         process.capacity.began()
         player.ahead_s, player.is_open, player.due_since_s = 0.0, False, self.now_s
 
-    def _is_let_in(self, player: Player, process: Process) -> bool:
-        return (
-            player.claim.urgency is Urgency.STARTS
-            and not any(other.claim < player.claim for other in self.waiting)
-            and any(not carried.is_heard for carried in process.players)
-            and process.capacity.take_listener(self.now_s)
-        )
+    def _room(self, process: Process) -> int:
+        return process.capacity.room(len(process.players), self.now_s)
 
     def _take_out(self, player: Player) -> None:
-        if player in self.waiting:
-            self.waiting.remove(player)
+        self.waiting.pop(player, None)
         for process in self.processes:
             if player in process.players:
                 process.players.remove(player)
         player.is_sounding = False
 
     def _settle(self, process: Process) -> None:
-        room = process.capacity.room(len(process.players), self.now_s)
-        spares_players = not process.capacity.is_late
-        leaving, coming = settle(
-            process.players, self.waiting, room, lambda player: player.claim, spares_players=spares_players
-        )
+        room, spares_players = self._room(process), not process.capacity.is_late
+        leaving, coming = settle(process.players, self.waiting, room, _claim_of, spares_players=spares_players)
         process.capacity.settled()
         for player in leaving:
             self._take_out(player)
+            self.waiting[player] = None
             player.interruptions += player.has_sounded
-        for player in (*(player for player in coming if player.is_heard), *leaving):
-            self._let_in(player)
+        for player in coming:
+            if player.is_heard:
+                self._open(player, is_admitted=True)
+        for player in leaving:
+            self._open(player)
         process.coming = [player for player in coming if not player.is_heard]
         process.come_at_once = math.ceil(len(process.coming) * TICK_S / REPORT_S)
-
-    def _let_in(self, player: Player) -> None:
-        if player in self.waiting:
-            self.waiting.remove(player)
-        self._open(player)
 
     # Time
 
@@ -183,8 +179,8 @@ class SimulatedNode:
                 process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
         for process in self.processes:
             for player in process.coming[: process.come_at_once]:
-                if player in self.waiting:
-                    self._let_in(player)
+                if player in self.waiting and self._room(process) > 0:
+                    self._open(player, is_admitted=True)
             del process.coming[: process.come_at_once]
             self._work(process)
             for player in tuple(process.players):

@@ -2,16 +2,17 @@
 
 Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
 serve, but for a few who are heard. `Capacity` says for how many a process has room, from its own reports; `settle` says
-which sessions come and leave; by `yields_s` the newest ones are late first until then.
+which sessions come and leave after a report, `enter` whether one comes between two; by `yields_s` the newest ones are
+late first until then.
 """
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from tonearm.core.memory_budget import MOST_SHED, MemoryRoom
 
@@ -225,6 +226,51 @@ def yields_s(place: int, sessions: int) -> float:
     """For how long a session lets the deadlines of older ones go before its own. `place`: how many of the `sessions` of
     its process are older. When the process cannot do all in time, the newest are late, and the others are not."""
     return NEWEST_YIELDS_S * place / sessions
+
+
+class Entry(NamedTuple, Generic[_T]):
+    """Whether a session comes into a process, and the carried one that leaves for it."""
+
+    comes: bool
+    leaves: _T | None = None
+
+
+def enter(
+    one: _T,
+    carried: Collection[_T],
+    waiting: Collection[_T],
+    capacity: Capacity,
+    claim: Callable[[_T], Claim],
+    now_s: float,
+    *,
+    is_admitted: bool,
+) -> Entry[_T]:
+    """Whether `one`, which `settle` may have admitted, comes into a process between two reports.
+
+    A session that plays comes even without room, unless it waited; others come in the order of their claims. Where
+    memory is short, one that is heard takes the place of the newest carried one that is not, if there is any.
+    """
+    claimed, has_waited = claim(one), one in waiting
+    has_memory = capacity.has_memory(len(carried))
+    if claimed.urgency is Urgency.UNHEARD and not has_memory:
+        return Entry(comes=False)
+    if is_admitted:
+        return Entry(comes=True)
+    if claimed.urgency is Urgency.PLAYS and not has_waited:
+        if has_memory:
+            return Entry(comes=True)
+    elif has_memory and capacity.room(len(carried), now_s) > 0:
+        return Entry(comes=has_waited or _is_first(claimed, waiting, claim))
+    elif claimed.urgency is not Urgency.STARTS or not _is_first(claimed, waiting, claim):
+        return Entry(comes=False)
+    unheard = [other for other in carried if claim(other).urgency is Urgency.UNHEARD]
+    if not unheard or (claimed.urgency is Urgency.STARTS and not capacity.take_listener(now_s)):
+        return Entry(comes=False)
+    return Entry(comes=True, leaves=None if has_memory else max(unheard, key=claim))
+
+
+def _is_first(claimed: Claim, waiting: Iterable[_T], claim: Callable[[_T], Claim]) -> bool:
+    return not any(claim(other) < claimed for other in waiting)
 
 
 def settle(

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tonearm.core.admission import Claim
 from tonearm.decoder.pool.process import SessionOwner
 
 log = logging.getLogger(__name__)
@@ -51,9 +50,6 @@ class Overload:
         """For how long the logged overload has lasted; 0 without one, and when nobody waits any more."""
         is_told = self._is_logged and bool(self._since_s)
         return self._now_s() - self._began_s if is_told and self._began_s is not None else 0.0
-
-    def has_before(self, claim: Claim) -> bool:
-        return any(owner.claim < claim for owner in self._since_s)
 
     def log_state(self) -> None:
         """Logs that the overload lasts, or is over. To be called from time to time."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final
 
-from tonearm.core.admission import Urgency, settle
+from tonearm.core.admission import Claim, Urgency, enter, settle
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.messages import Audio, FromNode
 from tonearm.decoder.pool.overload import Overload
@@ -166,9 +166,9 @@ class DecoderPool:
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
         then `process_lost` is called when it may try again."""
-        is_let_in = self._losses.pop(owner, ()) is None
+        is_admitted = self._losses.pop(owner, ()) is None
         process = None if self._waiting.get(owner) is _Wanted.SPARE else self._choose()
-        if process is not None and not self._has_room(process, owner, is_let_in=is_let_in):
+        if process is not None and not self._has_room(process, owner, is_admitted=is_admitted):
             self._overload.wait(owner)
             return None
         self._overload.forget(owner)
@@ -229,37 +229,21 @@ class DecoderPool:
     def _room(self, process: DecoderProcess) -> int:
         return process.capacity.room(len(process.owners), time.monotonic())
 
-    def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_let_in: bool) -> bool:
-        """Whether `owner` may open a session in `process`. A session that plays goes on even without room; others come
-        in the order of their claims. Where memory is short, one that is heard takes the place of one that is not."""
-        claim, has_waited = owner.claim, owner in self._overload
-        has_memory = process.capacity.has_memory(len(process.owners))
-        if claim.urgency is Urgency.UNHEARD and not has_memory:
-            return False
-        if is_let_in:
-            return True
-        if claim.urgency is Urgency.PLAYS and not has_waited:
-            return has_memory or self._take_place(process)
-        if has_memory and self._room(process) > 0:
-            return has_waited or not self._overload.has_before(claim)
-        return (
-            claim.urgency is Urgency.STARTS
-            and any(carried.claim.urgency is Urgency.UNHEARD for carried in process.owners.values())
-            and not self._overload.has_before(claim)
-            and process.capacity.take_listener(time.monotonic())
-            and (has_memory or self._take_place(process))
-        )
+    def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_admitted: bool) -> bool:
+        """Whether `owner` may open a session in `process`, which another may have had to leave for it."""
+        carried, now_s = process.owners.values(), time.monotonic()
+        entry = enter(owner, carried, self._overload, process.capacity, _claim_of, now_s, is_admitted=is_admitted)
+        if entry.leaves is not None:
+            self._have_leave(process, [entry.leaves])
+            self._move({entry.leaves: ()})
+        return entry.comes
 
-    def _take_place(self, process: DecoderProcess) -> bool:
-        """Has the newest session leave that nobody hears. False when there is none."""
-        unheard = [carried for carried in process.owners.items() if carried[1].claim.urgency is Urgency.UNHEARD]
-        if not unheard:
-            return False
-        number, owner = max(unheard, key=lambda carried: carried[1].claim)
-        process.close_session(number)
-        self._overload.wait(owner)
-        self._move({owner: ()})
-        return True
+    def _have_leave(self, process: DecoderProcess, leaving: Sequence[SessionOwner]) -> None:
+        """Closes the sessions of `leaving`, who wait from now on."""
+        sessions = {owner: number for number, owner in process.owners.items()}
+        for owner in leaving:
+            process.close_session(sessions[owner])
+            self._overload.wait(owner)
 
     def _settle(self, process: DecoderProcess) -> None:
         """Has sessions leave a process, or come into it, after its report."""
@@ -269,14 +253,10 @@ class DecoderPool:
         room = self._room(process)
         if room >= 0 and not self._overload:
             return
-        capacity, sessions = process.capacity, {owner: number for number, owner in process.owners.items()}
-        leaving, coming = settle(
-            sessions, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
-        )
-        capacity.settled()
-        for owner in leaving:
-            process.close_session(sessions[owner])
-            self._overload.wait(owner)
+        carried, spares_players = process.owners.values(), not process.capacity.is_late
+        leaving, coming = settle(carried, self._overload, room, _claim_of, spares_players=spares_players)
+        process.capacity.settled()
+        self._have_leave(process, leaving)
         heard = [owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD]
         self._move(dict.fromkeys(heard) | dict.fromkeys(leaving, ()))
         self._let_in_evenly(process, coming[len(heard) :])
@@ -465,6 +445,10 @@ class DecoderPool:
             self._is_waited_for.clear()
         for owner in owners:
             _report_loss(owner, ())
+
+
+def _claim_of(owner: SessionOwner) -> Claim:
+    return owner.claim
 
 
 def _log_ready(process: DecoderProcess) -> None:
