@@ -50,6 +50,7 @@ from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 
 STEP_S = 0.02
+OPENING_S = 0.03
 BETWEEN_TICKS_S = 0.0025  # all that is asked and done falls between two ticks, whichever of the clock's phases they are
 AHEAD_SAMPLES = 2 * SAMPLE_RATE_HZ
 
@@ -185,7 +186,7 @@ class SimulatedPool(DecoderPool):
         super().__init__(1, 1024)
         self.time = time
         self.shelf = shelf
-        self.opening_s = 0.03
+        self.opening_s = OPENING_S
         self.sessions: list[SimulatedSession] = []
         self.contents: list[Content] = []
         self.names: dict[int, str] = {}  # of the tracks, by source
