@@ -141,9 +141,9 @@ def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
 ) -> None:
     """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
     where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again. Where
-    it changes the speed, one that is awake does so some frames later. Nor does one that is awake keep its source open in
-    a pause; so it stands still after it until the source is open. Between requests nothing is lost or won, however often
-    the player falls asleep and wakes."""
+    it changes the speed, one that is awake does so some frames later. One that is awake does not keep its source open
+    in a pause, and then stands still until it is open again. Between requests nothing is lost or won, however often the
+    player falls asleep and wakes."""
     stops = sum(step.what in ("pause", "skip") for step in steps)
     changes = sum(step.what == "speed" for step in steps)
     pauses = sum(step.what == "pause" for step in steps)
