@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -273,6 +274,36 @@ async def test_a_node_that_dies_three_times_before_it_has_proved_itself_begins_w
     await bench.saving.stop()
 
 
+async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await playing(tmp_path)
+    await bench.saving.stop()
+    for _ in range(3):
+        bench.anew()
+        assert len(await bench.start()) == 1
+        with monkeypatch.context() as patched:
+            patched.setattr(StateFile, "write", Mock(side_effect=sqlite3.OperationalError("disk is full")))
+            await bench.saving.stop()
+        assert "could not be written to its end: disk is full" in caplog.text
+    bench.anew()
+    assert (len(await bench.start()), bench.saving.degraded) == (1, "")
+    await bench.saving.stop()
+
+
+async def test_a_file_that_cannot_be_read_ends_the_start_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await playing(tmp_path)
+    await bench.saving.stop()
+    bench.anew()
+    await bench.saving.open()
+    monkeypatch.setattr(StateFile, "players", Mock(side_effect=sqlite3.OperationalError("disk I/O error")))
+    with pytest.raises(StateFileError, match=r"cannot be read \(disk I/O error\)"):
+        await bench.saving.read(Resume.PLAYING)
+    await bench.saving.stop()
+
+
 async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -346,19 +377,21 @@ async def test_a_player_whose_record_is_damaged_is_named_until_another_takes_its
 async def test_records_under_ids_that_no_player_may_have_are_set_aside_and_named_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     await bench.start()
-    for name in ("fit", "slash", "bytes", "no text"):
+    for name in ("fit", "slash", "bytes", "no text", "damaged"):
         bench.players[name] = Kept(name, playing_player("ab"))
     await bench.saving.stop()
     with closing(sqlite3.connect(bench.path)) as database, database:
         for new, old in (("'a/b'", "slash"), ("x'7a'", "bytes"), ("CAST(x'ff' AS TEXT)", "no text")):
             database.execute(f"UPDATE players SET id = {new} WHERE id = ?", (old,))  # noqa: S608
             database.execute(f"UPDATE tracks SET player = {new} WHERE player = ?", (old,))  # noqa: S608
+        database.execute("UPDATE players SET head = '{' WHERE id = 'damaged'")
     bench.anew()
     assert [found.player_id for found in await bench.start()] == ["fit"]
-    assert "a/b" in bench.saving.degraded
-    assert "set aside" in bench.saving.degraded
-    bench.players["fit"] = Kept("fit", playing_player("ab"))
-    assert len(await bench.restart()) == 1
+    for told in ("a/b", "set aside", "damaged"):
+        assert told in bench.saving.degraded
+    for name in ("fit", "damaged"):
+        bench.players[name] = Kept(name, playing_player("ab"))
+    assert len(await bench.restart()) == 2
     assert bench.saving.degraded == ""
     await bench.saving.stop()
     (kept,) = bench.path.parent.glob("state.sqlite.set-aside-*")

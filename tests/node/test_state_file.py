@@ -7,7 +7,9 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -282,6 +284,91 @@ def test_what_cannot_be_put_back_is_tried_again(path: Path, monkeypatch: pytest.
         write(file, player("b", "y").snapshot())
     with opened(path) as file:
         assert {one.player_id for one in held(file)} == {"a", "b"}
+
+
+class SmallDisk(sqlite3.Connection):
+    """Full when the log is longer than `log_bytes`."""
+
+    log_bytes = 100_000
+    log = Path()
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        if sql.startswith(("INSERT", "UPDATE")) and self.log.exists() and self.log.stat().st_size > self.log_bytes:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return super().execute(sql, parameters)
+
+
+def test_a_disk_that_the_log_has_filled_has_room_again_when_it_is_shortened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SmallDisk, "log", log_of(path))
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=SmallDisk))
+    with opened(path) as file:
+        longest = 0
+        for number in range(200):
+            write(file, player("a", f"x{number}").snapshot())
+            longest = max(longest, log_of(path).stat().st_size)
+        assert SmallDisk.log_bytes < longest < 2 * SmallDisk.log_bytes
+        monkeypatch.setattr(SmallDisk, "log_bytes", -1)
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            write(file, player("a", "y").snapshot())
+        monkeypatch.setattr(SmallDisk, "log_bytes", 100_000)
+        assert [ids(one) for one in held(file)] == ["x199"]
+
+
+@pytest.fixture
+def link(tmp_path: Path, path: Path) -> Path:
+    """A link to the file, in another folder."""
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "link.sqlite"
+    link.symlink_to(path)
+    return link
+
+
+def test_the_log_of_a_file_behind_a_link_is_looked_at_as_its_own(path: Path, link: Path) -> None:
+    content = flip(log_of(path), killed_while_it_wrote(path)[0] + 1000)
+    with opened(link) as file:
+        assert "its log is damaged" in file.set_aside
+        write(file, *(player(f"p{number}", "x", "y").snapshot() for number in range(6000)))
+        assert file.is_long
+    (kept,) = path.parent.glob("*.set-aside-*")
+    assert kept.read_bytes() == content
+    path.write_bytes(b"damaged" * 1000)
+    with opened(link) as file:
+        assert "damaged" in file.set_aside
+    assert link.is_symlink()
+    assert len([*path.parent.glob("*.set-aside-*")]) == 2
+
+
+def test_a_link_that_is_removed_while_it_is_used_is_noticed(path: Path, link: Path) -> None:
+    with opened(link) as file:
+        write(file, player("a", "x").snapshot())
+        link.unlink()
+        write(file, player("b", "y").snapshot())
+    with opened(link) as file:
+        assert {one.player_id for one in held(file)} == {"a", "b"}
+
+
+def test_a_name_that_means_something_to_sqlite_is_a_file_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (":memory:", "file:x?mode=memory"):
+        with opened(Path(name)) as file:
+            write(file, player("a", "x").snapshot())
+        with opened(Path(name)) as file:
+            assert len(held(file)) == 1
+
+
+def test_what_is_set_aside_in_the_same_second_has_a_name_of_its_own(path: Path) -> None:
+    for number in range(3):
+        path.write_bytes(b"damaged" * (1000 + number))
+        with opened(path) as file:
+            assert "set aside" in file.set_aside
+    kept = {part.stat().st_size for part in path.parent.glob("*.set-aside-*")}
+    assert kept == {7 * (1000 + number) for number in range(3)}
 
 
 def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:

@@ -145,6 +145,9 @@ async def run(names: list[str], steps: list[Step]) -> Run:
 @example(["odd", "long"], [Step("fade", "", 0, 8_000, 3.0), Step("seek", "", 15_500, 0, 12.34)])
 @example(["odd", "long"], [Step("wait", "", 0, 0, 12.34), Step("fade", "", 0, 8_000, 12.34)])
 @example(["odd", "odd"], [Step("fade", "", 0, 100, 12.34), Step("seek", "", 16_900, 0, 0.02)])
+@example(
+    ["second"], [Step("wait", "", 0, 0, 1.02), Step("enqueue", "second", 0, 0, 0.02), Step("seek", "", 0, 0, 0.02)]
+)
 @example(["odd", "long", "odd"], [Step("fade on skip", "", 0, 8_000, 3.0), Step("skip", "", 0, 0, 1.0)])
 def test_tracks_are_heard_in_order_and_go_over_into_each_other_where_they_should(
     names: list[str], steps: list[Step]
@@ -255,7 +258,8 @@ def check_events(done: Run) -> None:
         ]
         if before.source and done.names[before.source] == done.names[piece.source]:
             seeks = [asked for asked in cuts if is_seek_within(done, before.source, asked)]
-            if seeks and len(seeks) < len(cuts):
+            is_at_end = before.sample + before.samples == done.samples(before.source)
+            if seeks and (is_at_end or len(seeks) < len(cuts)):
                 return  # it cannot be seen whether it is the same track
             if seeks and not any(asked.frames == frame and is_play_again(asked) for asked in done.asked):
                 continue

@@ -263,6 +263,14 @@ async def test_head_answers_as_get_without_the_body(port: int) -> None:
         assert (head.status, head.header("Content-Length")) == (200, str(len(got.body)))
 
 
+async def test_head_of_what_is_sent_while_it_is_made_has_no_body_either(port: int) -> None:
+    async with connected(port) as connection:
+        connection.send_request("HEAD", "/v0/state")
+        assert (await connection.read_answer("HEAD")).status == 200
+        connection.send_request("GET", "/v0/players/p")
+        assert (await connection.read_answer()).status == 200
+
+
 async def test_several_requests_share_a_connection(port: int) -> None:
     async with connected(port) as connection:
         for _ in range(3):

@@ -33,7 +33,7 @@ class Connection:
     async def request(self, method: str, path: str, body: object = None) -> Any:
         """The JSON that is answered, or None; `body` is sent as JSON. Raises `ApiError` and `ConnectError`."""
         headers = {"Accept": "application/json"}
-        data = None if body is None else json.dumps(body)
+        data = None if body is None else _json(body)
         try:
             async with self._opened().request(method, self._address(path), data=data, headers=headers) as answer:
                 text = await answer.text(errors="replace")
@@ -84,7 +84,7 @@ class Connection:
         """Here, for of a refused socket aiohttp keeps the status only, and throws the node's words away."""
         answer = await handler(request)
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise await self._refusal(answer.status, await answer.text(errors="replace"))
+            raise await self._refusal(answer, await answer.text(errors="replace"))
         return answer
 
     def _address(self, path: str) -> URL:
@@ -93,13 +93,15 @@ class Connection:
             raise ValueError
         return url
 
-    async def _refusal(self, status: int, text: str) -> TonearmError:
+    async def _refusal(self, answer: aiohttp.ClientResponse, text: str) -> TonearmError:
+        status, retry_after = answer.status, answer.headers.get("Retry-After", "")
         with contextlib.suppress(ValueError):
             body = json.loads(text)
             if isinstance(body, dict) and isinstance(body.get("code"), str) and isinstance(body.get("message"), str):
                 if status == 401:
                     return Unauthorized(status, body["code"], self._password_sentence())
-                return api_error(status, body["code"], body["message"])
+                retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may be a date
+                return api_error(status, body["code"], body["message"], retry_after_s)
         if self.url.startswith("http:") and await self._speaks_tls():
             return self._tls_expected()
         return self._not_tonearm()
@@ -155,3 +157,8 @@ class Connection:
             return False
         writer.transport.abort()
         return True
+
+
+def _json(value: object) -> bytes:
+    """Characters as UTF-8, which is what limits count; half a surrogate pair, of which that knows none, is escaped."""
+    return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace")

@@ -32,12 +32,14 @@ class ConnectError(TonearmError):
 
 
 class ApiError(TonearmError):
-    """The node refused a request: with an HTTP `status`, a stable `code`, and its own words."""
+    """The node refused a request: with an HTTP `status`, a stable `code`, and its own words. It may say after how many
+    seconds to try again: `retry_after_s`."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.retry_after_s = retry_after_s
 
 
 class BadRequest(ApiError):
@@ -87,7 +89,7 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-def api_error(status: int, code: str, message: str) -> ApiError:
+def api_error(status: int, code: str, message: str, retry_after_s: float | None = None) -> ApiError:
     """The error of the class that fits."""
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or (NodeFailed if status >= 500 else ApiError)
-    return kind(status, code, message)
+    return kind(status, code, message, retry_after_s)

@@ -1,5 +1,6 @@
 """`tonearm export` and `import`: players of a node as a file of JSON, and back."""
 
+import asyncio
 import json
 import os
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tonearm.client import ApiError, Node
+from tonearm.client import ApiError, ConnectError, Node
 from tonearm.commands.running import NodeOptions, complain, run, say
 from tonearm.process import ExitCode
 
@@ -34,15 +35,29 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
         say(text)
         return ExitCode.OK
     try:
-        file.touch(0o600)
-        with file.open("w", encoding="utf-8") as out:
-            if file.is_file():  # also one that was there; a device or a pipe stays as it is
-                os.fchmod(out.fileno(), 0o600)  # links of sources may hold what nobody else should know
-            out.write(f"{text}\n")
+        if file.exists() and not file.is_file():  # a device or a pipe
+            file.write_text(f"{text}\n", encoding="utf-8")
+        else:
+            _replace(Path(os.path.realpath(file)), f"{text}\n")
     except OSError as error:
         return complain(f"{file} cannot be written: {error.strerror}.")
     sys.stderr.write(f"Players written to {file}: {len(state['players'])}.\n")
     return ExitCode.OK
+
+
+def _replace(file: Path, text: str) -> None:
+    """What was there, such as an older backup, stays until all of `text` is on the disk."""
+    new = file.with_name(f"{file.name}.new")
+    try:
+        new.touch(0o600)
+        with new.open("w", encoding="utf-8") as out:
+            os.fchmod(out.fileno(), 0o600)  # links of sources may hold what nobody else should know
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
@@ -58,17 +73,35 @@ def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
         return complain(f"There is no player {player} in {file}.")
 
     async def work(node: Node) -> int:
-        failed = 0
+        done = 0
         for player_id, record in wanted.items():
             try:
-                await node.request("PUT", _state_path(player_id), record)
+                await _put(node, player_id, record)
+                done += 1
             except ApiError as error:
-                failed += 1
                 complain(f"Player {player_id}: {error.message}")
-        sys.stderr.write(f"{len(wanted) - failed} of {len(wanted)} players are on {at.url}.\n")
-        return ExitCode.FAILED if failed else ExitCode.OK
+            except ConnectError as error:
+                raise ConnectError(error.cause, f"{error.message} {done} of {len(wanted)} players came there.") from error
+        sys.stderr.write(f"{done} of {len(wanted)} players are on {at.url}.\n")
+        ready = await node.request("GET", "/readyz")
+        if ready["status"] == "degraded":
+            return complain(f"The node is degraded, so a restart of it may lose them. {ready['reason']}")
+        return ExitCode.OK if done == len(wanted) else ExitCode.FAILED
 
     return run(at, work, timeout_s=_PATIENCE_S)
+
+
+async def _put(node: Node, player_id: str, record: Any) -> None:
+    """Waits as long as the node says, whose `server.requests_per_second` may be low."""
+    while True:
+        try:
+            await node.request("PUT", _state_path(player_id), record)
+        except ApiError as error:
+            if error.retry_after_s is None:
+                raise
+            await asyncio.sleep(error.retry_after_s)
+        else:
+            return
 
 
 def _state_path(player_id: str) -> str:

@@ -92,7 +92,10 @@ class Saving:
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
         """The players that the file holds, as they are to begin again. Raises `StateFileError`."""
         await self._threads.run(self._file.begin)
-        return await self._threads.run(partial(self._read, resume))
+        try:
+            return await self._threads.run(partial(self._read, resume))
+        except sqlite3.Error as error:
+            raise StateFileError(f"{self._file.path} cannot be read ({error}); look at its disk") from error
 
     async def keep(self) -> None:
         """From now on the players are kept. To be called when they are restored."""
@@ -175,7 +178,8 @@ class Saving:
     @property
     def degraded(self) -> str:
         """What is wrong with the state, now or since the start; empty when nothing is."""
-        return self.trouble or self._file.set_aside or self._told_unfit or self._told_unread()
+        all_told = (self.trouble, self._file.set_aside, self._told_unfit, self._told_unread())
+        return " ".join(told for told in all_told if told)
 
     @property
     def figures(self) -> StateFigures:
@@ -311,8 +315,9 @@ class Saving:
         try:
             if changes is not None:
                 self._file.write(changes, now_ms)
-            self._file.prove()
         finally:
+            with contextlib.suppress(sqlite3.Error):  # what could not be written is worth more than the proof
+                self._file.prove()
             self._file.close()
 
 

@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
@@ -28,6 +28,9 @@ from tonearm.protocol.wire_model import json_text
 DEATHS_BEFORE_SET_ASIDE: Final = 3
 SIGN_EVERY_MS: Final = 1_000  # at most
 LONG_LOG_BYTES: Final = 16 * 1024 * 1024
+_LOG: Final = "-wal"  # what sqlite adds to the file's name for its log
+_RECORDS: Final = "-records"
+_ENDINGS: Final = ("", _LOG, _RECORDS)  # of what is set aside
 # https://sqlite.org/fileformat2.html, section 4.1
 _LOG_HEAD_BYTES: Final = 32
 _FRAME_HEAD_BYTES: Final = 24
@@ -89,15 +92,15 @@ class UnfitRecords:
 
 
 class StateFile:
-    """From `open` to `close`."""
+    """From `open` to `close`. `path` may be a link: the file and its log are where it leads."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._given_path = path
+        self._locate()
         self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, dict[str, _TrackState]] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
-        self._log_path = path
         self._used: tuple[_File | None, ...] = ()  # the file and its log, as they were opened
 
     def open(self) -> None:
@@ -143,7 +146,7 @@ class StateFile:
         found = database.execute(_FIND_UNFIT).fetchall()
         if not found:
             return None
-        kept = Path(f"{self._set_aside_path()}-records")
+        kept = Path(f"{self._set_aside_path()}{_RECORDS}")
         try:
             with contextlib.suppress(OSError):  # sqlite says it better
                 kept.touch(0o600)
@@ -172,7 +175,8 @@ class StateFile:
 
     def write(self, changes: Sequence[Change], now_ms: int | None) -> None:
         """Writes all of the changes or none, and a sign of life when one is due (`now_ms` None: none is). What was
-        removed meanwhile is put back first, with all that it held. Raises `sqlite3.Error` and `OSError`."""
+        removed meanwhile is put back first, with all that it held. On a full disk the log may be what fills it, so that
+        is shortened. Raises `sqlite3.Error` and `OSError`."""
         if self._parts_in_place() != self._used:  # it takes 7 µs
             self._put_back()
         sign_ms = now_ms
@@ -182,14 +186,13 @@ class StateFile:
         statements = [*self._statements(changes, written)]
         if sign_ms is not None:
             statements.append(("UPDATE node SET alive_at_ms = ?", (sign_ms,)))
-        # Each statement waits for the interpreter's lock, up to 5 ms on a busy node. So there are few of them, and one
-        # alone is its own transaction.
-        if len(statements) == 1:
-            self._open_database.execute(*statements[0])
-        else:
-            with self._transaction() as database:
-                for statement in statements:
-                    database.execute(*statement)
+        try:
+            self._write(statements)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:  # errors of the module's own have none
+                raise
+            self._empty_log()
+            self._write(statements)
         for change in changes:
             if change.snapshot is None:
                 self._written.pop(change.player_id, None)
@@ -203,7 +206,7 @@ class StateFile:
 
         So is it for the first write of a new log: that is done here, too, so that no change waits for it.
         """
-        self._open_database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._empty_log()
         self.write((), now_ms)
 
     @property
@@ -214,14 +217,28 @@ class StateFile:
     def is_long(self) -> bool:
         """Whether the log is so long that it should be shortened now."""
         with contextlib.suppress(OSError):
-            return Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
+            return self._log_path.stat().st_size > LONG_LOG_BYTES
         return False
 
     def close(self) -> None:
         if self._database is not None:
             with contextlib.suppress(sqlite3.Error):
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._empty_log()
         self._let_go()
+
+    def _write(self, statements: Sequence[_Statement]) -> None:
+        # Each statement waits for the interpreter's lock, up to 5 ms on a busy node. So there are few of them, and one
+        # alone is its own transaction.
+        if len(statements) == 1:
+            self._open_database.execute(*statements[0])
+        else:
+            with self._transaction() as database:
+                for statement in statements:
+                    database.execute(*statement)
+
+    def _empty_log(self) -> None:
+        """Moves what is in the log into the file, and gives its room back."""
+        self._open_database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _statements(
         self, changes: Sequence[Change], written: Mapping[str, Mapping[str, _TrackState]]
@@ -255,9 +272,13 @@ class StateFile:
         for rows in _parts(players):
             yield _PUT_PLAYERS.format(", ".join(map(_row, rows))), (*chain.from_iterable(rows),)
 
+    def _locate(self) -> None:
+        self.path = Path(os.path.realpath(self._given_path))
+        self._log_path = Path(f"{self.path}{_LOG}")
+
     def _open(self) -> None:
         with contextlib.suppress(OSError):  # sqlite says it better
-            _require_log_of(self.path)
+            self._require_log()
         with contextlib.suppress(OSError):  # sqlite says it better
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
         database = sqlite3.connect(
@@ -269,7 +290,7 @@ class StateFile:
         database.execute("PRAGMA journal_mode = WAL").fetchall()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA wal_autocheckpoint = 0")
-        self._empty_log(database)
+        self._take_log(database)
         database.execute("BEGIN IMMEDIATE")
         try:
             self._require_ours(database)
@@ -279,20 +300,19 @@ class StateFile:
             raise
         database.execute("COMMIT")
         _require_sound(database)
-        self._log_path = _log_of(self.path)
         self._used = self._parts_in_place()
 
     def _parts_in_place(self) -> tuple[_File | None, ...]:
         """Which files a restart would find as the state and as its log."""
-        return _file_at(self.path), _file_at(self._log_path)
+        return _file_at(self._given_path), _file_at(self._log_path)
 
     def _put_back(self) -> None:
         """Writes all that the open file holds into a new one in its place. Raises `OSError` and `sqlite3.Error`.
 
         A file that is open can be read and written after its name is gone, but no restart would find it.
         """
-        path, old = self.path.resolve(), self._open_database
-        self._log_path = _log_of(self.path)
+        self._locate()
+        path, old = self.path, self._open_database
         if any(now not in (None, used) for now, used in zip(self._parts_in_place(), self._used, strict=True)):
             raise FileExistsError("another file is in its place; move that away, and it is written there again")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -318,16 +338,25 @@ class StateFile:
         old.close()
         log.warning("%s was gone while the node used it; all that it held is written there again", self.path)
 
-    def _empty_log(self, database: sqlite3.Connection) -> None:
+    def _require_log(self) -> None:
+        """Raises `sqlite3.DatabaseError` for a log that sqlite would pass over without a word, with all that is in it:
+        a log without its file, and one that does not begin as a log does."""
+        with self._log_path.open("rb") as log:
+            head, has_more = log.read(_LOG_HEAD_BYTES), bool(log.read(1))
+        if head and not (self.path.exists() and self.path.stat().st_size):
+            raise sqlite3.DatabaseError("its log is there without it")
+        if has_more and not _is_log_head(head):
+            raise sqlite3.DatabaseError("its log does not begin as one does")
+
+    def _take_log(self, database: sqlite3.Connection) -> None:
         """Moves what a killed node left in the log into the file. Of a damaged log sqlite takes what is before the
         damage, and would write over the rest without a word; so a copy of that log is kept."""
         ((_, frames, _),) = database.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        log = Path(f"{self.path}-wal")
-        if _has_changes_behind(log, frames):
-            kept = Path(f"{self._set_aside_path()}-wal")
+        if _has_changes_behind(self._log_path, frames):
+            kept = Path(f"{self._set_aside_path()}{_LOG}")
             try:
                 kept.touch(0o600)
-                shutil.copyfile(log, kept)
+                shutil.copyfile(self._log_path, kept)
                 copied = f"was kept as {kept.name}"
             except OSError as error:
                 copied = f"could not be kept ({error.strerror})"
@@ -335,7 +364,7 @@ class StateFile:
                 f"The state in {self.path} is older than it was, for its log is damaged: what changed from there on is "
                 f"lost. The log {copied}."
             )
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._empty_log()
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")
@@ -362,7 +391,7 @@ class StateFile:
         self._let_go()
         kept = self._set_aside_path()
         try:
-            for ending in ("-wal", ""):
+            for ending in ("", _LOG):  # a kill in between leaves a log without its file, which is noticed
                 if (part := Path(f"{self.path}{ending}")).exists():
                     part.rename(f"{kept}{ending}")
             self._open()
@@ -372,7 +401,11 @@ class StateFile:
         self.set_aside = f"The state in {self.path} was set aside as {kept.name}, for {why}; players began anew."
 
     def _set_aside_path(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}")
+        """A name that nothing has which was set aside before."""
+        name = f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        paths = map(self.path.with_name, names)
+        return next(path for path in paths if not any(Path(f"{path}{ending}").exists() for ending in _ENDINGS))
 
     def _why_not(self, error: sqlite3.OperationalError) -> str:
         if "locked" in str(error):
@@ -421,10 +454,6 @@ class StateFile:
             self._database = None
 
 
-def _log_of(path: Path) -> Path:
-    return Path(f"{path.resolve()}-wal")  # where sqlite has it, also when `path` is a link
-
-
 def _file_at(path: Path) -> _File | None:
     """None: there is no file of that name."""
     try:
@@ -432,17 +461,6 @@ def _file_at(path: Path) -> _File | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
-
-
-def _require_log_of(path: Path) -> None:
-    """Raises `sqlite3.DatabaseError` for a log that sqlite would pass over without a word, with all that is in it:
-    a log without its file, and one that does not begin as a log does."""
-    with Path(f"{path}-wal").open("rb") as log:
-        head, has_more = log.read(_LOG_HEAD_BYTES), bool(log.read(1))
-    if head and not (path.exists() and path.stat().st_size):
-        raise sqlite3.DatabaseError("its log is there without it")
-    if has_more and not _is_log_head(head):
-        raise sqlite3.DatabaseError("its log does not begin as one does")
 
 
 def _is_log_head(head: bytes) -> bool:

@@ -44,6 +44,8 @@ class StateRoutes:
         """Sends the records while they are made, one after the other: all of them may be too much for the memory."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(call.request)
+        if call.request.method == "HEAD":
+            return response
         before = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
         for player in self._node.players():
             await response.write(before + await _record(player))

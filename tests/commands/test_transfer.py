@@ -1,0 +1,89 @@
+"""`tonearm export` and `import` where the disk, the node or its limits are in the way."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.support.audio_files import tone, wav
+from tests.support.command import run_tonearm
+from tests.support.running_node import RunningNode, shared_node
+from tonearm.commands.running import NodeOptions
+from tonearm.commands.transfer import export_players
+
+PLAYERS = [f"p{number}" for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """With four players."""
+    folder = tmp_path_factory.mktemp("transfer")
+    (folder / "song.wav").write_bytes(wav(tone(1.0)))
+    with shared_node(folder, "") as process:
+        for player_id in PLAYERS:
+            ask(process, "POST", "/v0/players", {"id": player_id, "uri": "song.wav", "paused": True})
+        run_tonearm("export", "-o", "players.json", "--url", process.url, folder=folder)
+        yield process
+
+
+def ask(node: RunningNode, method: str, path: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(f"{node.url}{path}", data, method=method)) as answer:
+        return json.loads(answer.read())
+
+
+def imported(node: RunningNode, folder: Path) -> tuple[int, str]:
+    done = run_tonearm("import", "players.json", "--url", node.url, folder=folder)
+    return done.returncode, done.stderr
+
+
+def test_an_older_file_stays_until_the_new_one_is_written(
+    node: RunningNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, link = tmp_path / "older.json", tmp_path / "link.json"
+    older.write_text("of an earlier day")
+    link.symlink_to(older)
+    at = NodeOptions(node.url, "")
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert export_players(None, link, at) == 1
+    assert "cannot be written: No space left on device" in capsys.readouterr().err
+    assert (older.read_text(), [*tmp_path.glob("*.new")]) == ("of an earlier day", [])
+    assert export_players(None, link, at) == 0
+    assert [record["id"] for record in json.loads(older.read_text())["players"]] == PLAYERS
+    assert (link.is_symlink(), older.stat().st_mode & 0o777) == (True, 0o600)
+
+
+def test_players_are_written_to_what_is_no_file(node: RunningNode, tmp_path: Path) -> None:
+    done = run_tonearm("export", "-o", "/dev/stdout", "--url", node.url, folder=tmp_path)
+    assert [record["id"] for record in json.loads(done.stdout)["players"]] == PLAYERS
+
+
+def test_an_import_waits_as_long_as_the_node_says(node: RunningNode, tmp_path: Path) -> None:
+    with shared_node(tmp_path, "[server]\nrequests_per_second = 2\n") as slow:
+        assert imported(slow, node.folder) == (0, f"4 of 4 players are on {slow.url}.\n")
+
+
+def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: RunningNode, tmp_path: Path) -> None:
+    (tmp_path / "state.sqlite").write_bytes(b"damaged" * 1000)
+    with shared_node(tmp_path, '[state]\npath = "state.sqlite"\n') as degraded:
+        code, told = imported(degraded, node.folder)
+        assert (code, f"4 of 4 players are on {degraded.url}.\n" in told) == (1, True)
+        assert "degraded, so a restart of it may lose them. The state in" in told
+
+
+def test_text_goes_to_the_node_in_as_few_bytes_as_it_came(node: RunningNode, tmp_path: Path) -> None:
+    """Escaped, it would be up to three times as long, and longer than the node takes."""
+    player = ask(node, "GET", "/v0/players/p0/state")
+    metadata = "я" * 32_000
+    player["tracks"] += [{**player["tracks"][0], "id": f"t{number}", "metadata": metadata} for number in range(250)]
+    player["queue"] = [f"t{number}" for number in range(250)]
+    (tmp_path / "players.json").write_text(json.dumps({"version": 1, "players": [player]}))
+    assert imported(node, tmp_path) == (0, f"1 of 1 players are on {node.url}.\n")
+    assert ask(node, "GET", "/v0/players/p0")["queueLength"] == 250
