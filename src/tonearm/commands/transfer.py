@@ -81,7 +81,8 @@ def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
             except ApiError as error:
                 complain(f"Player {player_id}: {error.message}")
             except ConnectError as error:
-                raise ConnectError(error.cause, f"{error.message} {done} of {len(wanted)} players came there.") from error
+                told = f"{error.message} {done} of {len(wanted)} players came there."
+                raise ConnectError(error.cause, told) from error
         sys.stderr.write(f"{done} of {len(wanted)} players are on {at.url}.\n")
         ready = await node.request("GET", "/readyz")
         if ready["status"] == "degraded":
