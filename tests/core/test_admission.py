@@ -1,5 +1,6 @@
 """Who is carried under overload: the rule alone, and a node's processes with it in driven time."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from tonearm.core.admission import (
     AVERAGED_REPORTS,
     CAREFUL_S,
     CLOSED_S,
+    KEPT_S,
     LISTENERS_AT_ONCE,
     OVERLOAD_LATE_S,
     SLOWLY_S,
@@ -65,6 +67,13 @@ def test_what_others_depend_on_never_leaves() -> None:
 def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
     carried, waiting = claims(UNHEARD, PLAYS, UNHEARD), claims(UNHEARD, STARTS)
     assert settled(carried, waiting, 0) == ([carried[2]], [waiting[1]])
+
+
+@pytest.mark.parametrize("urgency", [PLAYS, STARTS])
+def test_who_was_left_keeps_its_claim_for_a_moment(urgency: Urgency) -> None:
+    claim = Claim(urgency, 7)
+    assert claim.unheard(0.0) == claim.unheard(KEPT_S - 0.01) == claim
+    assert claim.unheard(KEPT_S) == claim.unheard(math.inf) == Claim(UNHEARD, 7)
 
 
 EASY = LoadReport(0.5, 0.2, 0.2, 40.0, 0.0, 0.3)
@@ -391,6 +400,37 @@ def test_who_waits_comes_when_listeners_leave_and_who_comes_back_takes_nothing_f
     assert goodput(node, 10.0) >= 0.8
 
 
+@pytest.mark.parametrize("away_s", [0.1, 1.0, KEPT_S - 0.2])
+def test_who_is_back_within_two_seconds_plays_on_in_an_overload(away_s: float) -> None:
+    node = SimulatedNode()
+    players = crowd(node, 1.6)
+    node.pass_s(40.0)
+    oldest = [player for player in players if player.is_sounding][:200]
+    interruptions = [player.interruptions for player in oldest]
+    for first in range(3):
+        for player in oldest[first::3]:
+            node.leave(player)
+        node.pass_s(away_s)
+        for player in oldest[first::3]:
+            node.come(player)
+        node.pass_s(5.0)
+    assert node.waiting
+    assert [player.interruptions for player in oldest] == interruptions
+    assert all(player.is_sounding for player in oldest)
+
+
+def test_a_listener_who_stays_away_loses_the_place_to_who_waits() -> None:
+    node = SimulatedNode()
+    players = crowd(node, 1.6)
+    node.pass_s(20.0)
+    left = [player for player in players if player.is_sounding][::10]
+    for player in left:
+        player.sleeps = False
+        node.leave(player)
+    node.pass_s(KEPT_S + CLOSED_S)
+    assert set(left) <= set(node.waiting)
+
+
 @pytest.mark.parametrize(("paused", "playing"), [(200, 400), (400, 300)])
 def test_who_goes_on_after_a_pause_takes_nothing_from_who_plays(paused: int, playing: int) -> None:
     node = SimulatedNode()
@@ -427,7 +467,7 @@ FORMATS = (1 / 150, 1 / 60, 1 / 25)  # costs of players
 SHARES = st.sampled_from([0.25, 0.5, 1.0])
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["listeners", "nobody", "live", "leave", "come", "delete", "slower"]),
+        st.sampled_from(["listeners", "nobody", "live", "leave", "come", "return", "delete", "slower"]),
         st.sampled_from([0.5, 1.0, 2.0, 4.0]),
         st.sampled_from([0.05, 1.0, 6.0, 20.0]),
     ),
@@ -464,14 +504,20 @@ def test_whatever_came_and_went_nobody_waits_and_nothing_is_left_once_the_load_h
 
 
 def take_step(node: SimulatedNode, what: str, load: float) -> None:
-    """As many begin as are `load` times what can be carried, or so many quarters of the players leave, come or are
-    deleted, or processes become slower by it."""
+    """As many begin as are `load` times what can be carried, or so many quarters of the players leave, come, are away
+    for a moment or are deleted, or processes become slower by it."""
     some = node.players[:: round(4 / load)]
     match what:
         case "listeners" | "nobody" | "live":
             for number in range(round(load * len(node.processes) * len(FORMATS) / sum(FORMATS))):
                 cost = FORMATS[number % len(FORMATS)]
                 node.create(cost, is_heard=what == "listeners", sleeps=what != "live")
+        case "return":
+            for player in some:
+                node.leave(player)
+            node.pass_s(KEPT_S / 2)
+            for player in some:
+                node.come(player)
         case "slower":
             for process in node.processes:
                 process.speed = 1 / (10 * load)

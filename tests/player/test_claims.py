@@ -7,6 +7,7 @@ from tests.support.sleep_bench import SleepBench, seconds
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
+from tonearm.player.sleep import SLEEP_AFTER_S
 from tonearm.player.timers import IDLE_S, START_TIMEOUT_S
 
 
@@ -38,13 +39,43 @@ async def test_who_was_not_heard_for_a_while_comes_behind_those_who_play() -> No
     leave = bench.player.attach(MemoryListener())
     await bench.run(1)
     leave()
+    await bench.run(SLEEP_AFTER_S + 0.1)
     assert claim(bench).urgency is Urgency.UNHEARD
-    await bench.run(1)
     others = Claim(Urgency.PLAYS, bench.pool.next_claim())
     bench.listen()
     assert claim(bench).urgency is Urgency.STARTS
     await bench.run(1)
     assert others < claim(bench)
+
+
+@pytest.mark.parametrize("played_s", [0, 1])
+async def test_who_is_back_within_two_seconds_keeps_its_place(played_s: float) -> None:
+    bench = SleepBench({"a": seconds(60)}, "a", sleeps=False)
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(played_s)
+    before = claim(bench)
+    for _ in range(2):
+        leave()
+        assert claim(bench) == before
+        await bench.run(played_s and SLEEP_AFTER_S - 0.1)
+        assert claim(bench) == before
+        leave = bench.player.attach(MemoryListener())
+        assert claim(bench) == before
+
+
+async def test_a_pause_without_listeners_keeps_no_place() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a", sleeps=False)
+    leave = bench.player.attach(MemoryListener())
+    await bench.run(1)
+    others = Claim(Urgency.PLAYS, bench.pool.next_claim())
+    leave()
+    bench.player.do(Requests.pause)
+    assert claim(bench).urgency is Urgency.UNHEARD
+    bench.player.do(Requests.play)
+    assert claim(bench).urgency is Urgency.UNHEARD
+    bench.listen()
+    assert claim(bench).urgency is Urgency.STARTS
+    assert others.number < claim(bench).number
 
 
 async def test_an_overlay_in_a_pause_is_heard() -> None:

@@ -31,7 +31,7 @@ class Player:
     sleeps: bool = True
     is_asleep: bool = False
     is_paused: bool = False
-    unheard_since_s: float = -math.inf
+    left_s: float = -math.inf  # when its last listener left; before all time in a pause
     ahead_s: float = 0.0
     is_open: bool = False
     is_sounding: bool = False
@@ -44,15 +44,9 @@ class Player:
     interruptions: int = 0
     underruns: int = 0
 
-    @property
-    def claim(self) -> Claim:
-        if not self.is_heard:
-            return Claim(Urgency.UNHEARD, self.number)
-        return Claim(Urgency.PLAYS if self.has_sounded else Urgency.STARTS, self.number)
-
-
-def _claim_of(player: Player) -> Claim:
-    return player.claim
+    def claim(self, now_s: float) -> Claim:
+        claim = Claim(Urgency.PLAYS if self.has_sounded else Urgency.STARTS, self.number)
+        return claim if self.is_heard else claim.unheard(now_s - self.left_s)
 
 
 @dataclass(eq=False)
@@ -98,7 +92,8 @@ class SimulatedNode:
 
     def leave(self, player: Player) -> None:
         """Nobody hears the player any more."""
-        player.is_heard, player.unheard_since_s = False, self.now_s
+        if player.is_heard:
+            player.is_heard, player.left_s = False, self.now_s
 
     def come(self, player: Player) -> None:
         """Somebody hears the player, which wakes."""
@@ -109,15 +104,16 @@ class SimulatedNode:
             self._open(player)
 
     def pause(self, player: Player) -> None:
-        player.is_heard, player.is_paused = False, True
+        player.is_heard, player.is_paused, player.left_s = False, True, -math.inf
 
     def resume(self, player: Player) -> None:
         player.is_paused = False
         self._start_again(player)
 
     def _start_again(self, player: Player) -> None:
+        was_away = self._claim_of(player).urgency is Urgency.UNHEARD
         player.is_heard = True
-        if player.has_sounded:
+        if player.has_sounded and was_away:
             player.number, player.has_sounded = next(self._numbers), False
 
     @property
@@ -130,10 +126,13 @@ class SimulatedNode:
 
     # The pool
 
+    def _claim_of(self, player: Player) -> Claim:
+        return player.claim(self.now_s)
+
     def _open(self, player: Player, *, is_admitted: bool = False) -> None:
         process = max(self.processes, key=lambda process: (self._room(process) > 0, -len(process.players)))
         waiting, capacity = self.waiting, process.capacity
-        entry = enter(player, process.players, waiting, capacity, _claim_of, self.now_s, is_admitted=is_admitted)
+        entry = enter(player, process.players, waiting, capacity, self._claim_of, self.now_s, is_admitted=is_admitted)
         if not entry.comes:
             self.waiting[player] = None
             return
@@ -154,18 +153,19 @@ class SimulatedNode:
 
     def _settle(self, process: Process) -> None:
         room, spares_players = self._room(process), not process.capacity.is_late
-        leaving, coming = settle(process.players, self.waiting, room, _claim_of, spares_players=spares_players)
+        leaving, coming = settle(process.players, self.waiting, room, self._claim_of, spares_players=spares_players)
         process.capacity.settled()
         for player in leaving:
             self._take_out(player)
             self.waiting[player] = None
             player.interruptions += player.has_sounded
+        unheard = dict.fromkeys(one for one in coming if self._claim_of(one).urgency is Urgency.UNHEARD)
         for player in coming:
-            if player.is_heard:
+            if player not in unheard:
                 self._open(player, is_admitted=True)
         for player in leaving:
             self._open(player)
-        process.coming = [player for player in coming if not player.is_heard]
+        process.coming = [*unheard]
         process.come_at_once = math.ceil(len(process.coming) * TICK_S / REPORT_S)
 
     # Time
@@ -200,7 +200,8 @@ class SimulatedNode:
         time_s, opening_s = TICK_S - process.debt_s, 0.0
         is_turn = False
         due = sorted(self._due(process), key=self._place_s)
-        opening = sorted((player for player in process.players if not player.is_open), key=lambda player: player.claim)
+        opening = [player for player in process.players if not player.is_open]
+        opening.sort(key=lambda player: (not player.is_heard, self._claim_of(player)))
         too_late = sum(self._late_s(player) > LATE_FOR_OPENINGS_S for player in due)
         while time_s > 0 and (due or opening):
             is_turn = not is_turn  # threads that open and one that decodes share the processor
@@ -254,7 +255,7 @@ class SimulatedNode:
             player.heard_s += TICK_S
             if was_full and player.ahead_s + CHUNK_S <= MOST_AHEAD_S:
                 player.due_since_s = self.now_s
-            has_left = self.now_s >= player.unheard_since_s + SLEEP_AFTER_S
+            has_left = self.now_s >= player.left_s + SLEEP_AFTER_S
             if not player.is_heard and player.sleeps and has_left:
                 self._take_out(player)
                 player.is_asleep = True

@@ -38,6 +38,7 @@ _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
 LISTENERS_AT_ONCE: Final = 4  # sessions with listeners that come between two reports though there is no room
 UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
+KEPT_S: Final = 2.0  # for so long a player keeps its claim without a listener, who may come back at once
 _STARTING_S = 5.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
@@ -46,9 +47,9 @@ _T = TypeVar("_T")
 class Urgency(IntEnum):
     """How urgent a session is: the lower the value, the more urgent."""
 
-    PLAYS = 0  # the player has listeners, and has sent sound
-    STARTS = 1  # the player has listeners, and has sent no sound yet
-    UNHEARD = 2  # the player has no listeners, or is paused
+    PLAYS = 0  # the player has listeners, or had some a moment ago, and has sent sound
+    STARTS = 1  # likewise, and has sent no sound yet
+    UNHEARD = 2  # the player has had no listeners for `KEPT_S`, or is paused
 
 
 class Claim(NamedTuple):
@@ -57,6 +58,10 @@ class Claim(NamedTuple):
 
     urgency: Urgency
     number: int
+
+    def unheard(self, seconds: float) -> "Claim":
+        """The claim of a player that nobody has heard for so long."""
+        return self if seconds < KEPT_S else self._replace(urgency=Urgency.UNHEARD)
 
 
 ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # of a session that never leaves: others depend on it, or it is soon over

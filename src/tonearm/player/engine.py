@@ -72,6 +72,7 @@ class Engine:
             weakly(self._until_tick_s),
             services.carriers,
             services.bursts,
+            clock.now_s,
         )
         self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
         self._timers = Timers(call_later, weakly(self._ring))

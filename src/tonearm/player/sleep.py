@@ -13,13 +13,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
+from tonearm.core.admission import KEPT_S
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track_info import TrackInfo
 from tonearm.player.clock import TIMER_EARLY_S, Clock
 from tonearm.player.timers import Alarm, Timers
 
-SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
+SLEEP_AFTER_S: Final = KEPT_S  # without listeners: until then the place is kept, too
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # For how long a listener hears nothing while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND

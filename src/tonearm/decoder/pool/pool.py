@@ -257,9 +257,9 @@ class DecoderPool:
         leaving, coming = settle(carried, self._overload, room, _claim_of, spares_players=spares_players)
         process.capacity.settled()
         self._have_leave(process, leaving)
-        heard = [owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD]
-        self._move(dict.fromkeys(heard) | dict.fromkeys(leaving, ()))
-        self._let_in_evenly(process, coming[len(heard) :])
+        heard = dict.fromkeys(owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD)
+        self._move(heard | dict.fromkeys(leaving, ()))
+        self._let_in_evenly(process, [owner for owner in coming if owner not in heard])
 
     def _let_in_evenly(self, process: DecoderProcess, coming: Sequence[SessionOwner]) -> None:
         """Lets in sessions that nobody hears, one after the other until the next report of `process`. All at once they

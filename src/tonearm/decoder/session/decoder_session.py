@@ -6,6 +6,7 @@ sources: mostly with the decoder's own messages.
 """
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
@@ -91,8 +92,9 @@ class DecoderSession:
         until_tick_s: Callable[[], float],
         carriers: LiveCarriers,
         bursts: Bursts,
+        now_s: Callable[[], float],
     ) -> None:
-        """`until_tick_s` gives the time until the player sends its next frame."""
+        """`until_tick_s` gives the time until the player sends its next frame, `now_s` the time of its clock."""
         self._report = report
         self._pool = pool
         self._sources: dict[SourceId, _WantedSource] = {}
@@ -103,7 +105,9 @@ class DecoderSession:
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it
+        self._now_s = now_s
         self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
+        self._left_s = -math.inf  # when its last listener left; before all time in a pause, which keeps no place
         self._is_for_nobody = True  # no listener has come since the player was created
         self._is_silent = False  # as in a pause
 
@@ -197,6 +201,8 @@ class DecoderSession:
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
         orders = self.plans.listen(outputs)
+        if was_heard and not self._is_heard:
+            self._left_s = self._now_s()
         self._heard_now(was_heard=was_heard)
         self._carry_out(orders)
 
@@ -204,11 +210,14 @@ class DecoderSession:
         """Whether listeners hear nothing, neither music nor overlays, as in a pause: then the session is not urgent."""
         was_heard = self._is_heard
         self._is_silent = is_silent
+        if is_silent:
+            self._left_s = -math.inf
         self._heard_now(was_heard=was_heard)
 
     def _heard_now(self, *, was_heard: bool) -> None:
-        """When the player is heard and was not before: if it played once, it starts again, behind all who play now."""
-        if was_heard or not self._is_heard:
+        """When the player is heard and was not before: if it played once, it starts again, behind all who play now,
+        unless its listener was away for a moment only."""
+        if was_heard or not self._is_heard or self._unheard_claim == self._claim:
             return
         if self._claim.urgency is Urgency.PLAYS:
             self._claim = Claim(Urgency.STARTS, self._pool.next_claim())
@@ -274,7 +283,11 @@ class DecoderSession:
 
     @property
     def claim(self) -> Claim:
-        return self._claim if self._is_heard else self._claim._replace(urgency=Urgency.UNHEARD)
+        return self._claim if self._is_heard else self._unheard_claim
+
+    @property
+    def _unheard_claim(self) -> Claim:
+        return self._claim.unheard(self._now_s() - self._left_s)
 
     @property
     def _is_heard(self) -> bool:
