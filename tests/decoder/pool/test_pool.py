@@ -749,6 +749,43 @@ async def test_without_memory_who_is_let_in_takes_no_second_place(monkeypatch: p
         assert [owner.process_id is None for owner in unheard] == [False] * 4 + [True]
 
 
+async def test_the_spare_is_taken_into_use_where_a_process_with_few_sessions_has_no_room() -> None:
+    async with running_pool(2) as pool:
+        first, spare = pool.process_ids
+        players = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT - 1)]
+        report(pool, 0.1, memory=FULL_MEMORY)
+        guest = Owner(pool, Urgency.STARTS)
+        assert [player.process_id for player in players] == [first] * len(players)
+        assert guest.process_id == spare
+        assert pool.process_ids_in_use == [first, spare]
+
+
+@pytest.mark.parametrize("urgency", [Urgency.STARTS, Urgency.UNHEARD])
+async def test_who_waits_for_room_comes_into_the_spare_once_it_is_ready(
+    urgency: Urgency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_pool(2) as pool:
+        spare = pool.process_ids[-1]
+        players = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT - 1)]
+        with monkeypatch.context() as not_yet:
+            not_yet.setattr(pool, "_idle", [])
+            report(pool, 0.1, memory=FULL_MEMORY)
+            waiting = Owner(pool, urgency)
+        assert waiting.process_id is None
+        report(pool, 0.1, memory=FULL_MEMORY)
+        assert waiting.process_id == spare
+        assert not any(player.losses for player in players)
+
+
+async def test_who_has_to_leave_for_want_of_memory_goes_to_the_spare() -> None:
+    async with running_pool(2) as pool:
+        first, spare = pool.process_ids
+        players = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT - 1)]
+        report(pool, 0.1, memory=1.0)
+        assert [player.process_id for player in players] == [first, first, spare]
+        assert pool.overload == (0.0, 0)
+
+
 async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

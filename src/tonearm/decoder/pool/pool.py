@@ -20,7 +20,7 @@ from tonearm.sandbox.report import SandboxReport, SandboxRequiredError, SandboxS
 
 log = logging.getLogger(__name__)
 
-SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
+SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use when each process in use has this many, or no room.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
 MOVE_SLICE_S: Final = 0.004  # for so long at once the event loop moves sessions; their frames last longer
 MOVED_AT_ONCE: Final = 8  # so many sessions move in each slice, however long it takes
@@ -199,11 +199,19 @@ class DecoderPool:
         self._in_use, self._idle = [], []
 
     def _choose(self) -> DecoderProcess | None:
-        least_busy = min(self._in_use, key=self._load_of, default=None)
+        least_busy = self._least_busy
+        return self._use_spare() if self._needs_spare(least_busy) else least_busy
+
+    def _needs_spare(self, least_busy: DecoderProcess | None) -> bool:
+        """Whether the spare is to be taken into use for a further session, because `least_busy` has many or no room."""
         has_few = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
-        if self.has_spare and not has_few and len(self._in_use) < self._limit:
-            return self._use_spare()
-        return least_busy
+        if least_busy is not None and has_few and self._room(least_busy) > 0:
+            return False
+        return self.has_spare and len(self._in_use) < self._limit
+
+    @property
+    def _least_busy(self) -> DecoderProcess | None:
+        return min(self._in_use, key=self._load_of, default=None)
 
     def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
         """By this value the next process is chosen, the least first: a process with room; while sessions move, the
@@ -260,6 +268,8 @@ class DecoderPool:
         heard = dict.fromkeys(owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD)
         self._move(heard | dict.fromkeys(leaving, ()))
         self._let_in_evenly(process, [owner for owner in coming if owner not in heard])
+        if self._overload and self._needs_spare(self._least_busy):
+            self._settle(self._use_spare())
 
     def _let_in_evenly(self, process: DecoderProcess, coming: Sequence[SessionOwner]) -> None:
         """Lets in sessions that nobody hears, one after the other until the next report of `process`. All at once they
