@@ -22,6 +22,7 @@ from tests.support.node_in_process import listening, running_node, spare_ready
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.core.memory_budget import MemoryRoom
+from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
 from tonearm.decoder.pool.process import DecoderProcess
 from tonearm.node import node as node_module
@@ -100,6 +101,38 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
         stats, metrics = await figures(port)
         assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 0)
         assert {"tonearm_overload_seconds 0.0", "tonearm_players_waiting 0.0"} <= {*metrics}
+
+
+async def test_a_paused_player_that_has_lost_its_place_is_no_overload_before_it_goes_on(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand_time = HandTime()
+    uri, _ = shelf.song(30.0)
+    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
+    async with running_node(NodeSettings(decoder_processes=1)) as node, running_edge(node) as port:
+        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
+        paused = await listening(node, "paused", uri)
+        await paused.listener.wait_frames(1)
+        node.player("paused").do(Requests.pause)
+        with monkeypatch.context() as full:
+            full.setattr(MemoryRoom, "room", lambda *_: 0)
+            playing = await listening(node, "playing", uri)
+            await playing.listener.wait_frames(1)
+            assert paused.quality["decoderProcess"] is None
+            hand_time.forward(70.0)
+            await playing.listener.wait_frames(100)  # the process reports meanwhile
+            assert (await request(port, "GET", "/readyz")).status == 200
+            stats, _ = await figures(port)
+            assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 0)
+            assert paused.quality["waitingForRoomMs"] is None
+            node.player("paused").do(Requests.play)
+            assert paused.quality["waitingForRoomMs"] == 0
+            hand_time.forward(LOGGED_AFTER_S)
+            await eventually(lambda: node.unreadiness(), "the process's next report")
+            assert "since 3 s: 1 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+            assert paused.quality["waitingForRoomMs"] == round(LOGGED_AFTER_S * 1000)
+        heard = len(paused.listener)
+        await paused.listener.wait_frames(heard + 1)
 
 
 async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one(

@@ -24,7 +24,7 @@ class PlayerQuality:
     `decoder_process_id` is None while no process decodes for the player. `closed_too_slow`, `closed_failed`: how many
     listeners were closed because they read nothing, and because their connections failed in an unforeseen way.
     `waiting_for_room_ms`: for how long the player has been waiting for a place in a decoder process, since the node is
-    overloaded; None when it does not wait.
+    overloaded; None when it does not wait, or is paused.
     """
 
     frames_sent: int

@@ -119,6 +119,7 @@ class Owner:
 
     frames_ahead = 10
     claim = Claim(Urgency.PLAYS, 1)
+    is_silent = False
 
     def __init__(self, pool: DecoderPool) -> None:
         self._pool = pool

@@ -46,6 +46,7 @@ class Owner:
     """A session of the pool, opened again whenever it is lost."""
 
     frames_ahead = 10
+    is_silent = False
 
     def __init__(self, pool: DecoderPool, urgency: Urgency = Urgency.PLAYS) -> None:
         self._pool = pool

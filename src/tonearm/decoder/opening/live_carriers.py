@@ -58,6 +58,7 @@ class Carrier:
 
     frames_ahead = 0
     claim = ALWAYS  # the sessions that play the stream wait for room, or are closed
+    is_silent = False
 
     def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
         self.members = 0

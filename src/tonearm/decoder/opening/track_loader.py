@@ -49,6 +49,7 @@ class LoneSource(ABC, Generic[_T]):
 
     frames_ahead = 0
     claim = ALWAYS  # nothing plays in its process
+    is_silent = False
 
     def __init__(self, uri: SourceUri, open_source: OpenUri, pool: DecoderPool, want: Want) -> None:
         self._uri = uri

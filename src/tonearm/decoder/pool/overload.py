@@ -13,12 +13,12 @@ LOGGED_AFTER_S: Final = 3.0  # many sessions that start at once wait for a momen
 
 
 class Overload:
-    """The waiting owners, and since when they wait. An overload is logged when it has lasted for `LOGGED_AFTER_S`, and
-    when it is over."""
+    """The waiting owners, and since when they wait for audio that they want now. Those who want none wait for a place
+    only, which is no overload. One is logged when it has lasted for `LOGGED_AFTER_S`, and when it is over."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._since_s: dict[SessionOwner, float] = {}
+        self._since_s: dict[SessionOwner, float | None] = {}  # None: it wants no audio now
         self._began_s: float | None = None
         self._is_logged = False
 
@@ -34,29 +34,41 @@ class Overload:
     def wait(self, owner: SessionOwner) -> None:
         """`owner` waits from now on, unless it waits already."""
         now_s = self._now_s()
-        self._since_s.setdefault(owner, now_s)
-        if self._began_s is None:
+        self._since_s.setdefault(owner, None if owner.is_silent else now_s)
+        if self._began_s is None and not owner.is_silent:
             self._began_s = now_s
+
+    def wait_anew(self, owner: SessionOwner) -> None:
+        """If `owner` waits, its wait for audio begins or ends now, for it wants audio again, or wants none any more."""
+        if owner in self._since_s:
+            self.forget(owner)
+            self.wait(owner)
 
     def forget(self, owner: SessionOwner) -> None:
         self._since_s.pop(owner, None)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
+        """For how long `owner` has waited for audio; None when it does not."""
         since_s = self._since_s.get(owner)
         return None if since_s is None else self._now_s() - since_s
 
     @property
+    def wanting(self) -> int:
+        """How many wait for audio."""
+        return sum(since_s is not None for since_s in self._since_s.values())
+
+    @property
     def told_s(self) -> float:
-        """For how long the logged overload has lasted; 0 without one, and when nobody waits any more."""
-        is_told = self._is_logged and bool(self._since_s)
+        """For how long the logged overload has lasted; 0 without one, and when nobody waits for audio any more."""
+        is_told = self._is_logged and self.wanting > 0
         return self._now_s() - self._began_s if is_told and self._began_s is not None else 0.0
 
     def log_state(self) -> None:
         """Logs that the overload lasts, or is over. To be called from time to time."""
         if self._began_s is None:
             return
-        lasted_s = self._now_s() - self._began_s
-        if not self._since_s:
+        lasted_s, wanting = self._now_s() - self._began_s, self.wanting
+        if not wanting:
             if self._is_logged:
                 log.info("the overload has passed, after %.0f s: nobody waits any more", lasted_s)
             self._began_s, self._is_logged = None, False
@@ -66,5 +78,5 @@ class Overload:
                 "the node has more to do than it can, since %.0f s: who plays goes on, and %d players wait until there "
                 "is room; decoder.processes, decoder.memory_limit_mb or this machine's processors are the limit",
                 lasted_s,
-                len(self._since_s),
+                wanting,
             )

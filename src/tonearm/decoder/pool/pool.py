@@ -223,15 +223,20 @@ class DecoderPool:
 
     @property
     def overload(self) -> tuple[float, int]:
-        """For how long the processes have been overloaded, in seconds, and how many sessions wait. The time is 0
-        without an overload, and in its first moments."""
-        return self._overload.told_s, len(self._overload)
+        """For how long the processes have been overloaded, in seconds, and how many sessions wait for audio. The time
+        is 0 without an overload, and in its first moments."""
+        return self._overload.told_s, self._overload.wanting
 
     def next_claim(self) -> int:
         """A number for an owner that begins to want a session now: lower numbers came earlier."""
         return next(self._claims)
 
+    def silence_changed(self, owner: SessionOwner) -> None:
+        """`owner` wants audio now, or wants none any more."""
+        self._overload.wait_anew(owner)
+
     def waited_s(self, owner: SessionOwner) -> float | None:
+        """For how long `owner` has waited for room, while it wants audio; None when it does not."""
         return self._overload.waited_s(owner)
 
     def _room(self, process: DecoderProcess) -> int:

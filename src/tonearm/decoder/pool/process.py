@@ -78,6 +78,10 @@ class SessionOwner(Protocol):
     def claim(self) -> Claim:
         """How urgent the session is, when processes are overloaded."""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the owner wants no audio now, as in a pause: then it may wait for a place, and lacks nothing."""
+
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:

@@ -109,7 +109,7 @@ class DecoderSession:
         self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
         self._left_s = -math.inf  # when its last listener left; before all time in a pause, which keeps no place
         self._is_for_nobody = True  # no listener has come since the player was created
-        self._is_silent = False  # as in a pause
+        self.is_silent = False  # as in a pause
 
     @property
     def decoder_process_id(self) -> int | None:
@@ -117,7 +117,7 @@ class DecoderSession:
 
     @property
     def waited_for_room_s(self) -> float | None:
-        """For how long the session has waited for room in a process; None when it does not wait."""
+        """For how long the session has waited for room in a process; None when it does not, or is silent."""
         return None if self._link is not None else self._pool.waited_s(self)
 
     @property
@@ -209,9 +209,11 @@ class DecoderSession:
     def be_silent(self, *, is_silent: bool) -> None:
         """Whether listeners hear nothing, neither music nor overlays, as in a pause: then the session is not urgent."""
         was_heard = self._is_heard
-        self._is_silent = is_silent
         if is_silent:
             self._left_s = -math.inf
+        if is_silent is not self.is_silent:
+            self.is_silent = is_silent
+            self._pool.silence_changed(self)
         self._heard_now(was_heard=was_heard)
 
     def _heard_now(self, *, was_heard: bool) -> None:
@@ -291,7 +293,7 @@ class DecoderSession:
 
     @property
     def _is_heard(self) -> bool:
-        return self.plans.is_heard and not self._is_for_nobody and not self._is_silent
+        return self.plans.is_heard and not self._is_for_nobody and not self.is_silent
 
     def receive(self, message: FromDecoder) -> None:
         try:
