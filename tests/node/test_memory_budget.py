@@ -13,7 +13,7 @@ from tonearm.decoder.opening.source_feed import DECODER_BUSY
 from tonearm.decoder.opening.source_input import NODE_BUSY, WAITING_FOR_PROCESS
 from tonearm.node.node import NodeSettings
 
-LIMIT_MB = 400  # some 310 are taken before anybody plays, and each player takes 1.8
+LIMIT_MB = 336  # some 244 are taken before anybody plays, and each player takes 1.8
 PLAYERS = 60
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.sibling_forks import SiblingTemplate
 from tonearm.decoder.pool import starting
-from tonearm.decoder.pool.starting import ChildProcess, start_interpreter
+from tonearm.decoder.pool.starting import LIBRARY_SETTINGS, ChildProcess, start_interpreter
 from tonearm.sandbox.report import minimal_environment
 
 _INTERPRETER: Final = sys.executable
@@ -31,7 +31,7 @@ def _environment() -> dict[str, str]:
 
 @cache
 def _template() -> SiblingTemplate:
-    variables = {**_environment(), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
+    variables = {**_environment(), **LIBRARY_SETTINGS}
     return SiblingTemplate("decoder_template.py", variables)
 
 
@@ -71,7 +71,7 @@ def start_alone(
         stderr=stderr,
         pass_fds=descriptors,
         start_new_session=True,
-        env={**os.environ, **(variables or {}), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, **(variables or {}), **LIBRARY_SETTINGS},
     )
 
 

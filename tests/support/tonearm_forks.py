@@ -15,6 +15,7 @@ from typing import BinaryIO, Final
 
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
+from tonearm.decoder.pool.starting import LIBRARY_SETTINGS
 
 _PROGRAM: Final = "tests.support.tonearm_template"
 _REPOSITORY: Final = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ class _Template:
                 # The last word is what `ps` is to show of the template that a node has: it finds it there.
                 [sys.executable, "-m", _PROGRAM, str(other.fileno()), "template"],
                 cwd=_REPOSITORY,
-                env=environment({"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}),  # as decoders have it
+                env=environment(LIBRARY_SETTINGS),  # as decoders have it
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
             )

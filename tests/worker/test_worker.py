@@ -255,6 +255,26 @@ def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path
 # Memory
 
 
+@pytest.mark.parametrize("memory_limit_mb", [LEAST_MB, 400, 1280])
+def test_its_threads_reserve_no_memory_that_the_limit_would_count(memory_limit_mb: int, song_wav: Path) -> None:
+    with running_decoder(memory_limit_mb, sys.executable) as driver:
+        driver.begin()
+        driver.open_file(song_wav)
+        assert SentAudio(driver).play(WHOLE) == SONG_PCM
+        assert reserved_mb(driver) < 16  # a heap of libc is 64
+
+
+def reserved_mb(driver: DecoderDriver) -> float:
+    """What is mapped of the address space, and neither a file's nor to be read."""
+    reserved = 0
+    for line in Path(f"/proc/{driver.pid}/maps").read_text().splitlines():
+        addresses, rights, _, _, _, *path = line.split()
+        if rights.startswith("---") and not path:
+            begin, end = (int(address, 16) for address in addresses.split("-"))
+            reserved += end - begin
+    return reserved / 2**20
+
+
 def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None:
     with running_decoder(memory_limit_mb=400, interpreter=sys.executable) as driver:
         driver.begin()

@@ -22,6 +22,10 @@ from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.report import SandboxMode, minimal_environment
 
 _MODULE: Final = "tonearm.worker"
+# Variables of the environment. One heap of libc for all threads: a second one reserves 64 MB of address space, which
+# the memory limit counts. While libc cannot have them, each block of a thread takes a page, until there is room after
+# all.
+LIBRARY_SETTINGS: Final = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class ChildProcess(Protocol):
@@ -69,7 +73,7 @@ def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...
         stdout=subprocess.DEVNULL,
         pass_fds=descriptors,
         start_new_session=True,
-        env={**minimal_environment(os.environ), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+        env={**minimal_environment(os.environ), **LIBRARY_SETTINGS},
     )
 
 
