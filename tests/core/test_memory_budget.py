@@ -2,12 +2,38 @@
 
 import pytest
 
-from tonearm.core.memory_budget import FIRST_MEMORY_COST, FULL_MEMORY, TOO_FULL_MEMORY, MemoryRoom, ahead
+from tonearm.core.memory_budget import (
+    FIRST_MEMORY_COST,
+    FULL_MEMORY,
+    LEAST_SESSION_BYTES,
+    SETTLING_BYTES,
+    TOO_FULL_MEMORY,
+    MemoryRoom,
+    ahead,
+    promised_bytes,
+)
+
+MB = 1_000_000
 
 
 @pytest.mark.parametrize(("used", "samples"), [(0.0, 100), (0.6, 100), (0.7, 70), (0.8, 40), (1.0, 40)])
 def test_the_less_there_is_the_less_is_decoded_ahead(used: float, samples: int) -> None:
     assert ahead(100, 40, used) == pytest.approx(samples, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("now_mb", "before_mb", "begun", "plays_on", "expected_bytes"),
+    [
+        pytest.param(10, 10, 0, False, 10 * MB, id="nobody-began"),
+        pytest.param(14, 10, 10, False, 14 * MB + 10 * SETTLING_BYTES, id="one-that-is-new-counts-on-growth"),
+        pytest.param(11, 10, 10, True, 10 * MB + 10 * LEAST_SESSION_BYTES, id="one-that-plays-on-counts-on-little"),
+        pytest.param(25, 10, 10, True, 25 * MB, id="and-not-twice-on-what-is-used-already"),
+    ],
+)
+def test_what_sessions_that_began_lately_will_have_taken(
+    now_mb: int, before_mb: int, begun: int, plays_on: bool, expected_bytes: int
+) -> None:
+    assert promised_bytes(now_mb * MB, before_mb * MB, begun, plays_on=plays_on) == expected_bytes
 
 
 def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost() -> None:

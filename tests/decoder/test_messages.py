@@ -73,6 +73,7 @@ EVERY_KIND: tuple[Message, ...] = (
     OpenSession(1, 2, FAR, LOUD),
     OpenSession(1, 2, 3, Filters()),
     OpenSession(1, 2, 3, Filters(), is_heard=False),
+    OpenSession(1, 2, 3, Filters(), plays_on=True),
     Heard(1, 7),
     CloseSession(LAST),
     OpenSource(1, 2, "a “name”\n", 2**40, True, False, "audio/mpeg", 48_000, True),

@@ -15,6 +15,8 @@ FIRST_MEMORY_COST: Final = 1 / 300  # of a session, before any was measured
 _LEAST_MEMORY_COST: Final = 1 / 5000
 _MEASURED_FROM_SESSIONS: Final = 8  # from so many on their average cost is used
 _SETTLING_REPORTS: Final = 2  # until a new session uses all of its memory
+SETTLING_BYTES: Final = 1_500_000  # which a session takes after its source was opened
+LEAST_SESSION_BYTES: Final = 500_000  # which one that plays takes at least
 _FREEING_REPORTS: Final = 8  # until the memory of sessions that left is free
 MOST_SHED: Final = 0.1  # share of the sessions that leave at once
 
@@ -23,6 +25,18 @@ def ahead(usual: int, least: int, used: float) -> int:
     """How many samples are decoded ahead when the share `used` is in use: from `usual` down to `least`."""
     spare = (LEAST_AHEAD_FROM - used) / (LEAST_AHEAD_FROM - LESS_AHEAD_FROM)
     return least + int((usual - least) * min(1.0, max(0.0, spare)))
+
+
+def promised_bytes(now_bytes: int, before_bytes: int, begun: int, *, plays_on: bool) -> int:
+    """How many bytes sessions use, or will when the `begun` that began lately have all of their memory. `now_bytes` are
+    used, and `before_bytes` were before these began.
+
+    `plays_on`: asked for a session that played in another process a moment ago, among others that did. They had room
+    there, so what they have taken here is not counted twice, nor more expected than is certain.
+    """
+    if plays_on:
+        return max(now_bytes, before_bytes + begun * LEAST_SESSION_BYTES)
+    return now_bytes + begun * SETTLING_BYTES
 
 
 class MemoryRoom:

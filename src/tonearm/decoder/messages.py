@@ -89,6 +89,7 @@ class OpenSession(_Message, frozen=True):
     `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
     `is_heard`: the player has a listener; otherwise the session is rendered when there is nothing else to do.
     `claim`: where there is more to do than the process can, sessions with a lower one go first.
+    `plays_on`: the node still has frames that another process rendered, so the player has not stopped.
     """
 
     session: Number
@@ -99,6 +100,7 @@ class OpenSession(_Message, frozen=True):
     lag_samples: Lag | None = None
     is_heard: bool = True
     claim: Count = 0
+    plays_on: bool = False
 
 
 class Heard(_Message, frozen=True):

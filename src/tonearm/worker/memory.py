@@ -8,7 +8,7 @@ import resource
 import time
 from typing import Any, Final
 
-from tonearm.core.memory_budget import LESS_AHEAD_FROM
+from tonearm.core.memory_budget import LESS_AHEAD_FROM, promised_bytes
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Opened when the process starts, since its sandbox lets it open nothing later.
@@ -19,7 +19,6 @@ _RESERVE_BYTES: Final = 32 * 1024 * 1024
 # Of what is left for sessions: libc keeps what was freed between blocks in use, and the limit counts it.
 _FRAGMENTED: Final = 0.25
 _LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, even with a very low limit
-_SETTLING_BYTES: Final = 1_500_000  # which a session takes after it was opened
 _GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, since it takes some milliseconds
 # Memory of ended sessions lies between blocks of others. So it is returned again and again for some minutes.
 _AGAIN_AFTER_S: Final = 8.0
@@ -124,25 +123,28 @@ class MemoryBudget:
         left_bytes = limit_bytes - address_space_bytes() - _RESERVE_BYTES
         self._for_sessions_bytes = max(_LEAST_BYTES, left_bytes * (1 - _FRAGMENTED))
         self._begun = [0, 0]  # sessions that began since each of the last counts
+        self._counted_bytes = [0, 0]  # what was used at each of them
         self.used = 0.0
 
     def began(self) -> None:
         """A session began that does not use all of its memory yet."""
         self._begun[0] += 1
 
-    @property
-    def promised(self) -> float:
-        """The share that will be used when sessions that began lately have all of their memory."""
-        return self._share(sum(self._begun) * _SETTLING_BYTES)
+    def promised(self, *, plays_on: bool) -> float:
+        """The share that will be used when sessions that began lately have all of their memory, as it counts for one
+        that comes now: see `promised_bytes`."""
+        begun = sum(self._begun)
+        return self._share(promised_bytes(self._used_bytes, self._counted_bytes[-1], begun, plays_on=plays_on))
 
     def count(self) -> float:
         """The share that is used now. Takes up to some ms when it is large."""
         self._free_bytes = 0
-        self.used = self._share()
+        self.used = self._share(self._used_bytes)
         if self.used > LESS_AHEAD_FROM:
             self._free_bytes = self._count_free_bytes()
-            self.used = self._share()
+            self.used = self._share(self._used_bytes)
         self._begun = [0, *self._begun[:-1]]
+        self._counted_bytes = [self._used_bytes, *self._counted_bytes[:-1]]
         return self.used
 
     @property
@@ -151,8 +153,11 @@ class MemoryBudget:
             return False
         return self._limit_bytes - address_space_bytes() + self._free_bytes < LEAST_LEFT_BYTES
 
-    def _share(self, more_bytes: int = 0) -> float:
+    @property
+    def _used_bytes(self) -> int:
+        return private_memory_bytes() - self._free_bytes - self._before_bytes
+
+    def _share(self, used_bytes: int) -> float:
         if self._limit_bytes == resource.RLIM_INFINITY:
             return 0.0
-        used_bytes = private_memory_bytes() - self._free_bytes - self._before_bytes + more_bytes
         return min(1.0, max(0.0, used_bytes / self._for_sessions_bytes))

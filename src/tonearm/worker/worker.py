@@ -126,6 +126,7 @@ class _Served:
         self.dropped: set[int] = set()  # those whose PCM may be rendered again
         self.runs_out_s = math.inf  # when a session that is to be rendered runs out of frames
         self.claim = order.claim
+        self.plays_on = order.plays_on
         self.yields_s = NEWEST_YIELDS_S
 
 
@@ -342,7 +343,8 @@ class Worker:
             return False
         # One that is heard has got the place of one that nobody hears, whose memory is not free yet.
         full = TOO_FULL_MEMORY if served.session.is_heard else FULL_MEMORY
-        if len(self._served) == 1 or self._memory.promised < full:
+        promised = self._memory.promised(plays_on=served.plays_on and not though_it_sounds)
+        if len(self._served) == 1 or promised < full:
             return False
         if isinstance(served.decoded.get(SHARED_SOURCE), LiveSource):
             return False

@@ -348,6 +348,16 @@ def test_another_session_goes_on_after_the_buffered_frames_or_after_those_that_w
     assert isinstance(grant, Grant)
 
 
+@pytest.mark.parametrize(("sent", "plays_on"), [(4, True), (10, False)])
+def test_another_session_is_told_whether_its_player_plays_on_meanwhile(sent: int, plays_on: bool) -> None:
+    bench = Bench(10)
+    bench.send(sent)
+    bench.plan.lose()
+    opened = bench.plan.session_opened(2)[0]
+    assert isinstance(opened, OpenSession)
+    assert opened.plays_on == plays_on
+
+
 @pytest.mark.parametrize("has_arrived", [False, True])
 @pytest.mark.parametrize(
     ("program", "end_frame"),

@@ -351,7 +351,8 @@ class PlanState:
         first_frame = start.first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         number, lag_samples = self._planned.number, self._lag_samples
-        opened = OpenSession(session, number, first_frame, filters, mp3_from, lag_samples, is_heard, claim)
+        plays_on = buffer.frames_ahead > 0
+        opened = OpenSession(session, number, first_frame, filters, mp3_from, lag_samples, is_heard, claim, plays_on)
         plan: tuple[Order, ...] = ()
         if resumed is not None:
             self._enter(Move.RESUME, resumed)
