@@ -29,7 +29,7 @@ from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
-from tonearm.decoder.pool.process import DecoderProcess, Timeouts
+from tonearm.decoder.pool.process import DecoderProcess, Timeouts, suspects_of_exit
 from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, DirectStarter
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
@@ -282,9 +282,12 @@ async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Calla
     long_song.write_bytes(flac(music(4.0)))
     for source in WORK:
         busy.play(long_song, source)
-    await eventually(lambda: busy.opened >= 3, "it works on the sources")
-    (crashing,) = pool.process_ids_in_use
-    end(crashing)
+    (crashing,) = pool._in_use
+    # It may have done all that has come, and wait for the rest.
+    await eventually(
+        lambda: busy.opened >= 3 and suspects_of_exit(crashing._suspects[:], -signal.SIGSEGV), "it works on the sources"
+    )
+    end(crashing.pid)
 
 
 async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
