@@ -37,7 +37,8 @@ def claims(*urgencies: Urgency) -> list[Claim]:
 def settled(
     carried: list[Claim], waiting: list[Claim], room: int, *, spares_players: bool = False
 ) -> tuple[list[Claim], list[Claim]]:
-    return settle(carried, waiting, room, itself, spares_players=spares_players)
+    leaving, heard, unheard = settle(carried, waiting, room, itself, spares_players=spares_players)
+    return leaving, heard + unheard
 
 
 def itself(claim: Claim) -> Claim:

@@ -8,7 +8,8 @@ import shutil
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,23 @@ async def test_the_figures_tell_for_how_long_the_machine_slept(monkeypatch: pyte
         assert stats["suspendedMs"] == round(told_s * 1000)
 
 
+@asynccontextmanager
+async def with_driven_overload(
+    monkeypatch: pytest.MonkeyPatch, settings: NodeSettings | None = None
+) -> AsyncIterator[tuple[Node, int, HandTime]]:
+    """A node, the port of its edge, and the time by which its overload lasts."""
+    hand_time = HandTime()
+    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
+    async with running_node(settings) as node, running_edge(node) as port:
+        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
+        yield node, port, hand_time
+
+
 async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_players_wait(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand_time = HandTime()
     uri, _ = shelf.song(30.0)
-    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
-    async with running_node() as node, running_edge(node) as port:
-        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
+    async with with_driven_overload(monkeypatch) as (node, port, hand_time):
         playing = await listening(node, "playing", uri)
         await playing.listener.wait_frames(1)
         with monkeypatch.context() as full:
@@ -106,11 +116,9 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
 async def test_a_paused_player_that_has_lost_its_place_is_no_overload_before_it_goes_on(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand_time = HandTime()
     uri, _ = shelf.song(30.0)
-    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
-    async with running_node(NodeSettings(decoder_processes=1)) as node, running_edge(node) as port:
-        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
+    settings = NodeSettings(decoder_processes=1)
+    async with with_driven_overload(monkeypatch, settings) as (node, port, hand_time):
         paused = await listening(node, "paused", uri)
         await paused.listener.wait_frames(1)
         node.player("paused").do(Requests.pause)

@@ -105,6 +105,14 @@ async def playing(folder: Path) -> Bench:
     return bench
 
 
+async def stopped(folder: Path) -> Bench:
+    """The file of a node that was stopped in order, with a player in it, before the next node opens it."""
+    bench = await playing(folder)
+    await bench.saving.stop()
+    bench.anew()
+    return bench
+
+
 async def test_a_position_is_written_only_when_it_does_not_follow_from_the_last_one(tmp_path: Path) -> None:
     bench = await playing(tmp_path)
     playback = bench.players["p"].playback
@@ -277,16 +285,14 @@ async def test_a_node_that_dies_three_times_before_it_has_proved_itself_begins_w
 async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench = await playing(tmp_path)
-    await bench.saving.stop()
+    bench = await stopped(tmp_path)
     for _ in range(3):
-        bench.anew()
         assert len(await bench.start()) == 1
         with monkeypatch.context() as patched:
             patched.setattr(StateFile, "write", Mock(side_effect=sqlite3.OperationalError("disk is full")))
             await bench.saving.stop()
         assert "could not be written to its end: disk is full" in caplog.text
-    bench.anew()
+        bench.anew()
     assert (len(await bench.start()), bench.saving.degraded) == (1, "")
     await bench.saving.stop()
 
@@ -294,9 +300,7 @@ async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
 async def test_a_file_that_cannot_be_read_ends_the_start_with_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = await playing(tmp_path)
-    await bench.saving.stop()
-    bench.anew()
+    bench = await stopped(tmp_path)
     await bench.saving.open()
     monkeypatch.setattr(StateFile, "players", Mock(side_effect=sqlite3.OperationalError("disk I/O error")))
     with pytest.raises(StateFileError, match=r"cannot be read \(disk I/O error\)"):
@@ -414,9 +418,7 @@ class FullDisk(sqlite3.Connection):
 async def test_a_disk_that_is_full_at_the_start_is_told_and_the_state_is_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = await playing(tmp_path)
-    await bench.saving.stop()
-    bench.anew()
+    bench = await stopped(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FullDisk))
         await bench.saving.open()

@@ -153,19 +153,18 @@ class SimulatedNode:
 
     def _settle(self, process: Process) -> None:
         room, spares_players = self._room(process), not process.capacity.is_late
-        leaving, coming = settle(process.players, self.waiting, room, self._claim_of, spares_players=spares_players)
+        leaving, heard, process.coming = settle(
+            process.players, self.waiting, room, self._claim_of, spares_players=spares_players
+        )
         process.capacity.settled()
         for player in leaving:
             self._take_out(player)
             self.waiting[player] = None
             player.interruptions += player.has_sounded
-        unheard = dict.fromkeys(one for one in coming if self._claim_of(one).urgency is Urgency.UNHEARD)
-        for player in coming:
-            if player not in unheard:
-                self._open(player, is_admitted=True)
+        for player in heard:
+            self._open(player, is_admitted=True)
         for player in leaving:
             self._open(player)
-        process.coming = [*unheard]
         process.come_at_once = math.ceil(len(process.coming) * TICK_S / REPORT_S)
 
     # Time

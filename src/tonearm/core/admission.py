@@ -280,17 +280,18 @@ def _is_first(claimed: Claim, waiting: Iterable[_T], claim: Callable[[_T], Claim
 
 def settle(
     carried: Iterable[_T], waiting: Iterable[_T], room: int, claim: Callable[[_T], Claim], *, spares_players: bool
-) -> tuple[list[_T], list[_T]]:
-    """The sessions that leave a process, the least urgent first, and the waiting ones that come into it.
+) -> tuple[list[_T], list[_T], list[_T]]:
+    """The sessions that leave a process, the least urgent first, and the waiting ones that come into it: those that are
+    heard, and those that nobody hears.
 
     `room` is `Capacity.room`. A waiting session with listeners takes the place of a carried one that is `UNHEARD`.
-    With `spares_players` no session leaves that plays. Of those that nobody hears, which come last, more come than have
-    room at once: they are to come one after the other, and only while there is room.
+    With `spares_players` no session leaves that plays. Of those that nobody hears more come than have room at once:
+    they are to come one after the other, and only while there is room.
     """
     if room < 0:
         may_leave = [one for one in carried if claim(one) != ALWAYS]
         leaving = [one for one in may_leave if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
-        return heapq.nlargest(-room, leaving, key=claim), []
+        return heapq.nlargest(-room, leaving, key=claim), [], []
     heard: list[tuple[Claim, _T]] = []
     unheard: list[tuple[Claim, _T]] = []
     for one in waiting:  # thousands, of which few are heard
@@ -298,8 +299,8 @@ def settle(
         (unheard if claimed.urgency is Urgency.UNHEARD else heard).append((claimed, one))
     heard.sort(key=itemgetter(0))
     in_turn = math.ceil(UNHEARD_IN_TURN * (room - len(heard)))
-    coming = heard[:room] + heapq.nsmallest(in_turn, unheard, key=itemgetter(0))
-    heard = heard[room:]
-    going = [one for one in carried if claim(one).urgency is Urgency.UNHEARD] if heard else []
-    leaving = heapq.nlargest(len(heard), going, key=claim)
-    return leaving, [one for _, one in (*coming, *heard[: len(leaving)])]
+    unheard = heapq.nsmallest(in_turn, unheard, key=itemgetter(0))
+    without_room = max(0, len(heard) - room)
+    going = [one for one in carried if claim(one).urgency is Urgency.UNHEARD] if without_room else []
+    leaving = heapq.nlargest(without_room, going, key=claim)
+    return leaving, [one for _, one in heard[: room + len(leaving)]], [one for _, one in unheard]

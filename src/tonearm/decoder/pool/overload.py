@@ -33,10 +33,10 @@ class Overload:
 
     def wait(self, owner: SessionOwner) -> None:
         """`owner` waits from now on, unless it waits already."""
-        now_s = self._now_s()
-        self._since_s.setdefault(owner, None if owner.is_silent else now_s)
-        if self._began_s is None and not owner.is_silent:
-            self._began_s = now_s
+        since_s = None if owner.is_silent else self._now_s()
+        self._since_s.setdefault(owner, since_s)
+        if self._began_s is None:
+            self._began_s = since_s
 
     def wait_anew(self, owner: SessionOwner) -> None:
         """If `owner` waits, its wait for audio begins or ends now, for it wants audio again, or wants none any more."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final
 
-from tonearm.core.admission import Claim, Urgency, enter, settle
+from tonearm.core.admission import Claim, enter, settle
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.messages import Audio, FromNode
 from tonearm.decoder.pool.overload import Overload
@@ -204,10 +204,9 @@ class DecoderPool:
 
     def _needs_spare(self, least_busy: DecoderProcess | None) -> bool:
         """Whether the spare is to be taken into use for a further session, because `least_busy` has many or no room."""
-        has_few = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
-        if least_busy is not None and has_few and self._room(least_busy) > 0:
+        if not self.has_spare or len(self._in_use) >= self._limit:
             return False
-        return self.has_spare and len(self._in_use) < self._limit
+        return least_busy is None or len(least_busy.owners) >= SESSIONS_BEFORE_NEXT or self._room(least_busy) <= 0
 
     @property
     def _least_busy(self) -> DecoderProcess | None:
@@ -267,12 +266,11 @@ class DecoderPool:
         if room >= 0 and not self._overload:
             return
         carried, spares_players = process.owners.values(), not process.capacity.is_late
-        leaving, coming = settle(carried, self._overload, room, _claim_of, spares_players=spares_players)
+        leaving, heard, unheard = settle(carried, self._overload, room, _claim_of, spares_players=spares_players)
         process.capacity.settled()
         self._have_leave(process, leaving)
-        heard = dict.fromkeys(owner for owner in coming if owner.claim.urgency is not Urgency.UNHEARD)
-        self._move(heard | dict.fromkeys(leaving, ()))
-        self._let_in_evenly(process, [owner for owner in coming if owner not in heard])
+        self._move(dict.fromkeys(heard) | dict.fromkeys(leaving, ()))
+        self._let_in_evenly(process, unheard)
         if self._overload and self._needs_spare(self._least_busy):
             self._settle(self._use_spare())
 
