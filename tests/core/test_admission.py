@@ -177,6 +177,15 @@ def test_a_process_with_little_to_do_and_nothing_new_is_at_ease(last: LoadReport
     assert capacity.is_at_ease is is_at_ease
 
 
+@pytest.mark.parametrize(("sound_s", "comes_in_numbers"), [(0.5, False), (0.3, True)])
+def test_more_come_than_there_is_time_for_only_while_openings_take_it(sound_s: float, comes_in_numbers: bool) -> None:
+    """What a session costs is measured, and now and then too low: who is let in by that makes a full process late."""
+    capacity = Capacity()
+    for number in range(AVERAGED_REPORTS):
+        capacity.reported(LoadReport(0.5, 0.5, sound_s, 400 * sound_s, 0.1), 250, number / 2)
+    assert (capacity.room(250, 2.0) > 20) is comes_in_numbers
+
+
 def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> None:
     capacity = Capacity()
     for now_s in (1.0, 1.5):

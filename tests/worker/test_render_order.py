@@ -1,5 +1,6 @@
 """Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,9 @@ from tonearm.core.frame import PCM, Output
 from tonearm.decoder.message_coding import pack
 from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
 from tonearm.worker import worker as worker_module
+from tonearm.worker.render_order import RESERVE_S, RenderOrder
 from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
-from tonearm.worker.sources.scheduler import UrgencyQueue
 from tonearm.worker.worker import Worker
 
 OPUS = Output("opus", complexity=10)
@@ -33,19 +34,59 @@ def driver() -> Iterator[DecoderDriver]:
         yield driver
 
 
-@pytest.mark.parametrize(
-    ("added", "taken"),
-    [
-        (((1, 10), (2, 0), (3, 4), (4, 0)), [2, 4, 3, 1]),
-        (((1, 10), (2, 5), (1, 0), (2, 15), (3, 10)), [1, 3, 2]),  # the plans of 1 and 2 were changed
-    ],
-)
-def test_the_fewest_frames_ahead_come_first_and_once(added: tuple[tuple[int, int], ...], taken: list[int]) -> None:
-    order: UrgencyQueue[int] = UrgencyQueue()
-    for session, frames_ahead in added:
-        order.add(session, frames_ahead)
-    assert [order.take() for _ in taken] == taken
-    assert not order
+class Renders:
+    """A render order in driven time. By session: when the node told what it had sent, and the frames that it had."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.order = RenderOrder(lambda: self.now_s)
+
+    def granted(self, **frames_ahead: int) -> None:
+        for session, ahead in frames_ahead.items():
+            self.order.add(int(session[1:]), self.now_s, ahead)
+
+    def taken(self) -> list[int]:
+        found = []
+        while self.order:
+            found.append(self.order.take().session)
+        return found
+
+
+def test_the_fewest_frames_ahead_come_first_and_once() -> None:
+    renders = Renders()
+    renders.granted(s1=10, s2=5)
+    renders.granted(s3=4, s2=15, s1=0)  # the plan of 1 was changed
+    assert renders.taken() == [1, 3, 2]
+
+
+def test_who_waits_is_not_overtaken_by_who_runs_out_of_frames_later() -> None:
+    renders = Renders()
+    renders.granted(s1=20)
+    renders.now_s += 0.3
+    renders.granted(s2=10)
+    assert renders.taken() == [1, 2]
+
+
+def test_who_was_late_comes_behind_who_is_older_and_will_be() -> None:
+    """Else each would be as late as all others."""
+    renders = Renders()
+    renders.order.add(1, renders.now_s, 20, yields_s=0.0)
+    renders.order.add(2, renders.now_s - 5.0, 0, yields_s=0.6)
+    renders.order.add(3, renders.now_s, 0, yields_s=0.0, is_heard=False)
+    assert renders.taken() == [1, 2, 3]
+
+
+def test_it_tells_how_late_the_latest_was() -> None:
+    renders = Renders()
+    renders.granted(s1=20)
+    renders.order.add(2, renders.now_s, 0, is_heard=False)
+    renders.now_s += 0.4 - RESERVE_S
+    assert renders.order.take_late_s() == pytest.approx(0.0)
+    renders.now_s += 0.25
+    assert renders.order.take_late_s() == pytest.approx(0.25), "it still waits"
+    renders.taken()
+    assert renders.order.take_late_s() == pytest.approx(0.25)
+    assert renders.order.take_late_s() == 0.0
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
@@ -94,12 +135,16 @@ def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
 
 
-def test_audio_that_is_due_does_not_wait_for_all_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As near saturation, where a round has no end: each block takes 0.1 s here, and all have frames for 0.4 s."""
+def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As near saturation, where there is no end of what is to be rendered: each block takes 0.1 s here, and all have
+    frames for 0.4 s."""
     path = tmp_path / "song.wav"
     path.write_bytes(wav(music(2.0)))
     clock, rendered, waited = [0.0], list[float](), list[float]()
-    really_render, really_flush = RenderSession.render, Worker._flush
+    decoded_at_s = [0.0]
+    really_render, really_flush, really_update = RenderSession.render, Worker._flush, Worker._update_sources
 
     def render(self: RenderSession) -> Audio | None:
         audio = really_render(self)
@@ -113,7 +158,12 @@ def test_audio_that_is_due_does_not_wait_for_all_others(tmp_path: Path, monkeypa
         rendered.clear()
         return really_flush(self)
 
+    def update_sources(self: Worker, session: int) -> bool:
+        decoded_at_s.append(clock[0])
+        return really_update(self, session)
+
     is_slow = False
+    monkeypatch.setattr(Worker, "_update_sources", update_sources)
     monkeypatch.setattr(RenderSession, "render", render)
     monkeypatch.setattr(Worker, "_flush", flush)
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
@@ -135,3 +185,4 @@ def test_audio_that_is_due_does_not_wait_for_all_others(tmp_path: Path, monkeypa
         worker.close()
     assert len(waited) >= len(sessions)
     assert max(waited) < 0.4
+    assert max(later_s - earlier_s for earlier_s, later_s in itertools.pairwise(decoded_at_s)) < 0.4

@@ -39,7 +39,7 @@ NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's d
 LISTENERS_AT_ONCE: Final = 4  # sessions with listeners that come between two reports though there is no room
 UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
 KEPT_S: Final = 2.0  # for so long a player keeps its claim without a listener, who may come back at once
-_STARTING_S = 5.0  # for so long many sessions that began together cost more than later
+_STARTING_S = 2.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
 
@@ -91,6 +91,7 @@ class Capacity:
     def __init__(self) -> None:
         self._reports: list[LoadReport] = []
         self._cost = FIRST_TIME_COST
+        self._is_measured = False
         self._late_reports = 0
         self._last_late_s = 0.0
         self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
@@ -130,7 +131,8 @@ class Capacity:
         self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
         self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
         made_s = sum(report.made_s for report in self._reports)
-        if made_s >= _MEASURED_FROM_S:
+        self._is_measured = made_s >= _MEASURED_FROM_S
+        if self._is_measured:
             self._cost = max(LEAST_TIME_COST, sum(report.sound_s for report in self._reports) / made_s)
         self._late_reports = self._late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
         is_worse = load.late_s >= self._last_late_s
@@ -179,10 +181,10 @@ class Capacity:
             return 0
         if self._busy > FULL_TIME and sessions > 1 / self._cost:
             return -math.ceil(sessions - 1 / self._cost)
-        # Sessions that have just begun cost more at first, and other programs may use the processor. So the number of
-        # sessions may show room where the time does not.
+        # To open many sources takes time for a moment. So the number of sessions may show room where the time does not.
+        # Where sound takes all the time it does not: a cost that was measured too low would let too many in.
         by_time = (FULL_TIME - self._busy) / self._cost - min(sum(self._begun), sessions)
-        by_number = (wanted - sessions) / 2
+        by_number = 0.0 if self._makes_sound_all_the_time else (wanted - sessions) / 2
         room = math.floor(max(by_time, by_number))
         probe = math.ceil(_PROBE * sessions) if self._is_in_time and not sum(self._begun) else 0
         room = max(room, probe)
@@ -204,6 +206,11 @@ class Capacity:
     def _busy(self) -> float:
         seconds = sum(report.seconds for report in self._reports)
         return sum(report.busy_s for report in self._reports) / seconds if seconds else 0.0
+
+    @property
+    def _makes_sound_all_the_time(self) -> bool:
+        seconds = sum(report.seconds for report in self._reports)
+        return self._is_measured and sum(report.sound_s for report in self._reports) > FULL_TIME * seconds
 
     @property
     def _is_calm(self) -> bool:

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
@@ -59,20 +59,20 @@ from tonearm.worker.packets.mp3 import Mp3Thread
 from tonearm.worker.packets.opus_encoder import opus_problem
 from tonearm.worker.reading.errors import OwnErrors
 from tonearm.worker.reading.reader import LOST, DescriptorQueue
+from tonearm.worker.render_order import RenderOrder, Turn
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
 from tonearm.worker.sources.cursor import Cursor, CursorReport, Use
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
-from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, UrgencyQueue
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
 from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
 # A chunk of data and some grants. For more, libc would map memory anew for each read.
 RECEIVE_BYTES: Final = 96 * 1024
 _MEMORY_NOTED_BYTES: Final = 64 * 1024  # after so many were received, the process notes how much memory it has
-# Messages and blocks in one round, before decoding resumes for sources whose PCM was rendered.
-_ROUND_STEPS: Final = 1000
+_ROUND_S: Final = 0.1  # in a round for so long at most, before decoding resumes for sources whose PCM was rendered
 _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 
 _TOO_MANY_FILES: Final = PlayFailure(
@@ -124,7 +124,7 @@ class _Served:
         self.session = RenderSession(order, self.sources)
         self.decoded: dict[int, DecodingSource | LiveMember] = {}  # those that are open, or being opened
         self.dropped: set[int] = set()  # those whose PCM may be rendered again
-        self.runs_out_s = math.inf  # when a session that is to be rendered runs out of frames
+        self.sent_at_s = time.monotonic()  # when the node told what it has sent
         self.claim = order.claim
         self.plays_on = order.plays_on
         self.yields_s = NEWEST_YIELDS_S
@@ -166,15 +166,12 @@ class Worker:
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
-        # Sessions that may have something to render, by the frames that they have ahead. One whose plan was changed has
-        # none, so it comes before those that were granted frames on the same beat.
-        self._order: UrgencyQueue[int] = UrgencyQueue()
+        self._order = RenderOrder(time.monotonic)
         self._packed_runs_out_s = math.inf  # when the first session runs out of frames whose audio is packed
         self._outgoing: list[bytes | memoryview] = []
         # Since the last report:
         self._idle_s = 0.0
         self._made_frames = 0
-        self._late_s = 0.0  # how late a session was rendered at most, after its frames had run out
         self._reported_s = time.monotonic()
 
     def run(self) -> None:
@@ -196,19 +193,16 @@ class Worker:
             pass
 
     def _serve_round(self) -> bool:
-        """Waits for a message or a block to render, and does all that is due. False when the node is gone.
+        """Waits for a message or a block to render, and does what is due. False when the node is gone.
 
         New messages are read after each block, since they may be more urgent than the other blocks.
         """
         touched: set[int] = set()
         item = self._next_item() if self._order else self._wait_for_item()
-        for _ in range(_ROUND_STEPS):
+        ends_s = time.monotonic() + _ROUND_S
+        while True:
             if isinstance(item, _NodeGone):
-                if isinstance(item.error, BrokenMessage):
-                    self._suspects.note_session(item.error.session, 0)
-                if item.error is not None:
-                    raise item.error
-                return False
+                return self._node_gone(item)
             if item is not None:
                 session_id = self._step(getattr(item, "session", 0), self._handle, item, if_it_raises=0)
                 served = self._served.get(session_id)
@@ -217,8 +211,13 @@ class Worker:
                     self._add_to_order(session_id, served)
             elif not self._order:
                 break
-            elif not self._step(session_id := self._order.take(), self._render_block, session_id, if_it_raises=True):
-                return False
+            else:
+                turn = self._order.take()
+                touched.add(turn.session)
+                if not self._step(turn.session, self._render_block, turn, if_it_raises=True):
+                    return False
+            if time.monotonic() >= ends_s:
+                break
             item = self._next_item()
         if not self._flush():
             return False
@@ -234,6 +233,13 @@ class Worker:
             return False
         freed_memory.give_back()
         return True
+
+    def _node_gone(self, gone: _NodeGone) -> Literal[False]:
+        if isinstance(gone.error, BrokenMessage):
+            self._suspects.note_session(gone.error.session, 0)
+        if gone.error is not None:
+            raise gone.error
+        return False
 
     def _step(self, session_id: int, work: Callable[[_T], _R], on: _T, *, if_it_raises: _R) -> _R:
         """Does a step of a session's work, which is noted meanwhile. An exception ends the session, since its state may
@@ -315,6 +321,7 @@ class Worker:
         session = served.session
         match item:
             case Grant():
+                served.sent_at_s = time.monotonic()
                 session.grant(item, has_memory=self._memory.used <= LESS_AHEAD_FROM)
             case Plan():
                 session.plan(item)
@@ -360,8 +367,8 @@ class Worker:
         opening_s, _ = opening.take_work_s()
         sound_s = min(seconds, max(decoding_s, seconds - self._idle_s))
         worked_s = min(seconds, sound_s + opening_s / (RENDER_SLOT - 1))
-        made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._late_s)
-        self._reported_s, self._idle_s, self._made_frames, self._late_s = now_s, 0.0, 0, 0.0
+        made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._order.take_late_s())
+        self._reported_s, self._idle_s, self._made_frames = now_s, 0.0, 0
         self._order_by_claim()
         return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s, self._memory.count())
 
@@ -453,15 +460,14 @@ class Worker:
             if report.source not in served.dropped:
                 self._send(report)
 
-    def _render_block(self, session_id: int) -> bool:
+    def _render_block(self, turn: Turn) -> bool:
         """Renders the next block of a session; more is left for later. False when the node is gone."""
+        session_id = turn.session
         served = self._served.get(session_id)
         if served is None:
             return True
         session = served.session
         self._waiting_for_pcm.discard(session_id)
-        runs_out_s, served.runs_out_s = served.runs_out_s, math.inf
-        self._late_s = max(self._late_s, time.monotonic() - runs_out_s)
         audio = session.render()
         if audio is None and session.has_frames_to_render:
             self._waiting_for_pcm.add(session_id)
@@ -469,11 +475,11 @@ class Worker:
         if audio is not None:
             self._made_frames += audio.frames
             self._send(audio)
-            self._packed_runs_out_s = min(self._packed_runs_out_s, runs_out_s)
+            self._packed_runs_out_s = min(self._packed_runs_out_s, turn.runs_out_s)
         if audio is not None and session.has_frames_to_render:
             if audio.of_stream is not None and not audio.pcm:
                 # What follows frames that others sent is new. With it at once, those who play alike name both in one.
-                return self._render_block(session_id)
+                return self._render_block(turn)
             self._add_to_order(session_id, served)
         else:
             for measured in session.take_measured():
@@ -483,9 +489,10 @@ class Worker:
         return self._flush() if is_urgent and self._order else True
 
     def _add_to_order(self, session_id: int, served: _Served) -> None:
-        frames_ahead = served.session.frames_ahead
-        self._order.add(session_id, frames_ahead)
-        served.runs_out_s = time.monotonic() + max(frames_ahead, 0) * FRAME_S
+        session = served.session
+        # A change that somebody waits for is soon made; what begins is not.
+        yields_s = 0.0 if session.is_changed and session.has_rendered else served.yields_s
+        self._order.add(session_id, served.sent_at_s, session.frames_ahead, yields_s, is_heard=session.is_heard)
 
     def _update_sources(self, session_id: int) -> bool:
         """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.

@@ -100,7 +100,7 @@ class RenderSession:
         self._timelines = {order.epoch: self._timeline}
         self._mp3 = SentFrames(order.session, order.mp3_from)
         self._mp3_jobs: list[Mp3Job] = []
-        self._is_changed = False  # the next frame differs from the one that was rendered under that number
+        self.is_changed = False  # the next frame differs from the one that was rendered under that number
         self._due_before = 0  # earlier frames are made without missing music, as long as overlays sound
         self._is_rebuffering = False  # the music was missing under overlays: it goes on once some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
@@ -195,7 +195,7 @@ class RenderSession:
             self._timeline = Timeline(end._replace(encoders=NO_POINTS, passthrough=passthrough))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
-        self._is_changed = order.switch_to is None and bool(self._packets.outputs)
+        self.is_changed = order.switch_to is None and bool(self._packets.outputs)
         self._granted = min(self._granted, max(order.at_frame, self._sent) + SHORT_GRANT_FRAMES)
         before = self._timeline.end
         overlays = before.overlays.ordered(
@@ -279,7 +279,7 @@ class RenderSession:
         if start.frame >= self._granted:
             return None
         frames = self._packets.frames_of_block(start.passthrough)
-        if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
+        if self.is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
             frames = FIRST_BLOCK_FRAMES
         frames = min(frames, self._granted - start.frame)
         if start.position != self._music.position:
@@ -289,7 +289,7 @@ class RenderSession:
         else:
             audio = self._render_music(start, frames)
         if audio is not None:
-            self._is_changed = False
+            self.is_changed = False
         return audio
 
     def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
