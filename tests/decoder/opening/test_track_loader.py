@@ -177,6 +177,8 @@ async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Pat
         await loader.load(uri_of(other))  # the process runs
         while not suspects.uris:
             (pid,) = pool.process_ids
+            # It tells what a source is before it closes that.
+            await eventually(lambda: not _is_working(pid), "it has done with the source before")  # noqa: B023
             task = asyncio.create_task(loader.load(uri_of(song)))
             while not task.done() and not _is_working(pid):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0)

@@ -133,6 +133,7 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(
         await Owner(pool).plays(song)
 
 
+@pytest.mark.timing
 async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sooner than an interpreter starts: there is hardly a time in which a second death is heard."""
     monkeypatch.setattr(pools, "QUICK_EXIT_S", 0.0)

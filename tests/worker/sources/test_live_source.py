@@ -10,6 +10,7 @@ from msgspec import structs
 
 from tests.support.audio_files import mp3, music, opus
 from tests.support.decoder_driver import open_order
+from tests.support.eventually import PATIENCE_S
 from tests.support.media_files import samples_of
 from tests.worker.sources.test_source import services_with
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -36,6 +37,7 @@ STATION = 7
 LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "lost", "x")
 # What may lie ahead of the session that needs most: a step is whole.
 MOST_AHEAD = AHEAD_SAMPLES + DECODED_STEP_SAMPLES
+MOMENT_S = 0.01
 
 
 @cache
@@ -70,10 +72,10 @@ class Bench:
     def work(self) -> None:
         """Takes a report that is there now, or in a moment, and answers it when it is a read request."""
         try:
-            report = self._reports.get(timeout=0.01)
+            report = self._reports.get(timeout=MOMENT_S)
         except queue.Empty:
             self._waits += 1
-            assert self._waits < 500
+            assert self._waits < PATIENCE_S / MOMENT_S
             return
         self._waits = 0
         if not isinstance(report, ReadRequest):
