@@ -46,7 +46,8 @@ async def _filters_changing(player: Listening) -> None:
 
 
 async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
-    uri, pcm = shelf.song(0.3)
+    uri, _ = shelf.song(60.0)  # it must not end before its player is deleted
+    short, pcm = shelf.song(0.3)
 
     async def create_and_delete(player_id: str, moment: Callable[[Listening], Awaitable[None]]) -> None:
         player = await listening(node, player_id, uri)
@@ -61,7 +62,7 @@ async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
     moments = (_at_once, _opening, _playing, _paused, _idle, _filters_changing)
     await asyncio.gather(*(create_and_delete(moment.__name__, moment) for moment in moments))
     await create_and_delete("p", _decoder_killed)
-    again = await listening(node, "p", uri)
+    again = await listening(node, "p", short)
     await again.wait_state("idle")
     assert again.listener.pcm == padded(pcm)
     assert again.events.seqs[0] == 1

@@ -1,5 +1,6 @@
 """Radio through the whole node: real stations on real sockets, real decoder processes, sound at its real pace."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from functools import cache
@@ -8,9 +9,10 @@ from typing import Any, Final
 import pytest
 
 from tests.support.audio_files import encoded, live_mp3, opus, tone
+from tests.support.eventually import PATIENCE_S
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import MediaServer, Reply, in_turn
+from tests.support.media_server import MediaServer, Reply, Request, in_turn
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -95,12 +97,19 @@ async def test_the_first_sound_needs_no_more_than_it_is_made_of(node: Node, serv
 
 @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
 async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, ends_by: Callable[[Reply], None]) -> None:
-    stations = in_turn(radio(sound(), stop_after=12_000, ends_by=ends_by), radio(other_sound()))
-    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(1.2,))
+    goes_on = asyncio.Event()
+
+    async def later(request: Request, reply: Reply) -> None:
+        await goes_on.wait()
+        await radio(other_sound())(request, reply)
+
+    stations = in_turn(radio(sound(), stop_after=12_000, ends_by=ends_by), later)
+    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(0.0,), headers_timeout_s=PATIENCE_S)
     async with running_node(fetching=fetching) as node:
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(1)
         await player.events.wait_for("PlayerUpdate", state="loading")
+        goes_on.set()
         await player.events.wait_for("PlayerUpdate", 2, state="playing")
         await player.more_frames(20)
         assert 860 < loudest_hz(samples_of(await player.more_frames(20))) < 900
@@ -132,5 +141,5 @@ async def test_a_station_that_is_being_connected_again_says_so(
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
     async with running_node(fetching=fetching) as node:
         player = await listening(node, "p", server.serve("/live", radio(sound(), stop_after=8000)))
-        await player.events.wait_for("TrackStuck")
-        assert player.events.named("TrackStuck")[0]["cause"] == "the connection is being made again"
+        # On a busy machine the opening may take so long that it is told, too.
+        await player.events.wait_for("TrackStuck", cause="the connection is being made again")

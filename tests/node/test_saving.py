@@ -435,7 +435,6 @@ class HeldWrites:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[list[str]] = []
-        self.written = threading.Event()
         self._release = threading.Semaphore(0)
         write = StateFile.write
 
@@ -443,7 +442,6 @@ class HeldWrites:
             self.batches.append([change.player_id for change in changes])
             assert self._release.acquire(timeout=PATIENCE_S)
             write(file, changes, now_ms)
-            self.written.set()
 
         monkeypatch.setattr(StateFile, "write", held)
 
@@ -487,11 +485,20 @@ async def test_what_the_disk_took_in_time_is_saved_though_the_loop_is_late(
 ) -> None:
     bench = await playing(tmp_path)
     saving, writes = bench.saving, HeldWrites(monkeypatch)
+    loop, is_handed_in = asyncio.get_running_loop(), threading.Event()
+    hand_in = loop.call_soon_threadsafe
+
+    def noting_hand_in(callback: Callable[..., object], *arguments: object) -> None:
+        hand_in(callback, *arguments)
+        is_handed_in.set()
+
     saving.changed("p")
-    answer = asyncio.create_task(saving.saved("p"))
     await writes.begun(1)
+    answer = asyncio.create_task(saving.saved("p"))
+    await asyncio.sleep(0)  # its patience begins only now that the disk is at work
+    monkeypatch.setattr(loop, "call_soon_threadsafe", noting_hand_in)
     writes.release()
-    assert writes.written.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
+    assert is_handed_in.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
     time.sleep(2 * ANSWER_PATIENCE_S)  # noqa: ASYNC251
     assert await answer
     writes.release(10)

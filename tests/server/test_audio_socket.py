@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import socket
 import struct
 from unittest.mock import Mock
@@ -7,6 +8,7 @@ import pytest
 
 from tests.support.edge import StillNode, running_edge
 from tests.support.eventually import eventually
+from tests.support.hand_time import LoopTime
 from tests.support.http_client import (
     BINARY,
     CLOSE,
@@ -14,6 +16,7 @@ from tests.support.http_client import (
     PONG,
     TEXT,
     WEBSOCKET_HEADERS,
+    Connection,
     Headers,
     connected,
     request,
@@ -225,25 +228,31 @@ async def test_a_listener_that_takes_nothing_delays_nobody(node: StillNode, port
         assert (await client.read_frame()).payload == PCM
 
 
+async def answers(client: Connection) -> None:
+    """Waits until the node has read all that this client has sent, which it answers in its order."""
+    client.send_frame(PING, b"are you there?")
+    frame = await client.read_frame()
+    assert (frame.opcode, frame.payload) == (PONG, b"are you there?")
+
+
 @pytest.mark.parametrize("path", SOCKETS)
 async def test_a_dead_client_is_cut_and_a_living_one_stays(node: StillNode, path: str) -> None:
-    async with running_edge(node, EdgeSettings(ping_interval_s=0.3)) as port, websocket(port, path) as alive:
+    time = LoopTime()
+    async with running_edge(node, EdgeSettings(ping_interval_s=1000.0)) as port, websocket(port, path) as alive:
         async with websocket(port, path) as dead:
-            assert (await dead.read_frame()).opcode == PING
-            # The dead one answers nothing, the living one every ping.
-            cut = asyncio.ensure_future(dead.read_to_end())
-            while not cut.done():
-                reading = asyncio.ensure_future(alive.read_frame())
-                await asyncio.wait((cut, reading), return_when=asyncio.FIRST_COMPLETED)
-                if reading.done():
-                    assert reading.result().opcode == PING
-                    alive.send_frame(PONG)
-                else:
-                    reading.cancel()
-        alive.send_frame(PING, b"still here")
-        while (frame := await alive.read_frame()).opcode == PING:
-            pass
-        assert (frame.opcode, frame.payload) == (PONG, b"still here")
+            for client in (alive, dead):
+                await answers(client)
+            time.forward(1010.0)
+            for client in (alive, dead):
+                assert (await client.read_frame()).opcode == PING
+            # The dead one answers nothing, the living one its ping.
+            alive.send_frame(PONG)
+            assert (await request(port, "GET", "/info")).status == 200  # the node has read it before
+            time.forward(1010.0)
+            with contextlib.suppress(ConnectionResetError):
+                assert await dead.read_to_end() == b""
+        assert (await alive.read_frame()).opcode == PING
+        await answers(alive)
 
 
 async def test_a_client_that_leaves_before_it_is_answered_is_no_error(

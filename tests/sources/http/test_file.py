@@ -151,7 +151,7 @@ class TestBrokenTransfers:
         self, server: MediaServer, answer: Answer, got: int, told: str, requests: int
     ) -> None:
         code, _, word = told.partition(" ")
-        async with opened(server.serve("/a", answer), IMPATIENT) as source:
+        async with opened(server.serve("/a", answer), IMPATIENT if code == "timeout" else QUICK) as source:
             data, error = await read_until_failure(source)
             assert data == BODY[:got]
             assert (error.failure.code, error.failure.stage) == (code, Stage.READ)
