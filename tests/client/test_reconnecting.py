@@ -155,7 +155,7 @@ async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
 
 async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> None:
     async with cuttable(process.port) as relay, Node(relay.url) as far:
-        await node.create_player("a", "song.wav")
+        await node.create_player("a", "song.wav", loop="track")
         numbers = []
         async with far.player("a").audio("pcm") as audio, asyncio.timeout(60):
             async for frame in audio:

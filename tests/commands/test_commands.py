@@ -80,9 +80,10 @@ def test_play_to_the_end(node: RunningNode) -> None:
 
 
 def test_play_at_a_terminal(node: RunningNode) -> None:
+    (node.folder / "long.wav").write_bytes(wav(music(60.0)))
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tonearm", "play", "song.wav", "--player", "terminal"],
+        [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "terminal"],
         cwd=node.folder,
         env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
         stdin=theirs,
@@ -96,7 +97,7 @@ def test_play_at_a_terminal(node: RunningNode) -> None:
     os.write(ours, b"q")
     assert process.wait(60) == 0
     os.close(ours)
-    assert b"song" in shown
+    assert b"long" in shown
     assert b"dBFS" in shown
     assert "terminal" not in [player["id"] for player in asked(node, "GET", "/v0/players").json()]
 

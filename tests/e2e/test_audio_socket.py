@@ -4,7 +4,7 @@ import aiohttp
 import numpy as np
 
 from tests.support.audio_files import flac, music, pcm_of, wav
-from tests.support.e2e_players import create, delete, order, state
+from tests.support.e2e_players import create, delete, order, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import websocket
 from tests.support.running_node import RunningNode
@@ -14,7 +14,7 @@ NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
 
 async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode) -> None:
     (node.folder / "noise.wav").write_bytes(wav(NOISE))
-    await create(node, "p", "noise.wav")
+    await create(node, "p", "noise.wav", paused=True)
     async with (
         aiohttp.ClientSession() as session,
         listening(node, "p") as first,
@@ -26,6 +26,7 @@ async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode
         await third.send_str("hello")
         await third.send_bytes(b"\0" * 4000)
         await third.ping()
+        await order(node, "p", "play")
         heard = []
         async for message in third:
             assert message.type is aiohttp.WSMsgType.BINARY
@@ -43,7 +44,8 @@ async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode
 
 
 async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode) -> None:
-    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    noise = np.tile(NOISE, (20, 1))
+    (node.folder / "noise.wav").write_bytes(wav(noise))
     (node.folder / "long.wav").write_bytes(wav(music(30.0)))
     await create(node, "p", "noise.wav")
     await create(node, "other", "long.wav")
@@ -63,7 +65,7 @@ async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode)
         await ear.frames_heard(50)
         await delete(node, "p")
         await ear.closed()
-    assert ear.pcm == pcm_of(NOISE)
+    assert ear.pcm == pcm_of(noise)[: len(ear.pcm)]
 
 
 async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node: RunningNode) -> None:
@@ -73,24 +75,20 @@ async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node:
     await create(node, "p", "long.flac")
     async with (
         following(node, "p") as tape,
-        websocket(node.port, "/v0/players/p/ws", receive_buffer_bytes=4096) as stuck,
         listening(node, "p") as ear,
+        websocket(node.port, "/v0/players/p/ws", receive_buffer_bytes=4096) as stuck,
     ):
         await ear.frames_heard(frames)
-        figures = await state(node, "p")
+        figures = await until_state(node, "p", lambda now: now["listeners"] == 1)
         kept = await stuck.read_to_end()
     # Every sample, in its place.
-    whole, heard = pcm_of(long), ear.pcm
-    begins = whole.index(ear.frames[0])  # the first one if nobody was quicker
-    assert begins < 48_000 * 4
-    assert whole[begins : begins + len(heard)] == heard
+    assert pcm_of(long).startswith(ear.pcm)
     # No faster than the music: the node may catch up a little, and this client may read a little late.
     took_s = ear.arrivals_s[frames - 1] - ear.arrivals_s[0]
     assert took_s > (frames - 1) * 0.02 - 1.0
     # No slower either, but for what the machine lost by itself.
     assert took_s < (frames - 1) * 0.02 + 6.0
     assert figures["quality"]["framesLostByListeners"] > 300
-    assert figures["listeners"] == 1
     # What was sent to the stuck one is whole frames, then its close, as far as it was sent at all.
     assert kept.startswith(b"\x82\x7e\x0f\x00")
     updates = [event for event in tape.events if event["op"] == "PlayerUpdate"]

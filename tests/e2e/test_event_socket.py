@@ -14,7 +14,7 @@ OPS = {
 
 
 async def test_every_kind_once_and_in_order(node: RunningNode) -> None:
-    (node.folder / "one.wav").write_bytes(wav(music(0.5)))
+    (node.folder / "one.wav").write_bytes(wav(music(20.0)))
     before_ms = time.time_ns() // 1_000_000
     await create(node, "the:player", "one.wav")
     async with following(node, "the:player", "?since=0") as tape, listening(node, "the:player"):
@@ -25,6 +25,7 @@ async def test_every_kind_once_and_in_order(node: RunningNode) -> None:
         await patch(node, "the:player", "filters", {"volume": 0.5})
         await patch(node, "the:player", "metadata", {"value": {"a": 1}})
         await enqueue(node, "the:player", "missing.wav")
+        await order(node, "the:player", "skip")
         await tape.until("PlayerUpdate", state="failed")
         # Said again, nothing has changed, and nothing is told.
         await patch(node, "the:player", "loop", {"mode": "none"})
@@ -47,8 +48,8 @@ async def test_every_kind_once_and_in_order(node: RunningNode) -> None:
 
 
 async def test_events_show_the_metadata_of_their_moment_and_changes_only(node: RunningNode) -> None:
-    for name in ("one", "two"):
-        (node.folder / f"{name}.wav").write_bytes(wav(music(0.3)))
+    for name, seconds in (("one", 20.0), ("two", 0.3)):
+        (node.folder / f"{name}.wav").write_bytes(wav(music(seconds)))
     await create(node, "p", "one.wav", metadata={"of": "player"})
     await enqueue(node, "p", "two.wav", {"of": "two"})
     async with following(node, "p") as tape, listening(node, "p"):
@@ -57,6 +58,7 @@ async def test_events_show_the_metadata_of_their_moment_and_changes_only(node: R
         await patch(node, "p", "metadata", {"value": {"more": 1}})
         assert (await tape.until("MetadataChange"))["metadata"] == {"of": "player", "more": 1}
         await patch(node, "p", "metadata", {"value": {"more": 1}})  # no change, no event
+        await order(node, "p", "skip")
         ended = await tape.until("TrackEnd")
         assert ended["track"]["userData"] == {"of": "player", "more": 1}
         assert (await tape.until("TrackStart"))["track"]["userData"] == {"of": "two"}

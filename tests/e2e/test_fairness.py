@@ -12,6 +12,8 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, refusal, state
 from tests.support.e2e_sockets import listening
 from tests.support.http_client import Connection, connected, websocket
+from tests.support.node_in_process import explained_underruns
+from tests.support.processes import WaitForCpu
 from tests.support.running_node import running_node
 from tonearm.core.frame import FRAME_BYTES, FRAME_S
 
@@ -68,6 +70,7 @@ async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_too_slo
         await create(node, "p", "song.wav")
         for _ in range(100):
             await stack.enter_async_context(websocket(node.port, "/v0/players/p/events"))
+        wait = WaitForCpu(node.pid, *node.decoder_pids())
         ear = await stack.enter_async_context(listening(node, "p"))
         for _ in range(10):  # never read
             await stack.enter_async_context(websocket(node.port, "/v0/players/p/ws", receive_buffer_bytes=4096))
@@ -81,7 +84,8 @@ async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_too_slo
         await asyncio.gather(*flooding, *asking, *resetting, ear.frames_heard(200))
         assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
         quality = (await state(node, "p"))["quality"]
-        assert quality["timesRunDry"] == 0
+        # Nothing, unless the machine itself let the node, its decoders and these clients wait for so long.
+        assert quality["timesRunDry"] <= explained_underruns(wait.seconds(node.pid, *node.decoder_pids()))
         assert quality["framesLostByListeners"] > 0
         for listener in half_as_fast:
             listener.cancel()

@@ -39,8 +39,8 @@ async def overlays(node: RunningNode) -> Any:
 
 
 async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
-    write(node, "song.wav", 3.0)
-    clip = write(node, "jingle.wav", 1.0, seed=2)
+    write(node, "song.wav", 20.0)
+    clip = write(node, "jingle.wav", 3.0, seed=2)
     await create(node, "p", "song.wav")
     await patch(node, "p", "filters", {"volume": 0})
     async with listening(node, "p") as ear, following(node, "p") as tape:
@@ -50,12 +50,12 @@ async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
         answer = await node.request("GET", f"{OVERLAYS}/{overlay_id}")
         shown = answer.json()
         position = shown.pop("position")
-        assert 0 <= position < 1_000
+        assert 0 <= position < 3_000
         assert shown == {
             "overlayId": overlay_id,
             "uri": "jingle.wav",
             "state": "playing",
-            "length": 1_000,
+            "length": 3_000,
             "volume": 1.0,
             "duckDb": -20.0,
             "fadeMs": 50,
@@ -71,8 +71,8 @@ async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
 
 
 async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> None:
-    write(node, "song.wav", 3.0)
-    write(node, "jingle.wav", 2.0, seed=2)
+    write(node, "song.wav", 20.0)
+    write(node, "jingle.wav", 20.0, seed=2)
     await create(node, "p", "song.wav")
     answer = await node.request("GET", "/v0/loadtracks?identifier=jingle.wav")
     async with listening(node, "p"), following(node, "p") as tape:
@@ -84,8 +84,8 @@ async def test_an_encoded_track_is_one_and_is_taken_away(node: RunningNode) -> N
 
 
 async def test_deleting_the_player_ends_it(node: RunningNode) -> None:
-    write(node, "song.wav", 2.0)
-    write(node, "jingle.wav", 2.0, seed=2)
+    write(node, "song.wav", 20.0)
+    write(node, "jingle.wav", 20.0, seed=2)
     await create(node, "p", "song.wav")
     async with listening(node, "p"), following(node, "p") as tape:
         await post(node, uri="jingle.wav")

@@ -8,6 +8,8 @@ from tests.support.audio_files import flac, opus, pcm_of, wav
 from tests.support.e2e_players import PATIENT, at_rest, create, enqueue, order, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.hostile import Hostile
+from tests.support.node_in_process import explained_underruns
+from tests.support.processes import WaitForCpu
 from tests.support.running_node import running_node
 
 
@@ -24,6 +26,7 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
         processes = await node.decoders_ready(2)
         node.expected_tracebacks = 1  # each error is logged with its traceback once
         await create(node, "steady", "steady.flac")
+        wait = WaitForCpu(node.pid, *node.decoder_pids())
         async with listening(node, "steady") as steady:
             await steady.frames_heard(10)
             await create(node, "p", "breaks.wav")
@@ -45,6 +48,8 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
                 assert await at_rest(tape) == "idle"
             assert processes <= node.decoder_pids()  # beside them there is one that reads tags ahead
             now = await state(node, "steady")
-            assert (now["quality"]["timesRunDry"], now["quality"]["framesLostByListeners"]) == (0, 0)
+            assert now["quality"]["framesLostByListeners"] == 0
+            waited_s = wait.seconds(node.pid, *node.decoder_pids())
+            assert now["quality"]["timesRunDry"] <= explained_underruns(waited_s)
             assert steady.pcm == pcm_of(whole)[: len(steady.pcm)]
             assert len(steady.pcm) > 48_000 * 4 * 8

@@ -51,10 +51,11 @@ async def test_it_waits_for_its_first_listener_and_play_does_not_end_that(node: 
 
 
 async def test_without_a_listener_it_starts_after_a_second(tmp_path: Path) -> None:
-    (song,) = write_songs(tmp_path, "song")
+    song = tmp_path / "song.wav"
+    song.write_bytes(wav(np.tile(NOISE, (20, 1))))
     async with running_node(tmp_path) as node:
         created_ms = time.time_ns() // 1_000_000
-        await create(node, "p", song)
+        await create(node, "p", str(song))
         async with following(node, "p", "?since=0") as tape:
             started = await tape.until("TrackStart")
             assert started["time"] - created_ms >= 1000
@@ -62,7 +63,6 @@ async def test_without_a_listener_it_starts_after_a_second(tmp_path: Path) -> No
             async with listening(node, "p") as ear:
                 await ear.frames_heard(5)
             assert ear.frames[0] in [pcm_of(NOISE)[start : start + 3840] for start in range(0, 192_000, 3840)]
-            await tape.until("TrackEnd", reason="finished")
 
 
 async def test_a_player_goes_on_when_its_listener_leaves(node: RunningNode) -> None:

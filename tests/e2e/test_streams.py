@@ -83,7 +83,7 @@ async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: 
     """Filters, a skip and a killed decoder, while PCM, Opus, Ogg and MP3 are heard."""
     song(node, "one.wav", 12, seed=1)
     song(node, "two.wav", 15, seed=2)
-    await create(node, "p", "one.wav")
+    await create(node, "p", "one.wav", paused=True)
     await enqueue(node, "p", "two.wav")
     packets: list[tuple[int, int, bytes]] = []
 
@@ -96,6 +96,8 @@ async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: 
     async with aiohttp.ClientSession() as session:
         opus = asyncio.create_task(hear_opus(session))
         async with listening(node, "p") as ear:
+            await until_state(node, "p", lambda now: now["listeners"] == 2)
+            await order(node, "p", "play")
             streams = [asyncio.create_task(recorded(stream(node, kind), 6.5)) for kind in ("ogg", "mp3")]
             await ear.frames_heard(60)
             for volume in (0.7, 0.9, 1.0):
@@ -313,6 +315,7 @@ async def test_a_wav_stream_has_every_sample_and_ends_with_the_player(node: Runn
     assert sound in body
 
 
+@pytest.mark.timing
 async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> None:
     song(node, "song.wav", 12)
     await create(node, "p", "song.wav")

@@ -73,8 +73,10 @@ class RunningNode:
         return await request(self.port, method, target, headers=headers, body=body)
 
     async def ended(self) -> int:
-        """The exit code, once the process has ended by itself or by a signal that was sent to it."""
-        return await asyncio.to_thread(self.process.wait)
+        """The exit code, once the process has ended by itself or by a signal, and `log` is whole."""
+        code = await asyncio.to_thread(self.process.wait)
+        await asyncio.to_thread(self._reading.join)
+        return code
 
     async def forget_all(self, headers: Headers = ()) -> None:
         """Deletes every player and every file in its folder, so that the next test finds it as if it were new."""
