@@ -79,6 +79,7 @@ async def recorded(url: str, seconds: float, headers: dict[str, str] | None = No
     return bytes(data)
 
 
+@pytest.mark.timing
 async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: RunningNode) -> None:
     """Filters, a skip and a killed decoder, while PCM, Opus, Ogg and MP3 are heard."""
     song(node, "one.wav", 12, seed=1)

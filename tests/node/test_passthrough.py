@@ -91,7 +91,7 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     assert changed <= first <= changed + 4 + late
     assert not any(flags[first:restored])
     again = flags.index(True, first)
-    assert again <= restored + 4 + WAIT_FRAMES + 12
+    assert again <= restored + 4 + WAIT_FRAMES + 12 + player.waited_frames - waited
     assert all(flags[again:199])
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)

@@ -14,7 +14,7 @@ from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.player_bench import HandSuspects
-from tests.support.processes import exists
+from tests.support.processes import descriptors_of, exists
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
@@ -190,6 +190,5 @@ async def test_a_source_in_work_when_the_process_dies_is_a_suspect(tmp_path: Pat
 
 def _is_working(pid: int) -> bool:
     """Whether the process has noted a source that it works on, where it would be found after its death."""
-    folder = Path(f"/proc/{pid}/fd")
-    noted = next(entry for entry in folder.iterdir() if "suspects" in str(entry.readlink()))
-    return any(noted.read_bytes())
+    noted = next(number for number, name in descriptors_of(pid).items() if "suspects" in name)
+    return any(Path(f"/proc/{pid}/fd/{noted}").read_bytes())

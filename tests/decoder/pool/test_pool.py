@@ -356,7 +356,7 @@ def kill_child(process_id: int) -> None:
 
 
 async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None:
-    timeouts = Timeouts(ping_interval_s=0.1, silence_limit_s=1.0, spare_delay_s=0.0)
+    timeouts = Timeouts(ping_interval_s=0.1, silence_limit_s=3.0, spare_delay_s=0.0)
     async with running_pool(1, timeouts) as pool:
         owner = Owner(pool)
         (hanging,) = pool.process_ids_in_use
