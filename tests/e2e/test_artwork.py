@@ -13,7 +13,7 @@ from tests.support.audio_files import Signal, mp3, music, opus, wav
 from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
 from tests.support.http_client import Answer, websocket
-from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.media_server import MediaServer, Request, media, once_set
 from tests.support.pictures import GIF, JPEG, SVG, WEBP, flac_with, m4a_with, mp3_with, opus_with, png
 from tests.support.radio_server import radio
 from tests.support.running_node import RunningNode
@@ -135,13 +135,8 @@ async def test_of_links_and_not_of_live_streams(node: RunningNode) -> None:
 async def test_many_ask_at_once_and_some_go_away(node: RunningNode) -> None:
     go = asyncio.Event()
     content = media(mp3_with(sound_44k(), png(filler=100_000)))
-
-    async def slowly(request: Request, reply: Reply) -> None:
-        await go.wait()
-        await content(request, reply)
-
     async with MediaServer() as server:
-        await play(node, server.serve("/a.mp3", slowly))
+        await play(node, server.serve("/a.mp3", once_set(go, content)))
         await server.requested(1)  # that of the player
         asking = [asyncio.create_task(artwork(node)) for _ in range(5)]
         await asyncio.sleep(0.2)  # they are connected, and wait for the player's opening: it may be a live stream

@@ -10,7 +10,7 @@ from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.e2e_players import create, delete, done, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.media_server import MediaServer, media, once_set
 from tests.support.pcm import channels
 from tests.support.running_node import RunningNode
 
@@ -109,15 +109,10 @@ async def test_several_begin_with_the_same_frame(node: RunningNode) -> None:
     (node.folder / "a.wav").write_bytes(wav(clips[0]))
     (node.folder / "b.flac").write_bytes(flac(clips[1]))
     answers = asyncio.Event()
-
-    async def slow(request: Request, reply: Reply) -> None:
-        await answers.wait()
-        await media(wav(clips[2]))(request, reply)
-
     answer = await node.request("POST", "/v0/players", {"id": "p", "idle": True})
     assert answer.status == 201
     async with MediaServer() as server, listening(node, "p") as ear, following(node, "p") as tape:
-        uris = ["a.wav", "b.flac", server.serve("/c.wav", slow)]
+        uris = ["a.wav", "b.flac", server.serve("/c.wav", once_set(answers, media(wav(clips[2]))))]
         body = {"overlays": [{"uri": uri, "volume": 0.5} for uri in uris]}
         answer = await node.request("POST", OVERLAYS, body)
         overlay_ids = answer.json()["overlayIds"]

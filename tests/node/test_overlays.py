@@ -62,12 +62,14 @@ async def test_it_is_heard_over_the_track_from_its_first_sample_to_its_last(node
     song, pcm = shelf.song(2.0)
     jingle, clip = shelf.song(0.5)
     player = await playing(node, song)
+    before, waited = len(player.listener), player.waited_frames
     overlay = add(node, jingle)
     assert [status.id for status in node.player("p").status().overlays] == [overlay]
     await player.wait_state("idle")
     heard = samples(player.listener.pcm)
     at = place_of(clip, heard, samples(pcm))
     assert at // FRAME_SAMPLES == player.frames_before("OverlayStart")
+    assert at // FRAME_SAMPLES - before <= 8 + player.waited_frames - waited
     assert overlay_events(player) == STARTED_AND_FINISHED
     assert {event["overlayId"] for event in player.events.named("OverlayStart")} == {overlay}
     assert player.ends == [("song1", "finished")]

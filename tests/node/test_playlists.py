@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, Reply, Request, media, stall
+from tests.support.media_server import MediaServer, media, once_set, stall
 from tests.support.node_in_process import Listening, listening, loaded, padded, queue_of, state_of
 from tonearm.core.errors import PlayerExists, PlayerNotFound
 from tonearm.core.failure import PlayFailure
@@ -79,11 +79,7 @@ async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: 
 async def test_a_player_deleted_while_a_playlist_is_fetched_for_it(node: Node, server: MediaServer) -> None:
     await node.create_player("p", server.url("/a.wav"), {})
     answers = asyncio.Event()
-
-    async def late(request: Request, reply: Reply) -> None:
-        await answers.wait()
-        await media(b"#EXTM3U\na.wav\nb.wav")(request, reply)
-
+    late = once_set(answers, media(b"#EXTM3U\na.wav\nb.wav"))
     enqueuing = asyncio.create_task(node.enqueue("p", server.serve("/list.m3u", late), {}))
     await eventually(lambda: "/list.m3u" in [request.path for request in server.requests], "the playlist is asked for")
     await node.delete_player("p")

@@ -12,7 +12,7 @@ from tests.support.audio_files import encoded, live_mp3, opus, tone
 from tests.support.eventually import PATIENCE_S
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import MediaServer, Reply, Request, in_turn
+from tests.support.media_server import MediaServer, Reply, in_turn, once_set
 from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -98,12 +98,7 @@ async def test_the_first_sound_needs_no_more_than_it_is_made_of(node: Node, serv
 @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
 async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, ends_by: Callable[[Reply], None]) -> None:
     goes_on = asyncio.Event()
-
-    async def later(request: Request, reply: Reply) -> None:
-        await goes_on.wait()
-        await radio(other_sound())(request, reply)
-
-    stations = in_turn(radio(sound(), stop_after=12_000, ends_by=ends_by), later)
+    stations = in_turn(radio(sound(), stop_after=12_000, ends_by=ends_by), once_set(goes_on, radio(other_sound())))
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=(0.0,), headers_timeout_s=PATIENCE_S)
     async with running_node(fetching=fetching) as node:
         player = await listening(node, "p", server.serve("/live", stations))

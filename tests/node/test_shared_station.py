@@ -14,7 +14,7 @@ from tests.support.audio_files import encoded, live_mp3, music, opus, tone, wav
 from tests.support.fetching import QUICK
 from tests.support.hls import LivePlaylist, serve_cut, ts
 from tests.support.media_files import loudest_hz, samples_of
-from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media
+from tests.support.media_server import Answer, MediaServer, in_turn, media, once_set
 from tests.support.node_in_process import Listening, listening, loaded, running_node, spare_ready
 from tests.support.radio_server import radio
 from tests.support.sinks import MemoryListener, PacketListener
@@ -215,11 +215,7 @@ async def test_a_station_that_stays_away_fails_for_each_and_can_be_played_again(
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=())
     songs = [live_mp3(tone(frequency_hz, 3.0, 44_100)) for frequency_hz in (440, 880)]
     all_are_there = asyncio.Event()
-
-    async def first(request: Request, reply: Reply) -> None:
-        await all_are_there.wait()
-        await radio(songs[0], stop_after=16_000)(request, reply)
-
+    first = once_set(all_are_there, radio(songs[0], stop_after=16_000))
     async with running_node(fetching=fetching) as node:
         uri = server.serve("/live", in_turn(first, radio(songs[1])))
         players = [await listening(node, f"p{number}", uri, uri) for number in range(3)]

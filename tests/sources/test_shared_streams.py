@@ -12,7 +12,7 @@ import pytest
 from tests.support.audio_files import Signal, music, opus, tone
 from tests.support.fetching import QUICK, opener, read_bytes
 from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_cut, timestamp, ts
-from tests.support.media_server import MediaServer, Reply, Request, in_turn, media, status
+from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource, ignore_wait
@@ -248,13 +248,8 @@ async def test_files_are_each_ones_own(server: MediaServer) -> None:
 
 async def test_who_gives_up_while_it_is_opened_leaves_it_to_the_others(server: MediaServer) -> None:
     goes_on = asyncio.Event()
-
-    async def late(request: Request, reply: Reply) -> None:
-        await goes_on.wait()
-        await radio(SOUND)(request, reply)
-
     async with sharing() as shared:
-        uri = server.serve("/live", late)
+        uri = server.serve("/live", once_set(goes_on, radio(SOUND)))
         tasks = [asyncio.create_task(shared.open(uri)) for _ in range(3)]
         await server.requested(1)
         tasks[0].cancel()

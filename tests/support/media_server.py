@@ -164,6 +164,16 @@ def reset() -> Answer:
     return answer
 
 
+def once_set(event: asyncio.Event, answer: Answer) -> Answer:
+    """Takes the request, and answers when `event` is set."""
+
+    async def later(request: Request, reply: Reply) -> None:
+        await event.wait()
+        await answer(request, reply)
+
+    return later
+
+
 def in_turn(*answers: Answer) -> Answer:
     """The first request gets the first answer, and so on; the last answer is for all that follow."""
     waiting = list(answers)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from tonearm.core.memory_budget import MOST_SHED, MemoryRoom
 
@@ -91,7 +91,6 @@ class Capacity:
     def __init__(self) -> None:
         self._reports: list[LoadReport] = []
         self._cost = FIRST_TIME_COST
-        self._is_measured = False
         self._late_reports = 0
         self._last_late_s = 0.0
         self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
@@ -130,10 +129,8 @@ class Capacity:
         self._memory.reported(load.memory, sessions)
         self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
         self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
-        made_s = sum(report.made_s for report in self._reports)
-        self._is_measured = made_s >= _MEASURED_FROM_S
         if self._is_measured:
-            self._cost = max(LEAST_TIME_COST, sum(report.sound_s for report in self._reports) / made_s)
+            self._cost = max(LEAST_TIME_COST, self._sum("sound_s") / self._sum("made_s"))
         self._late_reports = self._late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
         is_worse = load.late_s >= self._last_late_s
         self._last_late_s = load.late_s
@@ -204,13 +201,20 @@ class Capacity:
 
     @property
     def _busy(self) -> float:
-        seconds = sum(report.seconds for report in self._reports)
-        return sum(report.busy_s for report in self._reports) / seconds if seconds else 0.0
+        seconds = self._sum("seconds")
+        return self._sum("busy_s") / seconds if seconds else 0.0
+
+    @property
+    def _is_measured(self) -> bool:
+        return self._sum("made_s") >= _MEASURED_FROM_S
 
     @property
     def _makes_sound_all_the_time(self) -> bool:
-        seconds = sum(report.seconds for report in self._reports)
-        return self._is_measured and sum(report.sound_s for report in self._reports) > FULL_TIME * seconds
+        return self._is_measured and self._sum("sound_s") > FULL_TIME * self._sum("seconds")
+
+    def _sum(self, of: Literal["seconds", "busy_s", "sound_s", "made_s"]) -> float:
+        total: float = sum(getattr(report, of) for report in self._reports)
+        return total
 
     @property
     def _is_calm(self) -> bool:

@@ -13,6 +13,7 @@ from tonearm.worker.sources.cursor import UNHEARD_SLACK_S
 from tonearm.worker.sources.scheduler import UrgencyQueue
 
 RESERVE_S: Final = 0.2  # frames are to be rendered so long before the node runs out of frames
+_NO_WAIT: Final = (math.inf, math.inf, math.inf)
 
 
 class Turn(NamedTuple):
@@ -47,20 +48,16 @@ class RenderOrder:
         if not is_heard:
             from_s, due_s = from_s + UNHEARD_SLACK_S, due_s + UNHEARD_SLACK_S
         urgency_s = from_s + yields_s
-        before = self._waits.get(session)
-        if before is not None and before[1] <= urgency_s:
-            self._waits[session] = (min(before[0], due_s), before[1], runs_out_s)
-            return
-        self._waits[session] = (due_s if before is None else min(before[0], due_s), urgency_s, runs_out_s)
-        self._sessions.add(session, urgency_s)
+        earlier_due_s, earlier_urgency_s, _ = self._waits.get(session, _NO_WAIT)
+        self._waits[session] = (min(earlier_due_s, due_s), min(earlier_urgency_s, urgency_s), runs_out_s)
+        if urgency_s < earlier_urgency_s:
+            self._sessions.add(session, urgency_s)
 
     def take(self) -> Turn:
         """Removes and returns the session that comes next. Raises IndexError when there is none."""
         session = self._sessions.take()
         due_s, _, runs_out_s = self._waits.pop(session)
-        late_s = self._now_s() - due_s
-        if late_s > self._late_s:
-            self._late_s = late_s
+        self._late_s = max(self._late_s, self._now_s() - due_s)
         return Turn(session, runs_out_s)
 
     def take_late_s(self) -> float:

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
@@ -202,7 +202,8 @@ class Worker:
         ends_s = time.monotonic() + _ROUND_S
         while True:
             if isinstance(item, _NodeGone):
-                return self._node_gone(item)
+                self._raise_error_of(item)
+                return False
             if item is not None:
                 session_id = self._step(getattr(item, "session", 0), self._handle, item, if_it_raises=0)
                 served = self._served.get(session_id)
@@ -234,12 +235,11 @@ class Worker:
         freed_memory.give_back()
         return True
 
-    def _node_gone(self, gone: _NodeGone) -> Literal[False]:
+    def _raise_error_of(self, gone: _NodeGone) -> None:
         if isinstance(gone.error, BrokenMessage):
             self._suspects.note_session(gone.error.session, 0)
         if gone.error is not None:
             raise gone.error
-        return False
 
     def _step(self, session_id: int, work: Callable[[_T], _R], on: _T, *, if_it_raises: _R) -> _R:
         """Does a step of a session's work, which is noted meanwhile. An exception ends the session, since its state may

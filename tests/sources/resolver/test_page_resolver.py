@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.certificate import unsigned_certificate
 from tests.support.eventually import eventually
-from tests.support.media_server import Canary, MediaServer, Reply, Request, media, redirect, stall, status
+from tests.support.media_server import Canary, MediaServer, media, once_set, redirect, stall, status
 from tests.support.resolving import fake_sites, html, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -269,13 +269,7 @@ class TestAnswers:
     async def test_four_at_once_and_cancelled_ones_make_room(self, server: MediaServer) -> None:
         go = asyncio.Event()
         async with resolving(fake_sites()) as it:
-            answer = told(server.url("/song.mp3"))
-
-            async def slowly(request: Request, reply: Reply) -> None:
-                await go.wait()
-                await answer(request, reply)
-
-            server.serve("/api/told", slowly)
+            server.serve("/api/told", once_set(go, told(server.url("/song.mp3"))))
             tasks = [asyncio.create_task(it.resolve(server.url("/fake/told"))) for _ in range(6)]
             await eventually(lambda: len(server.requests) == 4, "four ask the site")
             tasks[0].cancel()
