@@ -75,7 +75,6 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "decoder",
         "sources",
         "protocol.framing",
-        "protocol.rendering",
         "protocol.wire_model",
         "core",
         "sandbox.report",

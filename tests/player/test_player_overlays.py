@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from tests.support.rendering_bench import RenderingBench
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import make_track
+from tonearm.core.events import EventMessage
 from tonearm.core.filters import FilterChange, Limiter
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
 from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
+from tonearm.protocol.event_rendering import event_text
 
 CLIP_SAMPLES = 37 * FRAME_SAMPLES + 411
 TRACK_SAMPLES = 150 * FRAME_SAMPLES + 77
@@ -69,9 +71,9 @@ class Trial:
         }
         tell = self.bench.events.send
 
-        def send(text: str) -> None:
-            self.note(json.loads(text))
-            tell(text)
+        def send(message: EventMessage) -> None:
+            self.note(json.loads(message.text(event_text)))
+            tell(message)
 
         self.bench.events.send = send  # type: ignore[method-assign]
 

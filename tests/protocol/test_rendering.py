@@ -12,7 +12,7 @@ from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player, check_reply
 from tonearm.core import events
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings
-from tonearm.core.events import Event, PlayerState
+from tonearm.core.events import Event, EventMessage, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, EFFECT_KINDS, NO_EFFECTS, Effects, Filters, LowPass, Tremolo
 from tonearm.core.metadata import Json
@@ -22,6 +22,7 @@ from tonearm.core.player_status import StateMessage
 from tonearm.core.track_codec import decode_track
 from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.protocol import rendering, replies
+from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.events import EVENT, AnyEvent
 from tonearm.protocol.requests import FiltersPatch
 
@@ -122,7 +123,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("event", "fields"), EVERY_EVENT, ids=[type(event).__name__ for event, _ in EVERY_EVENT])
 def test_an_event_has_its_head_then_its_own_fields(event: Event, fields: dict[str, object]) -> None:
-    text = rendering.event_text("p", "1ife", 7, 1_700_000_000_000, event)
+    text = event_text(EventMessage("p", "1ife", 7, 1_700_000_000_000, event))
     head = {"op": type(event).__name__, "id": "p", "seq": 7, "time": 1_700_000_000_000}
     shown = json.loads(text)
     assert shown == head | fields | {"life": "1ife"}
@@ -134,10 +135,11 @@ def test_there_is_a_model_for_every_event_and_no_other() -> None:
     described = {
         model["properties"]["op"]["const"] for model in schema_models(EVENT) if "op" in model.get("properties", {})
     }
-    others = {"PlayerState", "PlayerCreate", "EventsLost"}
+    without_number = {events.PlayerCreate, events.EventsLost}
+    others = {"PlayerState", *(kind.__name__ for kind in without_number)}
     assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | others
     kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)}
-    assert {type(event) for event, _ in EVERY_EVENT} == kinds - {Event, events.TrackEvent}
+    assert {type(event) for event, _ in EVERY_EVENT} == kinds - {Event, events.TrackEvent} - without_number
 
 
 def test_a_player_shows_its_overlays() -> None:
@@ -157,7 +159,7 @@ def test_a_player_shows_its_overlays() -> None:
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bool) -> None:
     status = make_status("p", metadata={"a": 1}, last_seq=4)
-    text = rendering.event_text("p", "1ife", 4, 9, StateMessage(status, is_lost))
+    text = event_text(EventMessage("p", "1ife", 4, 9, StateMessage(status, is_lost)))
     check_event(text)
     state = rendering.player_out(status)
     assert json.loads(text) == {"op": "PlayerState", "time": 9, **state, **({"lost": True} if is_lost else {})}
@@ -289,7 +291,7 @@ def test_a_part_of_a_file_says_which_wherever_it_is_shown(
     start_ms: int, end_ms: int | None, expected: dict[str, int]
 ) -> None:
     track = replace(TRACK, start_ms=start_ms, end_ms=end_ms)
-    start = rendering.event_text("p", "1ife", 7, 5, events.TrackStart(track, {}, start_ms))
+    start = event_text(EventMessage("p", "1ife", 7, 5, events.TrackStart(track, {}, start_ms)))
     check_event(start)
     state = rendering.player_out(make_status("p", track))
     check_player(state)
@@ -302,9 +304,9 @@ def test_a_part_of_a_file_says_which_wherever_it_is_shown(
 
 
 def test_what_only_those_get_who_follow_all_players() -> None:
-    created = rendering.player_create_text("p", "1ife", 5)
+    created = event_text(EventMessage("p", "1ife", 0, 5, events.PlayerCreate()))
     assert json.loads(created) == {"op": "PlayerCreate", "id": "p", "time": 5, "life": "1ife"}
-    lost = rendering.events_lost_text(5)
+    lost = event_text(EventMessage("", "", 0, 5, events.EventsLost()))
     assert json.loads(lost) == {"op": "EventsLost", "time": 5, "lost": True}
     check_event(created)
     check_event(lost)

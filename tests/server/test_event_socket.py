@@ -4,24 +4,37 @@ import pytest
 
 from tests.support.edge import StillNode
 from tests.support.eventually import eventually
-from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
+from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, Frame, request, websocket
+from tonearm.core.events import EventMessage, StreamTitle
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
-from tonearm.player.player import Player
+from tonearm.protocol.event_rendering import event_text
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES
 
 EVENTS = "/v0/players/p/events"
+
+
+def titled(title: str) -> EventMessage:
+    return EventMessage("p", "1ife", 1, 5, StreamTitle("a", title))
+
+
+def title_in(frame: Frame) -> str:
+    title = json.loads(frame.payload)["title"]
+    assert isinstance(title, str)
+    return title
 
 
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
 async def test_events_come_as_text_in_order(node: StillNode, port: int, size: int) -> None:
     async with websocket(port, EVENTS) as client:
         (sink,) = node.followers
-        for text in ("ä" + "x" * size, "second"):
-            sink.send(text)
-        for text in ("ä" + "x" * size, "second"):
+        messages = [titled("ä" + "x" * size), titled("second")]
+        for message in messages:
+            sink.send(message)
+        for message in messages:
             frame = await client.read_frame()
-            assert (frame.opcode, frame.head[0], frame.payload.decode()) == (TEXT, 0x80 | TEXT, text)
+            assert (frame.opcode, frame.head[0]) == (TEXT, 0x80 | TEXT)
+            assert frame.payload.decode() == message.text(event_text)
 
 
 async def test_what_the_node_sends_on_subscribing_comes_first(node: StillNode, port: int) -> None:
@@ -80,25 +93,21 @@ async def test_a_query_that_makes_no_sense_is_refused(node: StillNode, port: int
 async def test_all_players_are_followed_until_the_client_leaves(node: StillNode, port: int) -> None:
     async with websocket(port, "/v0/events") as client:
         (sink,) = node.followers
-        sink.send("an event")
-        assert (await client.read_frame()).payload == b"an event"
+        sink.send(titled("One"))
+        assert title_in(await client.read_frame()) == "One"
     await eventually(lambda: not node.followers, "the client is gone")
 
 
-async def test_states_of_fat_players_are_sent_no_faster_than_the_client_takes_them(
-    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fat = "x" * SLICE_BYTES
-    monkeypatch.setattr(Player, "snapshot_text", lambda self: fat + self.player_id)
+async def test_states_of_fat_players_are_sent_no_faster_than_the_client_takes_them(node: StillNode, port: int) -> None:
     ids = ["p", *(f"fat{number:03}" for number in range(199))]
     for player_id in ids[1:]:
-        await node.create_player(player_id, None, {})
+        await node.create_player(player_id, None, "x" * SLICE_BYTES)
     async with websocket(port, "/v0/events?snapshot=true", receive_buffer_bytes=4096) as client:
         (sink,) = node.followers
         await eventually(lambda: sink.pending_bytes() > SENT_AT_ONCE_BYTES, "the client is behind")
         for player_id in ids:
-            assert sink.pending_bytes() <= SENT_AT_ONCE_BYTES + SLICE_BYTES + 1000
-            assert (await client.read_frame()).payload == (fat + player_id).encode()
+            assert sink.pending_bytes() <= SENT_AT_ONCE_BYTES + 2 * SLICE_BYTES
+            assert json.loads((await client.read_frame()).payload)["id"] == player_id
 
 
 async def test_waiting_messages_are_counted_one_by_one(node: StillNode, port: int) -> None:
@@ -106,15 +115,15 @@ async def test_waiting_messages_are_counted_one_by_one(node: StillNode, port: in
         (sink,) = node.followers
         sent = 0
         while sink.pending_messages() == 0:  # until the kernel is full
-            sink.send(f"{sent:>8}" + "x" * 2000)
+            sink.send(titled(f"{sent:>8}" + "x" * 2000))
             sent += 1
         before = sink.pending_messages()
         for _ in range(10):
-            sink.send(f"{sent:>8}" + "x" * 2000)
+            sink.send(titled(f"{sent:>8}" + "x" * 2000))
             sent += 1
         assert sink.pending_messages() == before + 10
         for number in range(sent):
-            assert int((await client.read_frame()).payload[:8]) == number
+            assert int(title_in(await client.read_frame())[:8]) == number
         assert sink.pending_messages() == 0
 
 
@@ -122,7 +131,7 @@ async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: StillNod
     async with websocket(port, EVENTS, receive_buffer_bytes=4096):
         (sink,) = node.followers
         while sink.pending_messages() < 256:
-            sink.send("x" * 2000)
+            sink.send(titled("x" * 2000))
         sink.close(1013, "256 events behind")
-        sink.send("never sent")
+        sink.send(titled("never sent"))
         await eventually(lambda: not node.followers, "the client is gone")

@@ -9,6 +9,17 @@ import pytest
 from tests.support.edge import StillNode
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import TEXT, websocket
+from tonearm.core.events import (
+    Event,
+    EventMessage,
+    ListenersChange,
+    MetadataChange,
+    PlayerPause,
+    PlayerResume,
+    PlayerState,
+    PlayerUpdate,
+    QueueUpdate,
+)
 from tonearm.protocol.framing import CloseCode
 from tonearm.server import streams
 from tonearm.server.app import build_public_app, listen_on
@@ -17,6 +28,11 @@ from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.public import MAX_BEHIND, SLICE_FOLLOWERS
 
 MANY = SLICE_FOLLOWERS + 5
+UPDATE = PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20)
+
+
+def told(event: Event) -> EventMessage:
+    return EventMessage("p", "1ife", 1, 5, event)
 
 
 @asynccontextmanager
@@ -37,10 +53,10 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["id"] == "p"
             (window,) = node.followers
-            for text in ('{"op":"ListenersChange","listeners":3}', '{"op":"QueueUpdate"}', '{"op":"MetadataChange"}'):
-                window.send(text)
-            for text in ('{"op":"TrackEnd"}', '{"op":"TrackStart"}', '{"op":"PlayerUpdate"}'):
-                window.send(text)  # together they are one message
+            for event in (ListenersChange(3), QueueUpdate(1, 1), MetadataChange({})):
+                window.send(told(event))
+            for change in (PlayerPause(0), PlayerResume(0), UPDATE):
+                window.send(told(change))  # together they are one message
             for follower in followers:
                 assert json.loads((await follower.read_frame()).payload)["state"] == player.status().state.value
             window.close(CloseCode.DELETED, "the player was deleted")
@@ -73,7 +89,7 @@ async def test_who_reads_nothing_is_closed_and_the_others_go_on(
 
         async def tell(count: int) -> None:
             for _ in range(count):
-                window.send('{"op":"PlayerUpdate"}')
+                window.send(told(UPDATE))
                 assert (await other.read_frame()).opcode == TEXT
 
         await tell(5000)  # a megabyte

@@ -39,7 +39,6 @@ from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import PlayerServices, PlayerSettings
-from tonearm.protocol.rendering import event_text
 from tonearm.protocol.wire_model import json_bytes
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
@@ -151,11 +150,10 @@ def services_of(
     given: dict[str, Any] = {
         "known_files": KnownFiles(opener.open, _no_facts),
         "wall_ms": lambda: round(time.now_s() * 1000),
-        "event_text": event_text,
         "json_bytes": json_bytes,
         "call_later": time.call_later,
         "carriers": LiveCarriers(lambda uri: None),
-        "event_feed": EventFeed(time.call_later, lambda: ""),
+        "event_feed": EventFeed(time.call_later, lambda: 0),
     }
     settings = PlayerSettings(wait_ms, max_waiting_tracks=100_000, max_listeners=10)
     return PlayerServices(settings, pool=pool, opener=opener, clock=clock, **given | more)

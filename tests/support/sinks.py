@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
+from tonearm.core.events import EventMessage
 from tonearm.core.frame import PCM, Output
+from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import HEADER_BYTES, FrameFlag, Framing
 
 
@@ -105,8 +107,9 @@ class MemoryEventClient:
         self.on_send: Callable[[], None] = lambda: None
         self._changes = Changes()
 
-    def send(self, text: str) -> None:
+    def send(self, message: EventMessage) -> None:
         assert not self.closed, "an event after the close began"
+        text = message.text(event_text)
         text.encode("utf-8")  # as a WebSocket would
         check_event(text)
         self.texts.append(text)

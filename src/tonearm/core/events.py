@@ -1,9 +1,10 @@
-"""What happens to a player, as values. Clients see their fields: `protocol.rendering` has the rule, and the models in
+"""What happens to a player, as values. `protocol.event_rendering` makes JSON of each kind, and the models in
 `protocol.events` say what each event and each field means.
 
 `position_ms` is the position in the current track's file when it happened.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -168,3 +169,35 @@ class ListenersChange(Event):
 @dataclass(frozen=True, slots=True)
 class PlayerDelete(Event):
     reason: DeleteReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerCreate(Event):
+    """A new player, for clients that follow all players. It has no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost(Event):
+    """A client that follows all players was too slow: events before this one did not reach it."""
+
+
+class EventMessage:
+    """An event on its way to clients: what happened to which player, its number in this `life` of the player, and the
+    time of day in ms since 1970. An event that is about no player has an empty id, and one without a number has 0."""
+
+    __slots__ = ("_texts", "event", "life", "player_id", "seq", "time_ms")
+
+    def __init__(self, player_id: str, life: str, seq: int, time_ms: int, event: Event) -> None:
+        self.player_id = player_id
+        self.life = life
+        self.seq = seq
+        self.time_ms = time_ms
+        self.event = event
+        self._texts: dict[Callable[[EventMessage], str], str] = {}
+
+    def text(self, render: "Callable[[EventMessage], str]") -> str:
+        """What `render` makes of this message. Clients with the same `render` share a text, which is made once."""
+        text = self._texts.get(render)
+        if text is None:
+            text = self._texts[render] = render(self)
+        return text

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tonearm.core.crossfade import CrossfadeSettings
-from tonearm.core.events import PlayerState
+from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import OutputFormat
@@ -76,7 +76,7 @@ class WaitingTracks:
 
 
 @dataclass(frozen=True, slots=True)
-class StateMessage:
+class StateMessage(Event):
     """The whole state as a message for one event client. `is_lost`: the client asked for events that are not kept any
     more."""
 

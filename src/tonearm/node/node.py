@@ -16,7 +16,16 @@ from typing import Final
 
 from tonearm import VERSION
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
-from tonearm.core.events import DeleteReason, Event, PlayerDelete, PlayerState, QueueUpdate, TrackEnd
+from tonearm.core.events import (
+    DeleteReason,
+    Event,
+    EventMessage,
+    PlayerCreate,
+    PlayerDelete,
+    PlayerState,
+    QueueUpdate,
+    TrackEnd,
+)
 from tonearm.core.figures import NodeFigures, ProcessFigures, in_slots
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
@@ -50,7 +59,6 @@ from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import FirstSettings, PlayerServices, PlayerSettings
 from tonearm.protocol.framing import CloseCode
-from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
 from tonearm.protocol.wire_model import json_bytes
 from tonearm.sandbox.report import SandboxMode, decoder_supervision
 from tonearm.sources.opener import SourceOpener
@@ -126,7 +134,7 @@ class Node:
         self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
         self._clock = Clock()
         self._garbage_collection = GarbageCollection(call_later, lambda: self._clock.is_idle)
-        self._feed = EventFeed(call_later, lambda: events_lost_text(_wall_ms()))
+        self._feed = EventFeed(call_later, _wall_ms)
         self._services = PlayerServices(
             settings=settings,
             pool=self._pool,
@@ -136,7 +144,6 @@ class Node:
             known_files=KnownFiles(suspects.open_uncounted, count),
             clock=self._clock,
             wall_ms=_wall_ms,
-            event_text=event_text,
             call_later=call_later,
             json_bytes=json_bytes,
             event_feed=self._feed,
@@ -523,7 +530,7 @@ class Node:
         if self._saving is not None:
             self._saving.changed(player.player_id)
         if self._feed.has_followers:
-            self._feed.send(player_create_text(player.player_id, player.status().life, _wall_ms()))
+            self._feed.send(EventMessage(player.player_id, player.status().life, 0, _wall_ms(), PlayerCreate()))
 
     def _told(self, player_id: str, events: Sequence[Event]) -> None:
         """Takes what has happened to a player, before its clients are told."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Concatenate, Final, ParamSpec
 
 from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.events import DeleteReason, ListenersChange
+from tonearm.core.events import DeleteReason, EventMessage, ListenersChange
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.metadata import Json, apply_metadata, require_metadata_bytes
@@ -75,7 +75,7 @@ class Player:
             player_id,
             life,
             services.wall_ms,
-            services.event_text,
+            services.json_bytes,
             services.event_feed,
             settings.max_event_bytes,
             services.call_later,
@@ -201,9 +201,9 @@ class Player:
         life), or the whole state. Returns a call that stops it."""
         return self._events.subscribe(sink, since, wants_snapshot, self.status, life)
 
-    def snapshot_text(self) -> str:
+    def state_message(self) -> EventMessage:
         """The whole state as an event client gets it."""
-        return self._events.snapshot_text(self.status())
+        return self._events.state_message(self.status())
 
     def close_connections(self, code: int, reason: str) -> None:
         self._broadcast.close(code, reason)

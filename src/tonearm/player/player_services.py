@@ -16,7 +16,7 @@ from tonearm.decoder.opening.source_input import PlayersOpener
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.session.orders import Bursts
 from tonearm.player.clients.event_feed import EventFeed
-from tonearm.player.clients.event_log import MAX_KEPT_BYTES, EventText
+from tonearm.player.clients.event_log import MAX_KEPT_BYTES
 from tonearm.player.clock import Clock
 from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
 
@@ -50,7 +50,6 @@ class PlayerServices:
     known_files: KnownFiles
     clock: Clock
     wall_ms: Callable[[], int]
-    event_text: EventText
     call_later: CallLater
     json_bytes: Callable[[Json], int]
     carriers: LiveCarriers

@@ -1,18 +1,15 @@
-"""Values of `core` as the JSON of replies and events.
+"""Values of `core` as the JSON of replies.
 
 The functions make plain objects and no models, since a validated model would cost several times as much. The tests
 check that every reply and event is what the models describe.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
-from operator import attrgetter
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
 from weakref import ReferenceType, ref
 
-from tonearm.core import events
 from tonearm.core.crossfade import CrossfadeSettings
-from tonearm.core.events import Event, PlayerDelete, TrackEvent, TrackStart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import (
     BAND_FREQUENCIES_HZ,
@@ -27,57 +24,10 @@ from tonearm.core.filters import (
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LeftOut, PlayedTrack
-from tonearm.core.player_status import PlayerStatus, StateMessage
+from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track import Track
 from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
-from tonearm.protocol.wire_model import json_text
-
-# Events
-
-
-def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | StateMessage) -> str:
-    """The message that clients get of an event. `time_ms` is the time of day since 1970; `seq` counts the events of
-    this `life`."""
-    body: JsonObject = {"op": type(event).__name__, "id": player_id, "seq": seq, "time": time_ms}
-    if isinstance(event, StateMessage):
-        body["op"] = "PlayerState"
-        body |= player_out(event.status)
-        if event.is_lost:
-            body["lost"] = True
-    else:
-        _add_fields(body, event)
-        body["life"] = life
-    return _message(body)
-
-
-def player_create_text(player_id: str, life: str, time_ms: int) -> str:
-    """`events.PlayerCreate`, which has no number: it is there before the player's first event."""
-    return _message({"op": "PlayerCreate", "id": player_id, "time": time_ms, "life": life})
-
-
-def events_lost_text(time_ms: int) -> str:
-    """`events.EventsLost`, for a client that was too slow to follow all players."""
-    return _message({"op": "EventsLost", "time": time_ms, "lost": True})
-
-
-def _message(body: JsonObject) -> str:
-    return json_text(body).decode()
-
-
-def _add_fields(body: JsonObject, event: Event) -> None:
-    if isinstance(event, TrackEvent):
-        body["track"] = track_out(event.track.info, event.user_data)
-        body["trackId"] = event.track.id
-    for name, shown, as_json in _EVENT_FIELDS[type(event)]:
-        value = getattr(event, name)
-        body[shown] = value if as_json is None else as_json(value)
-    if isinstance(event, TrackStart):
-        body["uri"] = event.track.info.uri
-        body |= _part_out(event.track)
-    if isinstance(event, PlayerDelete) and event.reason is None:
-        del body["reason"]
-
 
 # Players
 
@@ -89,7 +39,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "id": status.player_id,
         "track": track_out(status.track.info, status.track.user_data(status.metadata), status.position_ms),
         "trackId": status.track.id,
-        **_part_out(status.track),
+        **part_out(status.track),
         "source": _source_out(status.track.info),
         "state": status.state.value,
         "error": None if status.error is None else failure_out(status.error),
@@ -231,10 +181,10 @@ def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: s
 
 def listed_track_out(track: Track) -> JsonObject:
     """`replies.ListedTrack`, of a track that was not opened."""
-    return {**track_out(track.info, {}), **_part_out(track)}
+    return {**track_out(track.info, {}), **part_out(track)}
 
 
-def _part_out(track: Track) -> JsonObject:
+def part_out(track: Track) -> JsonObject:
     """`replies.PartFields`: empty for a track that is its whole file."""
     if track.end_ms is not None:
         return {"startMs": track.start_ms, "endMs": track.end_ms}
@@ -267,13 +217,13 @@ def queued_track_details_out(track: Track) -> JsonObject:
         body["length"] = info.length_ms
     if info.artwork_url is not None:
         body["artworkUrl"] = info.artwork_url
-    return {**body, "startMs": track.start_ms, **_part_out(track)}
+    return {**body, "startMs": track.start_ms, **part_out(track)}
 
 
 def played_track_out(played: PlayedTrack) -> JsonObject:
     """`replies.PlayedTrack`."""
     body = {**queued_track_out(played.track), "endedAt": played.ended_at_ms, "reason": played.reason.value}
-    return body | _part_out(played.track)
+    return body | part_out(played.track)
 
 
 def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bool = False) -> JsonObject:
@@ -319,27 +269,3 @@ def failure_out(failure: PlayFailure) -> JsonObject:
     if failure.http_status is not None:
         body["httpStatus"] = failure.http_status
     return body
-
-
-# What clients see of events
-
-# Fields that are shown under another name or in another form. All others are JSON, and their names become camelCase.
-_SHOWN_OTHERWISE: Final[Mapping[str, tuple[str, Callable[[Any], Json] | None]]] = {
-    "position_ms": ("position", None),
-    "from_ms": ("from", None),
-    "state": ("state", attrgetter("value")),  # of the most frequent event; pydantic is slow with an enum's members
-    "track_ids": ("trackIds", list),
-    "failure": ("error", failure_out),
-    "filters": ("filters", filters_out),
-    "crossfade": ("crossfade", crossfade_out),
-}
-# Of each field of an event its name, its name on the wire, and what makes JSON of it; None: it is JSON.
-_EVENT_FIELDS: Final = {
-    kind: tuple(
-        (item.name, *_SHOWN_OTHERWISE.get(item.name, (wire_name(item.name), None)))
-        for item in fields(kind)
-        if item.name not in ("track", "user_data")
-    )
-    for kind in vars(events).values()
-    if isinstance(kind, type) and issubclass(kind, Event)
-}

@@ -19,6 +19,17 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import LimitReached, NoArtwork, PlayerNotFound, SourceBlocked, SourceRefused
+from tonearm.core.events import (
+    EventMessage,
+    FiltersChange,
+    PlayerPause,
+    PlayerResume,
+    PlayerUpdate,
+    Seek,
+    StreamTitle,
+    TrackEnd,
+    TrackStart,
+)
 from tonearm.core.player_status import PlayerStatus
 from tonearm.node.node import Node
 from tonearm.player.player import Player
@@ -36,14 +47,8 @@ from tonearm.server.websocket import WebSocketConnection
 MAX_BEHIND: Final = 64  # messages, before a client is closed
 SLICE_FOLLOWERS: Final = 50  # so many get a message before the event loop goes on
 
-# How the texts of events begin (`protocol.rendering`) that change the title, the state or the position.
-_TOLD: Final = tuple(
-    f'{{"op":"{kind}"'
-    for kind in (
-        *("TrackStart", "TrackEnd", "StreamTitle"),
-        *("PlayerUpdate", "PlayerPause", "PlayerResume", "Seek", "FiltersChange"),
-    )
-)
+# The events that change the title, the state or the position.
+_TOLD: Final = (TrackStart, TrackEnd, StreamTitle, PlayerUpdate, PlayerPause, PlayerResume, Seek, FiltersChange)
 
 
 class PublicEvents:
@@ -88,12 +93,12 @@ class PlayerWindow:
 
     def add(self, sink: SocketEventSink) -> Callable[[], None]:
         """Sends the state to `sink`, now and when it changes. Returns a call that stops it."""
-        sink.send(public_state_text(self._player.status()))
+        sink.send_text(public_state_text(self._player.status()))
         self._sinks[sink] = None
         return lambda: self._remove(sink)
 
-    def send(self, text: str) -> None:
-        if text.startswith(_TOLD):
+    def send(self, message: EventMessage) -> None:
+        if isinstance(message.event, _TOLD):
             if not self._due:
                 self._loop.call_soon(self._tell)
             self._due = dict.fromkeys(self._sinks)
@@ -127,7 +132,7 @@ class PlayerWindow:
         for sink in some:
             self._due.pop(sink, None)
             if sink.pending_messages() < MAX_BEHIND:
-                sink.send(text)
+                sink.send_text(text)
             else:
                 self._remove(sink)
                 sink.close(CloseCode.TOO_SLOW, "too slow")

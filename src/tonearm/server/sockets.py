@@ -9,8 +9,10 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest
+from tonearm.core.events import EventMessage
 from tonearm.core.frame import Output
 from tonearm.node.node import Node
+from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import Framing
 from tonearm.server.audio_settings import AudioSettings, max_latency_ms, read_switch, socket_format
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
@@ -76,9 +78,9 @@ class SocketRoutes:
         """Sends each player's state. Events may be sent before it; their numbers say that they are older."""
         count = length = 0
         for player in self._node.players():
-            text = player.snapshot_text()
-            sink.send(text)
-            count, length = count + 1, length + len(text)
+            message = player.state_message()
+            sink.send(message)
+            count, length = count + 1, length + len(message.text(event_text))
             if count == SLICE_ITEMS or length >= SLICE_BYTES:
                 count = length = 0
                 await asyncio.sleep(0)
@@ -132,7 +134,10 @@ class SocketEventSink:
         self.close = connection.close
         self.abort = connection.abort
 
-    def send(self, text: str) -> None:
+    def send(self, message: EventMessage) -> None:
+        self.send_text(message.text(event_text))
+
+    def send_text(self, text: str) -> None:
         self._forget_sent()
         self._writer.write(text_frame(text))
         self._ends.append(self._writer.written_bytes)

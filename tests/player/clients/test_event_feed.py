@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, break_off
-from tonearm.core.events import QueueUpdate
+from tonearm.core.events import EventMessage, QueueUpdate
 from tonearm.player.clients.event_feed import (
     CAUGHT_UP_BYTES,
     CAUGHT_UP_EVENTS,
@@ -14,17 +14,17 @@ from tonearm.player.clients.event_feed import (
     MAX_BEHIND_EVENTS,
     EventFeed,
 )
-from tonearm.protocol.rendering import event_text, events_lost_text
+from tonearm.protocol.event_rendering import event_text
 
-LOST = events_lost_text(5)
+LOST = '{"op":"EventsLost","time":5,"lost":true}'
 
 
-def event(number: int) -> str:
-    return event_text("p", "1ife", number, 0, QueueUpdate(0, version=1))
+def event(number: int) -> EventMessage:
+    return EventMessage("p", "1ife", number, 0, QueueUpdate(0, version=1))
 
 
 def events(*numbers: int) -> list[str]:
-    return [event(number) for number in numbers]
+    return [event(number).text(event_text) for number in numbers]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def time() -> HandTime:
 
 @pytest.fixture
 def feed(time: HandTime) -> EventFeed:
-    return EventFeed(time.call_later, lambda: LOST)
+    return EventFeed(time.call_later, lambda: 5)
 
 
 def followers(feed: EventFeed, count: int = 1) -> list[MemoryEventClient]:
@@ -69,7 +69,7 @@ def test_a_client_that_is_behind_misses_events_and_is_told_once(
     for number, waiting in enumerate((most - 1, most, caught_up + 1, caught_up, caught_up), 1):
         setattr(slow, waits, waiting)
         feed.send(event(number))
-    assert slow.texts == [event(1), LOST, *events(4, 5)]
+    assert slow.texts == [*events(1), LOST, *events(4, 5)]
     assert quick.texts == events(1, 2, 3, 4, 5)
 
 

@@ -29,7 +29,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, MISSED_SLICE_EVENTS, EventLog
 from tonearm.player.timers import CallLater
-from tonearm.protocol.rendering import event_text
+from tonearm.protocol.wire_model import json_bytes
 
 
 class Times:
@@ -53,8 +53,8 @@ def at_once(delay_s: float, call: Callable[[], None]) -> _Made:
 
 
 def new_log(call_later: CallLater = at_once, max_bytes: int = MAX_KEPT_BYTES) -> EventLog:
-    feed = EventFeed(call_later, lambda: "")
-    return EventLog("p", "1ife", Times().wall_ms, event_text, feed, max_bytes, call_later)
+    feed = EventFeed(call_later, lambda: 0)
+    return EventLog("p", "1ife", Times().wall_ms, json_bytes, feed, max_bytes, call_later)
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_one_event_is_kept_however_long_it_is() -> None:
 
 
 def test_tracks_with_metadata_count_as_long_as_they_are_shown() -> None:
-    log = new_log(max_bytes=10_000)
+    log = new_log(max_bytes=11_000)
     for _ in range(10):
         log.add(TrackStart(make_track("a"), {"x": "y" * 4000}, 0))
     assert follow(log, 8).seqs == [9, 10]
@@ -324,7 +324,7 @@ def test_a_slice_of_what_a_client_missed_ends_with_so_many_bytes() -> None:
     for number in range(10):
         log.add(MetadataChange({"x": "y" * 30_000, "number": number}))
     client = follow(log, since=0)
-    assert len(client.events) == 2
+    assert len(client.events) == 3
     log.close(1000, "the player was deleted")
     assert [event["seq"] for event in client.events] == list(range(1, 11))
     assert client.closed == [(1000, "the player was deleted")]

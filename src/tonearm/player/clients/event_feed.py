@@ -6,6 +6,7 @@ No event is kept: a client that is too slow misses events, and is told so when i
 from collections.abc import Callable
 from typing import Final
 
+from tonearm.core.events import EventMessage, EventsLost
 from tonearm.player.clients.sinks import EventSink, cut_after_error
 from tonearm.player.timers import CallLater
 
@@ -17,11 +18,11 @@ _TELL_AGAIN_S: Final = 1.0
 
 
 class EventFeed:
-    """`lost_text` makes the message for a client that has missed events."""
+    """`wall_ms` gives the time of day in ms since 1970."""
 
-    def __init__(self, call_later: CallLater, lost_text: Callable[[], str]) -> None:
+    def __init__(self, call_later: CallLater, wall_ms: Callable[[], int]) -> None:
         self._call_later = call_later
-        self._lost_text = lost_text
+        self._wall_ms = wall_ms
         self._has_lost: dict[EventSink, bool] = {}
 
     @property
@@ -33,11 +34,11 @@ class EventFeed:
         self._has_lost[sink] = False
         return lambda: self._remove(sink)
 
-    def send(self, text: str) -> None:
-        """Sends an event, as the clients of its player get it."""
+    def send(self, message: EventMessage) -> None:
+        """Sends an event of some player to all clients."""
         for sink in tuple(self._has_lost):
             if sink in self._has_lost:  # a client may leave while another is sent the event
-                self._offer(sink, text)
+                self._offer(sink, message)
 
     def close(self, code: int, reason: str) -> None:
         """Closes every connection."""
@@ -47,12 +48,12 @@ class EventFeed:
             with cut_after_error(sink, self._remove):
                 sink.close(code, reason)
 
-    def _offer(self, sink: EventSink, text: str) -> None:
+    def _offer(self, sink: EventSink, message: EventMessage) -> None:
         with cut_after_error(sink, self._remove):
             if self._has_lost[sink] and not self._tell_lost(sink):
                 return
             if sink.pending_messages() < MAX_BEHIND_EVENTS and sink.pending_bytes() < MAX_BEHIND_BYTES:
-                sink.send(text)
+                sink.send(message)
                 return
             self._has_lost[sink] = True
             self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
@@ -68,7 +69,7 @@ class EventFeed:
         if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
             return False
         self._has_lost[sink] = False
-        sink.send(self._lost_text())
+        sink.send(EventMessage("", "", 0, self._wall_ms(), EventsLost()))
         return True
 
     def _remove(self, sink: EventSink) -> None:

@@ -4,10 +4,11 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from tonearm.core.events import (
     Event,
+    EventMessage,
     MetadataChange,
     OverlayException,
     TrackEnd,
@@ -15,6 +16,7 @@ from tonearm.core.events import (
     TrackException,
     TrackStart,
 )
+from tonearm.core.metadata import Json
 from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import uri_for_logs
@@ -26,37 +28,30 @@ from tonearm.protocol.framing import CloseCode
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
-# The estimated length of an event that is kept without its text, and how much a character of its track's URI adds.
+# The estimated length of an event as text, without the metadata that it shows, and how much a character of its track's
+# URI adds. The text itself is not kept: it would take several times as much memory as the event.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
 # What a client missed is sent in slices, since making the texts would block the loop for too long.
 MISSED_SLICE_EVENTS: Final = 64
-MISSED_SLICE_BYTES: Final = 32 * 1024
-
-# Makes the text for clients from the player's id and life, the event's number, the time of day in ms and the event.
-EventText: TypeAlias = Callable[[str, str, int, int, Event | StateMessage], str]
+MISSED_SLICE_BYTES: Final = 64 * 1024
 
 log = logging.getLogger(__name__)
 
 
-# An event that is kept. Texts are made for clients and not kept: they would take several times as much as the event,
-# and cost more than it only where metadata is shown, which is changed and may be long. Then the text is kept alone.
-_Kept: TypeAlias = Event | str
-
-
-class _Missed(NamedTuple):
+class _Numbered(NamedTuple):
     seq: int
     time_ms: int
-    kept: _Kept
+    event: Event
 
 
 class EventLog:
     """The events of one player. `wall_ms` gives the time of day in ms, for clients to read. `life` names the sequence
     of numbers that begins here. Each event goes to `feed`, too.
 
-    The log keeps the last `KEPT_EVENTS` events, or as many of them as fit into `max_bytes`, but at least one. A client
-    is closed when twice as many bytes wait for it. `call_later` spreads over iterations of the event loop what a client
-    missed.
+    The log keeps the last `KEPT_EVENTS` events, or as many of them as fit into `max_bytes` as text, but at least one.
+    `json_bytes` measures the metadata in them. A client is closed when twice as many bytes wait for it. `call_later`
+    spreads over iterations of the event loop what a client missed.
     """
 
     def __init__(
@@ -64,7 +59,7 @@ class EventLog:
         player_id: str,
         life: str,
         wall_ms: Callable[[], int],
-        event_text: EventText,
+        json_bytes: Callable[[Json], int],
         feed: EventFeed,
         max_bytes: int,
         call_later: CallLater,
@@ -73,14 +68,14 @@ class EventLog:
         self._player_id = player_id
         self._feed = feed
         self._wall_ms = wall_ms
-        self._event_text = event_text
+        self._json_bytes = json_bytes
         self._max_bytes = max_bytes
-        self._kept: deque[_Kept] = deque()  # the last is number `last_seq`
+        self._kept: deque[Event] = deque()  # the last is number `last_seq`
         self._times_ms: deque[int] = deque()  # of each of them
         self._kept_bytes = 0
         self._call_later = call_later
         self._sinks: dict[EventSink, None] = {}
-        self._missed: dict[EventSink, deque[_Missed]] = {}  # by client: what comes before all that is new
+        self._missed: dict[EventSink, deque[_Numbered]] = {}  # by client: what comes before all that is new
         self.last_seq = 0
 
     def __len__(self) -> int:
@@ -92,22 +87,20 @@ class EventLog:
         _log_event(self._player_id, event)
         self.last_seq += 1
         seq, time_ms = self.last_seq, self._wall_ms()
-        text = self._made(seq, time_ms, event) if _shows_metadata(event) else ""
-        self._keep(text or event, time_ms)
+        self._keep(event, time_ms)
+        if not self._sinks and not self._feed.has_followers:
+            return
+        message = self._message(_Numbered(seq, time_ms, event))
         for sink in tuple(self._sinks):
             if sink in self._missed:
-                self._missed[sink].append(_Missed(seq, time_ms, text or event))
+                self._missed[sink].append(_Numbered(seq, time_ms, event))
             elif sink in self._sinks:  # a client may leave while another is sent the event
-                text = text or self._made(seq, time_ms, event)
-                self._send(sink, text)
-        if self._feed.has_followers:
-            self._feed.send(text or self._made(seq, time_ms, event))
+                self._send(sink, message)
+        self._feed.send(message)
 
-    def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
-        """The whole state as the message that clients get."""
-        return self._event_text(
-            self._player_id, self.life, self.last_seq, self._wall_ms(), StateMessage(status, is_lost)
-        )
+    def state_message(self, status: PlayerStatus, *, is_lost: bool = False) -> EventMessage:
+        """The whole state as a message for clients."""
+        return self._message(_Numbered(self.last_seq, self._wall_ms(), StateMessage(status, is_lost)))
 
     def subscribe(
         self,
@@ -126,11 +119,11 @@ class EventLog:
         is_kept = since is not None and self.last_seq - len(self._kept) <= since <= self.last_seq
         is_lost = since is not None and (is_other_life or not is_kept)
         if is_lost or (wants_snapshot and since is None):
-            sink.send(self.snapshot_text(status(), is_lost=is_lost))
+            sink.send(self.state_message(status(), is_lost=is_lost))
         elif since is not None:
             first = len(self._kept) - (self.last_seq - since)
             missed = zip(islice(self._times_ms, first, None), islice(self._kept, first, None), strict=True)
-            self._missed[sink] = deque(_Missed(seq, *one) for seq, one in enumerate(missed, start=since + 1))
+            self._missed[sink] = deque(_Numbered(seq, *one) for seq, one in enumerate(missed, start=since + 1))
         self._sinks[sink] = None
         self._send_missed(sink)
         return lambda: self._remove(sink)
@@ -143,7 +136,7 @@ class EventLog:
             missed = self._missed.pop(sink, ())
             with cut_after_error(sink, self._remove):
                 for one in missed:
-                    sink.send(self._text(one))
+                    sink.send(self._message(one))
                 sink.close(code, reason)
 
     def _remove(self, sink: EventSink) -> None:
@@ -158,53 +151,41 @@ class EventLog:
         events = size_bytes = 0
         with cut_after_error(sink, self._remove):
             while missed and events < MISSED_SLICE_EVENTS and size_bytes < MISSED_SLICE_BYTES:
-                text = self._text(missed.popleft())
-                sink.send(text)
-                events, size_bytes = events + 1, size_bytes + len(text)
+                one = missed.popleft()
+                sink.send(self._message(one))
+                events, size_bytes = events + 1, size_bytes + self._about_bytes(one.event)
             if missed:
                 self._call_later(0.0, lambda: self._send_missed(sink))
             else:
                 del self._missed[sink]
 
-    def _keep(self, kept: _Kept, time_ms: int) -> None:
-        self._kept.append(kept)
+    def _keep(self, event: Event, time_ms: int) -> None:
+        self._kept.append(event)
         self._times_ms.append(time_ms)
-        self._kept_bytes += _about_bytes(kept)
+        self._kept_bytes += self._about_bytes(event)
         while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
-            self._kept_bytes -= _about_bytes(self._kept.popleft())
+            self._kept_bytes -= self._about_bytes(self._kept.popleft())
             self._times_ms.popleft()
 
-    def _text(self, missed: _Missed) -> str:
-        seq, time_ms, kept = missed
-        return kept if isinstance(kept, str) else self._made(seq, time_ms, kept)
+    def _about_bytes(self, event: Event) -> int:
+        if isinstance(event, TrackEvent):
+            size_bytes = _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(event.track.info.identifier)
+            return size_bytes + (self._json_bytes(event.user_data) if event.user_data != {} else 0)
+        return self._json_bytes(event.metadata) if isinstance(event, MetadataChange) else _ABOUT_BYTES
 
-    def _made(self, seq: int, time_ms: int, event: Event) -> str:
-        return self._event_text(self._player_id, self.life, seq, time_ms, event)
+    def _message(self, one: _Numbered) -> EventMessage:
+        return EventMessage(self._player_id, self.life, *one)
 
-    def _send(self, sink: EventSink, text: str) -> None:
+    def _send(self, sink: EventSink, message: EventMessage) -> None:
         with cut_after_error(sink, self._remove):
             pending_events, pending_bytes = sink.pending_messages(), sink.pending_bytes()
             if pending_events < KEPT_EVENTS and pending_bytes < 2 * self._max_bytes:
-                sink.send(text)
+                sink.send(message)
                 return
             self._remove(sink)
             behind = f"{pending_events} events, {pending_bytes} bytes behind"
             sink.close(CloseCode.TOO_SLOW, behind)
             log.info("player %s: an event client is closed: %s", self._player_id, behind)
-
-
-def _about_bytes(kept: _Kept) -> int:
-    if isinstance(kept, str):
-        return len(kept)
-    if isinstance(kept, TrackEvent):
-        return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(kept.track.info.identifier)
-    return _ABOUT_BYTES
-
-
-def _shows_metadata(event: Event) -> bool:
-    if isinstance(event, TrackEvent):
-        return event.user_data != {}
-    return isinstance(event, MetadataChange)
 
 
 def _log_event(player_id: str, event: Event) -> None:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from tonearm.core.events import EventMessage
 from tonearm.core.frame import Output
 from tonearm.protocol.framing import Framing
 
@@ -51,7 +52,7 @@ class FrameSink(Protocol):
 class EventSink(Protocol):
     """One event client's connection. No method blocks, awaits or raises."""
 
-    def send(self, text: str) -> None: ...
+    def send(self, message: EventMessage) -> None: ...
 
     def pending_bytes(self) -> int:
         """How many bytes the transport could not hand to the kernel yet."""
