@@ -197,7 +197,7 @@ class EventMessage:
 
     def text(self, render: "Callable[[EventMessage], str]") -> str:
         """What `render` makes of this message. Clients with the same `render` share a text, which is made once."""
-        text = self._texts.get(render)
-        if text is None:
-            text = self._texts[render] = render(self)
-        return text
+        texts = self._texts
+        if render not in texts:
+            texts[render] = render(self)
+        return texts[render]

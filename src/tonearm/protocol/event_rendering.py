@@ -40,22 +40,32 @@ from tonearm.protocol.wire_model import json_text
 def event_text(message: EventMessage) -> str:
     """The message that clients get of an event: its head, then its own fields."""
     event = message.event
-    head: JsonObject = {
+    own_fields = _FIELDS.get(type(event))
+    if own_fields is None:
+        return json_text(_unnumbered(message)).decode()
+    body: JsonObject = {
         "op": type(event).__name__,
         "id": message.player_id,
         "seq": message.seq,
         "time": message.time_ms,
     }
-    match event:
-        case StateMessage():
-            body = {**head, "op": "PlayerState", **player_out(event.status)} | ({"lost": True} if event.is_lost else {})
-        case EventsLost():
-            body = {"op": head["op"], "time": message.time_ms, "lost": True}
-        case PlayerCreate():
-            body = {"op": head["op"], "id": message.player_id, "time": message.time_ms, "life": message.life}
-        case _:
-            body = {**head, **_FIELDS[type(event)](event), "life": message.life}
+    body |= own_fields(event)
+    body["life"] = message.life
     return json_text(body).decode()
+
+
+def _unnumbered(message: EventMessage) -> JsonObject:
+    """What is no event of a player's life: its whole state, and what only those get who follow all players."""
+    player_id, time_ms = message.player_id, message.time_ms
+    match message.event:
+        case StateMessage(status, is_lost):
+            body = {"op": "PlayerState", "id": player_id, "seq": message.seq, "time": time_ms, **player_out(status)}
+            return body | ({"lost": True} if is_lost else {})
+        case PlayerCreate():
+            return {"op": "PlayerCreate", "id": player_id, "time": time_ms, "life": message.life}
+        case EventsLost():
+            return {"op": "EventsLost", "time": time_ms, "lost": True}
+    raise TypeError(f"{message.event!r} is no event that clients can be told of")
 
 
 def _of_track(event: TrackEvent, **fields: Json) -> JsonObject:
