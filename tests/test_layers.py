@@ -83,7 +83,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "dashboard.page_files": ("protocol.filters", "protocol.wire_model", "core"),
     "server": (
         *("server", "dashboard.page_files"),
-        *("node.node", "node.tracks", "player.player", "player.player_services", "protocol.framing"),
+        *("node.node", "node.tracks", "player.handle", "protocol.framing"),
         *("protocol", "description", "core"),
     ),
     "client": ("client", "protocol", "core"),

@@ -57,7 +57,7 @@ async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
         assert [code for code, _ in player.events.closed] == [code for code, _ in player.listener.closed] == [1000]
         if moment is not _idle:
             assert player.ends[-1] == ("song1", "stopped")
-        assert not node.has_player(player_id)
+        assert node.find(player_id) is None
 
     moments = (_at_once, _opening, _playing, _paused, _idle, _filters_changing)
     await asyncio.gather(*(create_and_delete(moment.__name__, moment) for moment in moments))
@@ -91,4 +91,4 @@ async def test_a_node_that_was_stopped_or_not_started_may_be_stopped(shelf: Shel
         await node.create_player("p", shelf.song(0.1)[0], {})
         await node.stop()
         await node.stop()
-        assert not node.has_player("p")
+        assert node.find("p") is None

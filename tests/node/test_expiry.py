@@ -32,19 +32,19 @@ async def test_players_that_nobody_listens_or_speaks_to_are_deleted(shelf: Shelf
 
         asking = asyncio.create_task(ask())
         forgotten, events = next(node.players()), MemoryEventClient()
-        await eventually(lambda: not node.has_player("forgotten"), "the forgotten player is deleted")
+        await eventually(lambda: node.find("forgotten") is None, "the forgotten player is deleted")
         forgotten.subscribe(events, since=0, wants_snapshot=False)
         assert events.named("PlayerDelete")[0]["reason"] == "expired"
         await asyncio.sleep(EXPIRE_S)
-        assert [node.has_player(name) for name in ("heard", "followed", "asked")] == [True] * 3
+        assert [node.find(name) is not None for name in ("heard", "followed", "asked")] == [True] * 3
         asking.cancel()
-        await eventually(lambda: not node.has_player("asked"), "the player that is not asked any more is deleted")
+        await eventually(lambda: node.find("asked") is None, "the player that is not asked any more is deleted")
         await node.create_player("forgotten", uri, {})
 
 
 def break_delete(node: Node, player_id: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     """The next delete of the player does its work and fails then. Returns whether it has come to that."""
-    player = node.player(player_id)
+    player = node._players[player_id]
     delete = player.delete
     failed: list[bool] = []
 
@@ -67,7 +67,7 @@ async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop
         has_failed = break_delete(node, "broken", monkeypatch)
         await eventually(has_failed, "the delete of a player fails")
         await node.create_player("forgotten", uri, {})
-        await eventually(lambda: not node.has_player("forgotten"), "the next forgotten player is deleted")
+        await eventually(lambda: node.find("forgotten") is None, "the next forgotten player is deleted")
         for name in ("first", "second"):
             await node.create_player(name, uri, {})
         has_failed = break_delete(node, "first", monkeypatch)
@@ -95,4 +95,4 @@ async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf, mon
         with pytest.raises(RuntimeError):
             await node.delete_player("p")
         assert player.listener.closed == [(1000, "the player was deleted")]
-        assert not node.has_player("p")
+        assert node.find("p") is None

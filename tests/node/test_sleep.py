@@ -23,9 +23,9 @@ from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import FirstSettings
 from tonearm.node.node import Node, NodeSettings
 from tonearm.node.tracks import WantedTrack
-from tonearm.player.player_services import FirstSettings
 
 SECONDS = 8.0
 HEARD_WITHIN_S = 0.15

@@ -138,4 +138,4 @@ async def test_a_deleted_player_is_not_kept_until_its_tags_would_have_been_read(
     deleted = weakref.ref(node.player("q"))
     await node.delete_player("q")
     await eventually(lambda: deleted() is None, "the player is freed")
-    assert node.player("p").unread_track(1) is not None, "the first one is still being read"
+    assert node._players["p"].unread_track(1) is not None, "the first one is still being read"

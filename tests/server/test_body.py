@@ -179,7 +179,7 @@ async def test_an_unknown_name_among_filters_is_refused_with_the_nearest_one(
     assert (answer.status, answer.json()["code"]) == (400, "bad_request")
     assert sentence in answer.json()["message"]
     assert node.player("p").status().last_seq == 0
-    assert not node.has_player("n")
+    assert node.find("n") is None
 
 
 IGNORED = [

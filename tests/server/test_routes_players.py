@@ -28,7 +28,7 @@ async def test_every_accepted_id_is_reachable_raw_and_escaped(node: StillNode, p
         assert (state.status, state.json()["id"]) == (200, player_id)
         assert (await request(port, "POST", f"/v0/players/{form}/play?x=1")).status == 204
     assert (await request(port, "DELETE", f"/v0/players/{escaped}")).status == 204
-    assert not node.has_player(player_id)
+    assert node.find(player_id) is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonearm.core.crossfade import CrossfadeSettings
@@ -53,6 +53,15 @@ class Outcome:
     moves_fade: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class FirstSettings:
+    """What a player begins with. No event reports it: no client can have known other settings."""
+
+    paused: bool = False
+    filters: Filters = field(default_factory=Filters)
+    loop_mode: LoopMode = LoopMode.NONE
+
+
 class PlaybackState:
     """One player, from `begin` to `delete`; nothing may be called after `delete`. Without a first track it is idle.
     With a `snapshot` it goes on from there: `begin` opens the track at its position, and the caller calls
@@ -71,27 +80,25 @@ class PlaybackState:
         *,
         max_waiting_tracks: int = 10_000,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
-        paused: bool = False,
-        filters: Filters | None = None,
-        loop_mode: LoopMode = LoopMode.NONE,
+        first_settings: FirstSettings | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         now_s: Callable[[], float] = lambda: 0.0,
         snapshot: PlayerSnapshot | None = None,
     ) -> None:
         self.player_id: Final = player_id
-        selected = first_track or Track.none()
+        selected, begin = first_track or Track.none(), first_settings or FirstSettings()
         self.position_ms = selected.start_ms
         self._limits = QueueLimits(max_waiting_tracks, max_waiting_bytes)
         self._wall_ms = wall_ms
         self._now_s = now_s
         self.state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
-        self.paused = paused
-        self._last_update = (self.state, paused)  # in the last PlayerUpdate
+        self.paused = begin.paused
+        self._last_update = (self.state, self.paused)  # in the last PlayerUpdate
         self.clock_started = False
-        self.filters = filters or Filters()
+        self.filters = begin.filters
         self.crossfade = CrossfadeSettings()
         self.metadata = metadata
-        self._queue = PlayQueue(QueuedTrack(selected), loop_mode=loop_mode)
+        self._queue = PlayQueue(QueuedTrack(selected), loop_mode=begin.loop_mode)
         self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
         self._own_error_s = -math.inf  # when the node met the last error of its own

@@ -34,6 +34,7 @@ from tonearm.core.metadata import Json, require_player_id
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
 from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import FirstSettings
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
@@ -56,8 +57,9 @@ from tonearm.node.tracks import Artworks, Lookup, TrackMaker, WantedTrack
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink
 from tonearm.player.clock import Clock
+from tonearm.player.handle import PlayerHandle
 from tonearm.player.player import Player
-from tonearm.player.player_services import FirstSettings, PlayerServices, PlayerSettings
+from tonearm.player.player_services import PlayerServices, PlayerSettings
 from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.wire_model import json_bytes
 from tonearm.sandbox.report import SandboxMode, decoder_supervision
@@ -236,7 +238,7 @@ class Node:
         listeners: Counter[OutputFormat] = Counter()
         asleep = 0
         qualities: list[tuple[Player, PlayerQuality]] = []
-        for number, player in enumerate(self.players(), start=1):
+        for number, player in enumerate(self._all_here(), start=1):
             found = player.figures()
             qualities.append((player, found.quality))
             states[found.state] += 1
@@ -377,29 +379,23 @@ class Node:
         return replaced is not None
 
     async def delete_player(self, player_id: str, client: str = "") -> None:
-        self.player(player_id)
+        self._here(player_id)
         await self._delete(player_id, None)
         log.info("player %s deleted%s", player_id, _by(client))
 
-    def player(self, player_id: str) -> Player:
+    def player(self, player_id: str) -> PlayerHandle:
         """The player with this id. Raises `PlayerNotFound`. A caller that awaits must ask again: the player may be
         deleted meanwhile."""
-        player = self._players.get(player_id)
-        self._forgotten.spoken_to(player_id)
-        if player is None:
-            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
-        return player
+        return self._here(player_id)
 
-    def has_player(self, player_id: str) -> bool:
-        return player_id in self._players
+    def find(self, player_id: str) -> PlayerHandle | None:
+        """The player with this id, if there is one. Asking this does not count as a request for the player."""
+        return self._players.get(player_id)
 
-    def players(self) -> Iterator[Player]:
+    def players(self) -> Iterator[PlayerHandle]:
         """All players, in the order of their creation. The caller may await in between: players that are deleted
         meanwhile are left out."""
-        for player_id in tuple(self._players):
-            player = self._players.get(player_id)
-            if player is not None:
-                yield player
+        return self._all_here()
 
     @asynccontextmanager
     async def changing_queue(self, player_id: str, patience_s: float | None = None) -> AsyncIterator[None]:
@@ -409,7 +405,7 @@ class Node:
 
         Raises `PlayerNotFound`, also when the player was deleted meanwhile.
         """
-        player = self.player(player_id)
+        player = self._here(player_id)
         lock = self._queue_locks.setdefault(player_id, asyncio.Lock())
         try:
             async with asyncio.timeout(patience_s):
@@ -432,7 +428,7 @@ class Node:
         Raises `PlayerNotFound`, also when the player was deleted meanwhile, `BadRequest`, `InvalidIdentifier`,
         `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
-        player = self.player(player_id)
+        player = self._here(player_id)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
         tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
@@ -445,7 +441,7 @@ class Node:
 
         Raises what `enqueue` raises; the message names the first track that is wrong.
         """
-        player = self.player(player_id)
+        player = self._here(player_id)
         # In a thread: judging and making hundreds of tracks takes some ms.
         tracks = await asyncio.to_thread(self._track_maker.make_all, wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
@@ -456,7 +452,7 @@ class Node:
 
         Raises what `enqueue` raises.
         """
-        player = self.player(player_id)
+        player = self._here(player_id)
         tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).do(Requests.replace, *tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
@@ -478,7 +474,7 @@ class Node:
         return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])
 
     def _add_overlays(self, player_id: str, new: list[tuple[Track, OverlaySettings]]) -> list[str]:
-        self.player(player_id).add_overlays(*new)
+        self._here(player_id).add_overlays(*new)
         for track, _ in new:
             log.info("player %s: overlay: %s", player_id, uri_for_logs(track.info.identifier))
         return [track.id for track, _ in new]
@@ -487,9 +483,22 @@ class Node:
         """Sends the events of all players to `sink` from now on. Returns a call that stops it."""
         return self._feed.subscribe(sink)
 
+    def _here(self, player_id: str) -> Player:
+        player = self._players.get(player_id)
+        self._forgotten.spoken_to(player_id)
+        if player is None:
+            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
+        return player
+
+    def _all_here(self) -> Iterator[Player]:
+        for player_id in tuple(self._players):
+            player = self._players.get(player_id)
+            if player is not None:
+                yield player
+
     def _still(self, player_id: str, player: Player) -> Player:
         """Returns `player` if it still has this id. Raises `PlayerNotFound`."""
-        if self.player(player_id) is not player:
+        if self._here(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         return player
 
@@ -498,14 +507,14 @@ class Node:
         at the latest. Raises `PlayerNotFound`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._tags_ahead.known(self.player(player_id), first, count)
+                await self._tags_ahead.known(self._here(player_id), first, count)
 
     async def artwork(self, player_id: str) -> Picture:
         """The picture inside the current track's file.
 
         Raises `PlayerNotFound`, `NoArtwork`, `SourceBlocked` and `SourceRefused`.
         """
-        return await self._artworks.of(self.player(player_id).status().track)
+        return await self._artworks.of(self._here(player_id).status().track)
 
     def _require_room(self) -> None:
         """Raises `LimitReached` when no further player may be created."""

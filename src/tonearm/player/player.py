@@ -17,7 +17,7 @@ from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import PlayedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
-from tonearm.core.playback_state import Outcome
+from tonearm.core.playback_state import FirstSettings, Outcome
 from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
@@ -25,7 +25,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_log import EventLog
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.engine import Engine
-from tonearm.player.player_services import FirstSettings, PlayerServices
+from tonearm.player.player_services import PlayerServices
 from tonearm.player.timers import Cancellable
 from tonearm.protocol.framing import CloseCode
 
@@ -56,16 +56,13 @@ class Player:
     ) -> None:
         self._services = services
         settings = services.settings
-        begin = first_settings or FirstSettings()
         self._playback = Playback(
             player_id,
             first_track,
             metadata,
             max_waiting_tracks=settings.max_waiting_tracks,
             max_waiting_bytes=settings.max_waiting_bytes,
-            paused=begin.paused,
-            filters=begin.filters,
-            loop_mode=begin.loop_mode,
+            first_settings=first_settings,
             wall_ms=services.wall_ms,
             now_s=services.clock.now_s,
             snapshot=snapshot,

@@ -1,13 +1,11 @@
-"""What a player is given when it is created: the services that all players of a node share, and its first settings."""
+"""What all players of a node share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tonearm.core.events import Event
 from tonearm.core.figures import Totals
-from tonearm.core.filters import Filters
 from tonearm.core.metadata import MAX_METADATA_BYTES, Json
-from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.source_uri import SourceUri
 from tonearm.decoder.opening.known_files import KnownFiles
@@ -57,12 +55,3 @@ class PlayerServices:
     bursts: Bursts = field(default_factory=Bursts)
     totals: Totals = field(default_factory=Totals)
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
-
-
-@dataclass(frozen=True, slots=True)
-class FirstSettings:
-    """What a player begins with. No event reports it: no client can have known other settings."""
-
-    paused: bool = False
-    filters: Filters = field(default_factory=Filters)
-    loop_mode: LoopMode = LoopMode.NONE

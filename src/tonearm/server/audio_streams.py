@@ -9,7 +9,7 @@ from aiohttp import HttpVersion11, web
 
 from tonearm.core.frame import FRAME_MS, Output, OutputFormat
 from tonearm.node.node import Node
-from tonearm.player.player import Player
+from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.framing import Framing
 from tonearm.server.audio_settings import (
     HIGHEST_BURST_MS,
@@ -101,7 +101,7 @@ class AudioStreamRoutes:
         self,
         request: EdgeRequest,
         response: web.StreamResponse,
-        player: Player,
+        player: PlayerHandle,
         sink: "HttpAudioSink",
         head: bytes,
     ) -> web.StreamResponse:

@@ -32,7 +32,7 @@ from tonearm.core.events import (
 )
 from tonearm.core.player_status import PlayerStatus
 from tonearm.node.node import Node
-from tonearm.player.player import Player
+from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.events import public_state_text
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.audio_settings import own_name
@@ -83,7 +83,7 @@ class PlayerWindow:
     """An event client of one player, which sends its followers what strangers may know. `closed` is called when the
     player is deleted, or the last follower has left."""
 
-    def __init__(self, player: Player, closed: "Callable[[PlayerWindow], None]") -> None:
+    def __init__(self, player: PlayerHandle, closed: "Callable[[PlayerWindow], None]") -> None:
         self._player = player
         self._closed = closed
         self._sinks: dict[SocketEventSink, None] = {}
@@ -313,7 +313,7 @@ class PublicEdge(Edge):
                 handler = self._streams.get(kind)
             case (player_id, name):
                 handler = self._of_player.get(name)
-        if handler is None or not (self._node.has_player(player_id) and self._is_listed(player_id)):
+        if handler is None or self._node.find(player_id) is None or not self._is_listed(player_id):
             raise NotFound(_NOTHING)
         return handler, player_id
 

@@ -10,10 +10,9 @@ from aiohttp import web
 from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import Json
 from tonearm.core.playback_requests import Requests
-from tonearm.core.playback_state import Outcome
+from tonearm.core.playback_state import FirstSettings, Outcome
 from tonearm.node.node import AddedTracks, Node
 from tonearm.node.tracks import WantedTrack
-from tonearm.player.player_services import FirstSettings
 from tonearm.protocol.rendering import (
     filters_out,
     played_track_out,

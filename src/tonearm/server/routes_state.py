@@ -12,7 +12,7 @@ from aiohttp import web
 from tonearm.core.metadata import MAX_RECORD_NESTING
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
-from tonearm.player.player import Player
+from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.saved_state import SavedPlayer, state_out
 from tonearm.protocol.wire_model import json_text
@@ -68,7 +68,7 @@ class StateRoutes:
         return json_reply(player_out(self._node.player(call.player_id).status()), status)
 
 
-async def _record(player: Player) -> bytes:
+async def _record(player: PlayerHandle) -> bytes:
     """`SavedPlayer` as JSON. It is made in a thread, since there may be ten thousand tracks."""
     snapshot, now_ms = player.snapshot(), time.time_ns() // 1_000_000
     return await asyncio.to_thread(lambda: json_text(state_out(snapshot, now_ms)))

@@ -271,7 +271,7 @@ class NodeEdge(Edge):
                 return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
         route, arguments = self._routes.find(request.method, target.segments)
         player_id = arguments.get(PLAYER_ARGUMENT)
-        if player_id is not None and not route.makes_player and not self._node.has_player(player_id):
+        if player_id is not None and not route.makes_player and self._node.find(player_id) is None:
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
         call = Call(request, target, arguments)
         reply = await route.handler(call)

@@ -1,0 +1,68 @@
+"""What the server may hold of a player, wherever the player is."""
+
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol
+
+from tonearm.core.events import EventMessage
+from tonearm.core.metadata import Json
+from tonearm.core.overlays import OverlayStatus
+from tonearm.core.play_queue import PlayedTrack
+from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
+from tonearm.core.player_status import PlayerStatus, WaitingTracks
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.player.clients.sinks import EventSink, FrameSink
+
+_P = ParamSpec("_P")
+
+
+class PlayerHandle(Protocol):
+    """A player, as `player.player.Player` documents it."""
+
+    @property
+    def player_id(self) -> str: ...
+
+    # Its clients
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]: ...
+
+    def count(self, sink: FrameSink) -> None: ...
+
+    def subscribe(
+        self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
+    ) -> Callable[[], None]: ...
+
+    # What is asked of it
+
+    def do(
+        self, change: Callable[Concatenate[Requests, _P], Outcome], *values: _P.args, **named: _P.kwargs
+    ) -> None: ...
+
+    def seek(self, position_ms: int) -> None: ...
+
+    def seek_by(self, offset_ms: int) -> None: ...
+
+    def change_metadata(self, merge: bool, value: Json) -> None: ...
+
+    def remove_overlay(self, overlay_id: str) -> None: ...
+
+    # What it is
+
+    def status(self) -> PlayerStatus: ...
+
+    def state_message(self) -> EventMessage: ...
+
+    def snapshot(self) -> PlayerSnapshot: ...
+
+    def title(self) -> tuple[str, str]: ...
+
+    def overlay(self, overlay_id: str) -> OverlayStatus: ...
+
+    @property
+    def metadata(self) -> Json: ...
+
+    @property
+    def queue(self) -> WaitingTracks: ...
+
+    @property
+    def history(self) -> tuple[PlayedTrack, ...]: ...
