@@ -27,7 +27,8 @@ from tonearm.core.frame import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
 from tonearm.core.source_uri import in_url
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.node.state_file import StateFileError
 from tonearm.process import ExitCode, JsonLines, TextLines, supervised
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
@@ -243,7 +244,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
     stop = asyncio.Event()
     _stop_on_signals(stop)
     opener = _opener(config)
-    node = Node(opener, _node_settings(config))
+    settings = _node_settings(config)
+    node = Node(usual_parts(opener, settings), settings)
     password = config.server.password.get_secret_value()
     edge_settings = EdgeSettings(
         password=password,

@@ -12,7 +12,8 @@ from tests.support.node_in_process import forget_players, running_node
 from tests.support.resolver_forks import quick_resolvers
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from tests.support.shelf import Shelf
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 
 PLAYERS = 40
 

@@ -11,7 +11,8 @@ from tests.support.node_in_process import Listening, listening, padded, running_
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
 from tonearm.core.playback_requests import Requests
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 
 
 async def _at_once(player: Listening) -> None: ...

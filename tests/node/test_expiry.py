@@ -10,7 +10,8 @@ from tests.support.node_in_process import Listening, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.events import DeleteReason
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.player.engine import Engine
 
 EXPIRE_S = 1.2

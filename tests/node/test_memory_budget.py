@@ -11,7 +11,7 @@ from tests.support.shelf import Shelf
 from tonearm.core.opened_source import OPENING
 from tonearm.decoder.opening.source_feed import DECODER_BUSY
 from tonearm.decoder.opening.source_input import NODE_BUSY, WAITING_FOR_PROCESS
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 
 LIMIT_MB = 336  # some 244 are taken before anybody plays, and each player takes 1.8
 PLAYERS = 60

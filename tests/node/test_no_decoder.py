@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.fetching import opener
 from tests.support.processes import open_descriptors
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings, usual_parts
 
 
 async def test_a_node_that_cannot_start_a_decoder_leaves_nothing(
@@ -15,7 +16,7 @@ async def test_a_node_that_cannot_start_a_decoder_leaves_nothing(
     descriptors = open_descriptors()
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     async with opener() as source_opener:
-        node = Node(source_opener, NodeSettings())
+        node = Node(usual_parts(source_opener, settings := NodeSettings()), settings)
         with pytest.raises(OSError, match="nonexistent"):
             await node.start()
         await node.stop()

@@ -16,7 +16,7 @@ from tests.support.node_over_http import NodeOverHttp, node_over_http
 from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.playback_requests import Requests
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
 

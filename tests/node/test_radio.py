@@ -17,7 +17,8 @@ from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.playback_requests import Requests
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.player import timers
 
 BYTES_PER_S: Final = 16_000

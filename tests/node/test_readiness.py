@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -27,7 +26,8 @@ from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
 from tonearm.decoder.pool.process import DecoderProcess
 from tonearm.node import node as node_module
-from tonearm.node.node import LATE_FOR_S, PLAYERS_A_SLICE, Node, NodeSettings
+from tonearm.node.node import LATE_FOR_S, PLAYERS_A_SLICE, Node
+from tonearm.node.parts import NodeSettings
 from tonearm.player.clock import Clock
 
 
@@ -50,15 +50,9 @@ def suspended_s(metrics: list[str]) -> float:
     return float(told)
 
 
-async def test_the_figures_tell_for_how_long_the_machine_slept(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept_s, read_clock = 0.0, time.clock_gettime
-
-    def clock_gettime(clock: int) -> float:
-        return read_clock(clock) + slept_s * (clock == time.CLOCK_BOOTTIME)
-
-    monkeypatch.setattr("tonearm.node.node.time.clock_gettime", clock_gettime)
+async def test_the_figures_tell_for_how_long_the_machine_slept() -> None:
     slept_s = 100.0  # before the node was started
-    async with running_node() as node, running_edge(node) as port:
+    async with running_node(parts={"suspended_s": lambda: slept_s}) as node, running_edge(node) as port:
         stats, metrics = await figures(port)
         assert stats["suspendedMs"] < 1000
         slept_s = 8100.0
@@ -162,13 +156,10 @@ async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one(
         assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
 
 
-async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(shelf: Shelf) -> None:
     hand_time = HandTime()
     clock = Clock(hand_time.now_s, hand_time.call_later)
-    monkeypatch.setattr("tonearm.node.node.Clock", lambda: clock)
-    async with running_node() as node, running_edge(node) as port:
+    async with running_node(parts={"clock": clock}) as node, running_edge(node) as port:
         await listening(node, "p", shelf.song(30.0)[0])
         await eventually(lambda: not clock.is_idle, "it ticks")
         hand_time.stand_still(1.0)

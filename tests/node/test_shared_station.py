@@ -23,7 +23,8 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, Output
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.protocol.framing import Framing
 
 BYTES_PER_S: Final = 16_000

@@ -24,7 +24,8 @@ from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPL
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
 
 SECONDS = 8.0

@@ -12,7 +12,7 @@ from tests.support.shelf import Shelf
 from tests.support.slow_disk import SlowDisk
 from tonearm.decoder.pool import pool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 from tonearm.sandbox.report import SandboxMode
 
 

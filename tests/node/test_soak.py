@@ -23,7 +23,7 @@ from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 from tonearm.node.tracks import WantedTrack
 
 _ORDERS = ("play", "play", "pause", "skip", "seek", "loop", "queue", "queue", "filters", "listen")

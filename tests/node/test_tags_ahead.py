@@ -13,7 +13,8 @@ from tests.support.resolving import fake_sites, told
 from tests.support.shelf import Shelf
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import TrackInfo
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.protocol.rendering import queued_track_details_out
 
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)

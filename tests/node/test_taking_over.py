@@ -15,7 +15,8 @@ from tests.support.node_in_process import running_node
 from tests.support.sandboxing import SANDBOX
 from tests.support.sinks import MemoryEventClient
 from tonearm.node import node as node_module
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 from tonearm.player.engine import Engine
 
 

@@ -1,15 +1,14 @@
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from tests.support.edge import StillNode, running_edge, still_node
 
 
 @pytest_asyncio.fixture
-async def node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StillNode]:
+async def node() -> AsyncIterator[StillNode]:
     """A node with one idle player, `p`."""
-    async with still_node(monkeypatch) as node:
+    async with still_node() as node:
         yield node
 
 

@@ -4,9 +4,8 @@ answers, and the clock stands."""
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
-
-import pytest
 
 from tests.support.hand_time import HandTime
 from tests.support.player_bench import HandPool
@@ -14,10 +13,11 @@ from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.clock import Clock
-from tonearm.player.player import Player
+from tonearm.player.handle import PlayerHandle
 from tonearm.server.app import App, EdgeSettings, build_app, listen_on
 from tonearm.sources.opener import SourceOpener
 
@@ -34,7 +34,10 @@ class StillNode(Node):
     """Notes the connections of its clients: `listeners`, and `followers` of one player or of all."""
 
     def __init__(self) -> None:
-        super().__init__(StillOpener(SourcePolicy(), private_networks=True), NodeSettings())
+        time, settings = HandTime(), NodeSettings()
+        usual = usual_parts(StillOpener(SourcePolicy(), private_networks=True), settings)
+        clock = Clock(time.now_s, time.call_later)
+        super().__init__(replace(usual, clock=clock, pool=_StillPool(), template=_NoTemplate()), settings)
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
 
@@ -42,17 +45,34 @@ class StillNode(Node):
     def sinks(self) -> list[FrameSink | EventSink]:
         return [*self.listeners, *self.followers]
 
+    def player(self, player_id: str) -> PlayerHandle:
+        return cast(PlayerHandle, _NotedPlayer(super().player(player_id), self))
+
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         return _noted(self.followers, sink, super().follow_all(sink))
 
-    def attach(self, player: Player, sink: FrameSink, **options: bool) -> Callable[[], None]:
-        return _noted(self.listeners, sink, _ATTACH(player, sink, **options))
+    def attach(self, player: PlayerHandle, sink: FrameSink, **options: bool) -> Callable[[], None]:
+        return _noted(self.listeners, sink, player.attach(sink, **options))
 
-    def subscribe(self, player: Player, sink: EventSink, **options: Any) -> Callable[[], None]:
-        return _noted(self.followers, sink, _SUBSCRIBE(player, sink, **options))
+    def subscribe(self, player: PlayerHandle, sink: EventSink, **options: Any) -> Callable[[], None]:
+        return _noted(self.followers, sink, player.subscribe(sink, **options))
 
 
-_ATTACH, _SUBSCRIBE = Player.attach, Player.subscribe
+class _NotedPlayer:
+    """A player whose clients come to it by the node's `attach` and `subscribe`."""
+
+    def __init__(self, player: PlayerHandle, node: StillNode) -> None:
+        self._player = player
+        self._node = node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._player, name)
+
+    def attach(self, sink: FrameSink, **options: bool) -> Callable[[], None]:
+        return self._node.attach(self._player, sink, **options)
+
+    def subscribe(self, sink: EventSink, **options: Any) -> Callable[[], None]:
+        return self._node.subscribe(self._player, sink, **options)
 
 
 class _StillPool(HandPool):
@@ -76,15 +96,9 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 
 
 @asynccontextmanager
-async def still_node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StillNode]:
+async def still_node() -> AsyncIterator[StillNode]:
     """With an idle player, `p`."""
-    time = HandTime()
-    monkeypatch.setattr("tonearm.node.node.Clock", lambda: Clock(time.now_s, time.call_later))
-    monkeypatch.setattr("tonearm.node.node.DecoderPool", lambda *_, **__: _StillPool())
-    monkeypatch.setattr("tonearm.node.node.DecoderTemplate", lambda *_: _NoTemplate())
     node = StillNode()
-    monkeypatch.setattr(Player, "attach", lambda *given, **options: node.attach(*given, **options))
-    monkeypatch.setattr(Player, "subscribe", lambda *given, **options: node.subscribe(*given, **options))
     await node.start()
     await node.create_player("p", None, {})
     try:

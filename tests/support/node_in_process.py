@@ -5,7 +5,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.support.wire_check import check_player
 from tonearm.core.failure import PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.track_info import TrackInfo
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sources.http.settings import FetchSettings
@@ -31,12 +32,15 @@ START_BUFFER_S = (
 
 @contextlib.asynccontextmanager
 async def running_node(
-    settings: NodeSettings | None = None, fetching: FetchSettings = QUICK, **opening: Any
+    settings: NodeSettings | None = None,
+    fetching: FetchSettings = QUICK,
+    parts: Mapping[str, Any] | None = None,
+    **opening: Any,
 ) -> AsyncIterator[Node]:
     """Stopped at the end; then no process, task or descriptor of it may be left.
 
-    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `opening` is for
-    `fetching.opener`.
+    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `parts` by name take the place
+    of the usual ones. `opening` is for `fetching.opener`.
     """
     settings = settings or NodeSettings(decoder_processes=1)
     if settings.decoder_sandbox is SandboxMode.AUTO:
@@ -44,7 +48,7 @@ async def running_node(
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     is_alone = not has_children()  # beside another node, which opens what it wants
     async with opener(settings=fetching, **opening) as source_opener:
-        node = Node(source_opener, settings)
+        node = Node(replace(usual_parts(source_opener, settings), **(parts or {})), settings)
         await node.start()
         try:
             yield node

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 from tests.support.edge import running_edge
 from tests.support.http_client import Answer, Headers, request
 from tests.support.node_in_process import running_node
-from tonearm.node.node import Node, NodeSettings
+from tonearm.node.node import Node
+from tonearm.node.parts import NodeSettings
 
 
 class NodeOverHttp:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from tonearm import VERSION
@@ -38,32 +37,24 @@ from tonearm.core.playback_state import FirstSettings
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
-from tonearm.core.snapshot import PlayerSnapshot, Resume
+from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
 from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
-from tonearm.decoder.opening.track_loader import TrackLoader, Trials
-from tonearm.decoder.pool.on_demand import OnDemandPool
-from tonearm.decoder.pool.pool import DecoderPool
-from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.garbage_collection import GarbageCollection
-from tonearm.node.load import LoadWatch, process_figures
-from tonearm.node.quarantine import QuarantinedOpener
+from tonearm.node.load import process_figures
+from tonearm.node.parts import NodeParts, NodeSettings
 from tonearm.node.saving import Saving
 from tonearm.node.tags_ahead import TagsAhead
 from tonearm.node.tracks import Artworks, Lookup, TrackMaker, WantedTrack
-from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink
-from tonearm.player.clock import Clock
 from tonearm.player.handle import PlayerHandle
 from tonearm.player.player import Player
-from tonearm.player.player_services import PlayerServices, PlayerSettings
+from tonearm.player.player_services import PlayerServices
 from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.wire_model import json_bytes
-from tonearm.sandbox.report import SandboxMode, decoder_supervision
-from tonearm.sources.opener import SourceOpener
 
 PLAYERS_A_SLICE: Final = 250  # of which figures are taken before the event loop goes on
 PROVED_AFTER_S: Final = 10.0  # in which it was ready, a node's start counts as one that went well
@@ -78,27 +69,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSettings(PlayerSettings):
-    """What the node and its players need of the configuration. `decoder_processes` 0 means one for each core.
-
-    `expire_s`: after how long without listener, event client or request a player is deleted; 0: never. `max_load`: the
-    share of time that the node may be late and still create players; 0: it always creates them. `tags_ahead`: of how
-    many waiting tracks of a player the tags are read ahead. `state_path`: the file in which players survive a restart;
-    None: they do not survive it.
-    """
-
-    decoder_processes: int = 0
-    decoder_memory_limit_mb: int = 1280
-    decoder_sandbox: SandboxMode = SandboxMode.AUTO
-    expire_s: float = 0.0
-    max_players: int = 10_000
-    max_load: float = 0.0
-    tags_ahead: int = 5
-    state_path: Path | None = None
-    resume: Resume = Resume.PLAYING
-
-
-@dataclass(frozen=True, slots=True)
 class AddedTracks:
     """The ids of new tracks, at least one, and what a playlist left out."""
 
@@ -109,51 +79,38 @@ class AddedTracks:
 class Node:
     """Lives on one event loop, from `start` to `stop`. Methods raise the classes of `core.errors`."""
 
-    def __init__(self, opener: SourceOpener, settings: NodeSettings) -> None:
-        self._opener = opener
+    def __init__(self, parts: NodeParts, settings: NodeSettings) -> None:
         self.settings = settings
-        self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
-        self._players: dict[str, Player] = {}
+        self._parts = parts
+        self._opener, self._players, self._saving = parts.opener, parts.players, parts.saving
+        self._pool, self._clock, self._feed = parts.pool, parts.clock, parts.feed
         self._reserved_ids: set[str] = set()  # of players that are being created
         self._making = asyncio.Lock()
-        path = settings.state_path
-        self._saving = None if path is None else Saving(path, self._players, _wall_ms)
-        self._sandbox = decoder_supervision(settings.decoder_sandbox)
-        self._decoder_processes = settings.decoder_processes or os.cpu_count() or 1
-        self._template = DecoderTemplate(settings.decoder_memory_limit_mb, settings.decoder_sandbox)
-        self._pool = DecoderPool(
-            self._decoder_processes, settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template
-        )
         self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
-        call_later = asyncio.get_running_loop().call_later
-        self._load = LoadWatch(call_later) if settings.max_load else None
-        self._trials = Trials(opener.open, self._on_demand_pool())
-        self._suspects = suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
-        self._loader = TrackLoader(suspects.open_uncounted, suspects.add, self._on_demand_pool())
-        self.lookup = Lookup(self._opener, self._loader)
-        self._artworks = Artworks(self._loader)
-        count = partial(self._loader.load_in_background, want=Want.LENGTH)
-        self._tags_ahead = TagsAhead(self._loader, suspects.open_for_tags, settings.tags_ahead)
-        self._clock = Clock()
-        self._garbage_collection = GarbageCollection(call_later, lambda: self._clock.is_idle)
-        self._feed = EventFeed(call_later, _wall_ms)
+        self._track_maker = TrackMaker(parts.opener, settings.max_metadata_bytes)
+        loader, suspects = parts.loader, parts.suspects
+        self.lookup = Lookup(parts.opener, loader)
+        self._artworks = Artworks(loader)
+        self._tags_ahead = TagsAhead(loader, suspects.open_for_tags, settings.tags_ahead)
+        self._garbage_collection = GarbageCollection(parts.call_later, lambda: parts.clock.is_idle)
+        count = partial(loader.load_in_background, want=Want.LENGTH)
         self._services = PlayerServices(
             settings=settings,
-            pool=self._pool,
+            pool=parts.pool,
             opener=suspects,
             suspect=suspects.add,
             carriers=LiveCarriers(suspects.add),
             known_files=KnownFiles(suspects.open_uncounted, count),
-            clock=self._clock,
-            wall_ms=_wall_ms,
-            call_later=call_later,
+            clock=parts.clock,
+            wall_ms=parts.wall_ms,
+            call_later=parts.call_later,
             json_bytes=json_bytes,
-            event_feed=self._feed,
+            event_feed=parts.feed,
             told=self._told,
         )
         self._is_running = False
         self._started_s = time.monotonic()
-        self._suspended_before_s = _suspended_s()
+        self._suspended_before_s = parts.suspended_s()
         self._suspended_since_s = 0.0
         self._processes: tuple[ProcessFigures, ...] = ()  # as the last figures had them
         self._forgotten = ForgottenPlayers(settings.expire_s)
@@ -166,18 +123,18 @@ class Node:
         """
         if self._saving is not None:
             await self._saving.open()
-        self._template.load()  # beside the resolver's processes
+        self._parts.template.load()  # beside the resolver's processes
         try:
             await self._opener.start()
         except BaseException:
-            await self._template.stop()
+            await self._parts.template.stop()
             await self._opener.close()
             raise
-        if self._load is not None:
-            self._load.start()
+        if self._parts.load is not None:
+            self._parts.load.start()
         self._is_running = True
         try:
-            await self._pool.start(spare_at_once=self._decoder_processes > 1)
+            await self._pool.start(spare_at_once=self._parts.has_several_processes)
             if self._saving is not None:
                 await self._restore(self._saving)
         except BaseException:
@@ -185,9 +142,6 @@ class Node:
             raise
         if self.settings.expire_s:
             self._expiring = asyncio.create_task(self._delete_forgotten())
-
-    def _on_demand_pool(self) -> OnDemandPool:
-        return OnDemandPool(self.settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
 
     def opened(self) -> None:
         """To be called when clients can reach the node. From then on it proves that its state does not end it."""
@@ -197,7 +151,7 @@ class Node:
     def announce_processes(self) -> None:
         """Logs which decoder processes are ready, and how these and the resolver processes are confined."""
         self._pool.announce()
-        self._sandbox.announce()
+        self._parts.sandbox.announce()
         self._opener.announce_sandbox()
 
     async def stop(self) -> None:
@@ -212,8 +166,8 @@ class Node:
                 task.cancel()
                 await asyncio.wait([task])
         self._clock.stop()
-        if self._load is not None:
-            self._load.stop()
+        if self._parts.load is not None:
+            self._parts.load.stop()
         players = list(self._players.values())
         self._players.clear()
         for player in players:
@@ -223,11 +177,11 @@ class Node:
         self._garbage_collection.stop()
         await _stopped("reading tags ahead", self._tags_ahead.stop())
         await _stopped("reading pictures", self._artworks.stop())
-        await _stopped("loading tracks", self._loader.stop())
-        await _stopped("trying suspect sources", self._suspects.stop())
-        await _stopped("their process", self._trials.stop())
+        await _stopped("loading tracks", self._parts.loader.stop())
+        await _stopped("trying suspect sources", self._parts.suspects.stop())
+        await _stopped("their process", self._parts.trials.stop())
         await _stopped("the decoder processes", self._pool.stop())
-        await _stopped("their template", self._template.stop())
+        await _stopped("their template", self._parts.template.stop())
         await _stopped("what opens sources", self._opener.close())
 
     async def figures(self) -> NodeFigures:
@@ -255,7 +209,7 @@ class Node:
             if not player.is_deleted:
                 totals.add(quality)
         # A counter of Prometheus that falls, be it by a microsecond, was set back to 0 and counts anew.
-        self._suspended_since_s = max(self._suspended_since_s, _suspended_s() - self._suspended_before_s)
+        self._suspended_since_s = max(self._suspended_since_s, self._parts.suspended_s() - self._suspended_before_s)
         return NodeFigures(
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
@@ -269,10 +223,10 @@ class Node:
             times_left_out=services.clock.times_left_out,
             frames_left_out=services.clock.frames_left_out,
             lateness=services.clock.lateness,
-            fetches=dict(self._suspects.fetches),
+            fetches=dict(self._parts.suspects.fetches),
             decoder_exits=self._pool.exits,
             decoder_work=self._pool.work,
-            sandboxes={"decoders": self._sandbox.level, "resolvers": self._opener.resolver_sandbox},
+            sandboxes={"decoders": self._parts.sandbox.level, "resolvers": self._opener.resolver_sandbox},
             resolver=self._opener.resolver_figures,
             state=None if self._saving is None else self._saving.figures,
             processes=self._processes,
@@ -520,9 +474,9 @@ class Node:
         """Raises `LimitReached` when no further player may be created."""
         if len(self._players) + len(self._reserved_ids) >= self.settings.max_players:
             raise LimitReached(f"There are {self.settings.max_players} players, as many as player.max_players allows.")
-        if self._load is not None and self._load.late_share >= self.settings.max_load:
+        if self._parts.load is not None and self._parts.load.late_share >= self.settings.max_load:
             raise LimitReached(
-                f"The node was late in {self._load.late_share:.0%} of the last 10 s (server.max_load is "
+                f"The node was late in {self._parts.load.late_share:.0%} of the last 10 s (server.max_load is "
                 f"{self.settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
                 "or another node."
             )
@@ -539,7 +493,9 @@ class Node:
         if self._saving is not None:
             self._saving.changed(player.player_id)
         if self._feed.has_followers:
-            self._feed.send(EventMessage(player.player_id, player.status().life, 0, _wall_ms(), PlayerCreate()))
+            self._feed.send(
+                EventMessage(player.player_id, player.status().life, 0, self._parts.wall_ms(), PlayerCreate())
+            )
 
     def _told(self, player_id: str, events: Sequence[Event]) -> None:
         """Takes what has happened to a player, before its clients are told."""
@@ -610,12 +566,6 @@ class Node:
         return self._services
 
 
-def _suspended_s() -> float:
-    """For how long the machine has slept since its boot: the monotonic clock stands still then (clock_gettime(2)).
-    Less by the time that passes between the two readings."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
-
-
 async def _stopped(what: str, stopping: Awaitable[None]) -> None:
     """Stops a part of the node. An error is logged, and the other parts are stopped all the same."""
     try:
@@ -626,8 +576,3 @@ async def _stopped(what: str, stopping: Awaitable[None]) -> None:
 
 def _by(client: str) -> str:
     return f" (asked for by {text_for_logs(client)[:_LOGGED_CHARACTERS]})" if client else ""
-
-
-def _wall_ms() -> int:
-    """The time of day in ms since 1970."""
-    return time.time_ns() // 1_000_000

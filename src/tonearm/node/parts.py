@@ -1,0 +1,123 @@
+"""What a node is made of. `serve` puts the usual parts together; tests give a node others."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tonearm.core.snapshot import Resume
+from tonearm.decoder.opening.track_loader import TrackLoader, Trials
+from tonearm.decoder.pool.on_demand import OnDemandPool
+from tonearm.decoder.pool.pool import DecoderPool
+from tonearm.decoder.pool.starting import DecoderTemplate
+from tonearm.node.load import LoadWatch
+from tonearm.node.quarantine import QuarantinedOpener
+from tonearm.node.saving import Saving
+from tonearm.player.clients.event_feed import EventFeed
+from tonearm.player.clock import Clock
+from tonearm.player.player import Player
+from tonearm.player.player_services import PlayerSettings
+from tonearm.player.timers import CallLater
+from tonearm.sandbox.report import SandboxMode, SandboxSupervision, decoder_supervision
+from tonearm.sources.opener import SourceOpener
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings(PlayerSettings):
+    """What the node and its players need of the configuration. `decoder_processes` 0 means one for each core.
+
+    `expire_s`: after how long without listener, event client or request a player is deleted; 0: never. `max_load`: the
+    share of time that the node may be late and still create players; 0: it always creates them. `tags_ahead`: of how
+    many waiting tracks of a player the tags are read ahead. `state_path`: the file in which players survive a restart;
+    None: they do not survive it.
+    """
+
+    decoder_processes: int = 0
+    decoder_memory_limit_mb: int = 1280
+    decoder_sandbox: SandboxMode = SandboxMode.AUTO
+    expire_s: float = 0.0
+    max_players: int = 10_000
+    max_load: float = 0.0
+    tags_ahead: int = 5
+    state_path: Path | None = None
+    resume: Resume = Resume.PLAYING
+
+
+class Template(Protocol):
+    """The process of which the others are forks, as `decoder.pool.starting.DecoderTemplate` documents it."""
+
+    def load(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """`players` by id, in the order of their creation; `saving` reads them. `loader` loads what no player plays yet,
+    `trials` tries suspects. `wall_ms` gives the time of day in ms since 1970, `suspended_s` for how long the machine
+    has slept since its boot."""
+
+    opener: SourceOpener
+    players: dict[str, Player]
+    saving: Saving | None
+    sandbox: SandboxSupervision
+    template: Template
+    pool: DecoderPool
+    has_several_processes: bool
+    trials: Trials
+    suspects: QuarantinedOpener
+    loader: TrackLoader
+    clock: Clock
+    feed: EventFeed
+    load: LoadWatch | None
+    call_later: CallLater
+    wall_ms: Callable[[], int]
+    suspended_s: Callable[[], float]
+
+
+def usual_parts(opener: SourceOpener, settings: NodeSettings) -> NodeParts:
+    """The parts of a node on the running event loop. Nothing of them is started."""
+    call_later = asyncio.get_running_loop().call_later
+    memory_limit_mb, mode = settings.decoder_memory_limit_mb, settings.decoder_sandbox
+    sandbox, template = decoder_supervision(mode), DecoderTemplate(memory_limit_mb, mode)
+
+    def on_demand_pool() -> OnDemandPool:
+        return OnDemandPool(memory_limit_mb, sandbox=sandbox, starter=template)
+
+    processes = settings.decoder_processes or os.cpu_count() or 1
+    trials = Trials(opener.open, on_demand_pool())
+    suspects = QuarantinedOpener(opener, trials.ends_its_process)
+    players: dict[str, Player] = {}
+    path = settings.state_path
+    return NodeParts(
+        opener=opener,
+        players=players,
+        saving=None if path is None else Saving(path, players, wall_ms),
+        sandbox=sandbox,
+        template=template,
+        pool=DecoderPool(processes, memory_limit_mb, sandbox=sandbox, starter=template),
+        has_several_processes=processes > 1,
+        trials=trials,
+        suspects=suspects,
+        loader=TrackLoader(suspects.open_uncounted, suspects.add, on_demand_pool()),
+        clock=Clock(),
+        feed=EventFeed(call_later, wall_ms),
+        load=LoadWatch(call_later) if settings.max_load else None,
+        call_later=call_later,
+        wall_ms=wall_ms,
+        suspended_s=suspended_s,
+    )
+
+
+def wall_ms() -> int:
+    """The time of day in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def suspended_s() -> float:
+    """For how long the machine has slept since its boot: the monotonic clock stands still then (clock_gettime(2)).
+    Less by the time that passes between the two readings."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
