@@ -1,4 +1,4 @@
-"""The pages in examples/, opened in Chromium from a server of their own."""
+"""Pages in Chromium that come from a server of their own: those in examples/, and one that knows a node's password."""
 
 import json
 from collections.abc import AsyncIterator
@@ -75,3 +75,51 @@ async def test_the_radio_shows_what_plays(tmp_path: Path) -> None:
             body = {"uri": "two.wav"}
             assert (await public.node.request("PUT", "/v0/players/radio/track", body, headers=OWNER)).status == 201
             await eventually(lambda: tab.value(f"{title} === 'two'"), "the next title")
+
+
+# What a script gets: the status and the error's code, or what the browser says when it keeps the answer back.
+_ASKED = """
+globalThis.ask = async (url, method, password, body) => {
+  const headers = {...(password && {Authorization: password}), ...(body && {"Content-Type": "application/json"})};
+  try {
+    const answer = await fetch(url, {method, headers, body: body && JSON.stringify(body)});
+    if (answer.headers.get("Content-Type")?.startsWith("audio/")) {
+      const {value} = await answer.body.getReader().read();
+      return [answer.status, String.fromCharCode(...value.subarray(0, 4))];
+    }
+    const text = await answer.text();
+    return [answer.status, text && (JSON.parse(text).code ?? "")];
+  } catch (error) {
+    return [0, error.name];
+  }
+}
+"""
+
+
+async def test_a_page_from_elsewhere_uses_a_node_with_a_password(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(music(30.0)))
+    guarded = f'{IMPATIENT}[server]\npassword = "sesame"\n'
+    (tmp_path / "other").mkdir()
+    async with (
+        pages() as here,
+        running_node(tmp_path, f'{guarded}allowed_origins = ["{here}"]\n') as node,
+        running_node(tmp_path / "other", guarded) as other,
+        opened(f"{here}/soundboard.html", tmp_path / "profile") as tab,
+    ):
+        await tab.value(_ASKED)
+        player = f"{node.url}/v0/players/p"
+        expected = [
+            ((f"{node.url}/v0/players", "POST", "sesame", {"id": "p", "uri": "tone.wav"}), [201, ""]),
+            ((f"{player}/filters", "PATCH", "sesame", {"volume": 0.5}), [204, ""]),
+            ((f"{player}/stream.wav", "GET", "sesame"), [200, "RIFF"]),
+            ((f"{player}/filters", "PATCH", "sesame", {"volume": "loud"}), [400, "bad_request"]),
+            ((f"{player}/pause", "POST", "wrong"), [401, "unauthorized"]),
+            ((player, "DELETE"), [401, "unauthorized"]),
+            ((f"{node.url}/v0/players/none", "DELETE", "sesame"), [404, "player_not_found"]),
+            ((f"{other.url}/v0/players", "GET", "sesame"), [0, "TypeError"]),  # not told to admit the page
+            ((player, "DELETE", "sesame"), [204, ""]),
+        ]
+        for asked, answer in expected:
+            assert await tab.value(f"ask(...{json.dumps(asked)}).then(JSON.stringify)") == json.dumps(
+                answer, separators=(",", ":")
+            ), asked

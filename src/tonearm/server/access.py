@@ -80,11 +80,13 @@ class OriginRules:
     hosts: Collection[str] = ()
     allowed_origins: Collection[str] = ()
 
-    def require(self, headers: CIMultiDictProxy[str]) -> str | None:
-        """Raises `ForeignOrigin` for what a page sent that may not.
+    def allowed(self, headers: CIMultiDictProxy[str]) -> str | None:
+        """The `Origin` of a page from elsewhere that is allowed; every answer to it must name it."""
+        origins = headers.getall("Origin", [])
+        return origins[0] if len(origins) == 1 and self._is_allowed(origins[0]) else None
 
-        Returns the `Origin` of a page from elsewhere that is allowed; the answer must name it.
-        """
+    def require(self, headers: CIMultiDictProxy[str]) -> None:
+        """Raises `ForeignOrigin` for what a page sent that may not."""
         origins = headers.getall("Origin", [])
         hosts = headers.getall("Host", [])
         host = _authority(hosts[0]) if len(hosts) == 1 else None
@@ -94,12 +96,12 @@ class OriginRules:
                 "A node without password that listens on loopback only is reached by an IP address, as localhost, or "
                 "by a name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
             )
-        if len(origins) == 1 and self._is_allowed(origins[0]):
-            return origins[0]
+        if self.allowed(headers) is not None:
+            return
         if any(site.strip().lower() in _FOREIGN_SITES for site in headers.getall("Sec-Fetch-Site", [])):
             raise ForeignOrigin(_FROM_ELSEWHERE)
         if not origins:
-            return None
+            return
         if host is None or len(origins) > 1 or not _is_same(origins[0], host):
             raise ForeignOrigin(_FROM_ELSEWHERE)
         if self.node_is_open and not is_known_host:
@@ -107,7 +109,6 @@ class OriginRules:
                 "A node without password answers pages only when it is reached by an IP address, as localhost, or by a "
                 "name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
             )
-        return None
 
     def _is_known(self, host: str) -> bool:
         return host == "localhost" or address_of(host) is not None or host.removesuffix(".") in self.hosts

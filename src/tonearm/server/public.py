@@ -284,8 +284,10 @@ class PublicEdge(Edge):
         self._pages = page.handlers()
         self._of_player: dict[str, Handler] = {"events": events.follow, "artwork": PublicArtwork(node).show}
 
+    def headers(self, request: EdgeRequest) -> Mapping[str, str]:
+        return _HEADERS
+
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        request.reply_headers = _HEADERS
         if request.method not in _METHODS:
             raise MethodNotAllowed(request.method, _METHODS)
         if request.method == "OPTIONS":

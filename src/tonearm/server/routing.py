@@ -174,7 +174,7 @@ _ASKED_BY_SUPERVISORS: Final = frozenset({"/healthz", "/readyz"})
 # What a page from elsewhere may do once its origin is allowed: the same as any other client.
 _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
-    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Allow-Headers": "*, Authorization",  # browsers leave the password out of `*`
     "Access-Control-Allow-Private-Network": "true",
     "Access-Control-Max-Age": "600",
 }
@@ -188,6 +188,10 @@ class Edge(ABC):
         self._is_stopping = False
 
     @abstractmethod
+    def headers(self, request: EdgeRequest) -> Mapping[str, str]:
+        """What stands on every answer to `request`, also on errors."""
+
+    @abstractmethod
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
         """The answer to a request. Raises `RequestError`."""
 
@@ -198,6 +202,7 @@ class Edge(ABC):
     async def handle(self, request: EdgeRequest) -> web.StreamResponse:
         """The answer to `request`. Raises nothing but cancellation."""
         target = parse_target(request.raw_path)
+        request.reply_headers = self.headers(request)
         try:
             if self._is_stopping:
                 return stopping_reply(target.path, request.id)
@@ -232,7 +237,8 @@ class Edge(ABC):
 
 class NodeEdge(Edge):
     """All of the node's routes. Checks the rate of requests, the password, the origin, path and method, and the player,
-    in this order, and calls the route's handler.
+    in this order, and calls the route's handler. Before them all it answers a browser that asks what a page of an
+    allowed origin may do: that request never has a password, and the answer says nothing of the node.
 
     `open_paths` need no password.
     """
@@ -254,21 +260,27 @@ class NodeEdge(Edge):
         self._open_paths = open_paths
         self._rates = RequestRates(requests_per_second)
 
+    def headers(self, request: EdgeRequest) -> Mapping[str, str]:
+        allowed_origin = self._origin_rules.allowed(request.headers)
+        if allowed_origin is None:
+            return {}
+        return {
+            "Access-Control-Allow-Origin": allowed_origin,
+            "Access-Control-Expose-Headers": "*",
+            "Vary": "Origin",
+        }
+
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
+        is_preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        if is_preflight and self._origin_rules.allowed(request.headers) is not None:
+            self._origin_rules.require(request.headers)
+            return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
         needs_password = target.path not in self._open_paths
         self._require_rate(request, target, needs_password=needs_password)
         if needs_password:
             self._password_check.require(request.headers)
-        allowed_origin = self._origin_rules.require(request.headers)
+        self._origin_rules.require(request.headers)
         request.let_in()
-        if allowed_origin is not None:
-            request.reply_headers = {
-                "Access-Control-Allow-Origin": allowed_origin,
-                "Access-Control-Expose-Headers": "*",
-                "Vary": "Origin",
-            }
-            if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-                return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
         route, arguments = self._routes.find(request.method, target.segments)
         player_id = arguments.get(PLAYER_ARGUMENT)
         if player_id is not None and not route.makes_player and self._node.find(player_id) is None:
