@@ -1,14 +1,19 @@
 """Every refusal, in the order in which the checks come."""
 
+import json
+import re
 import time
 from unittest.mock import Mock
 
 import pytest
 
 from tests.support.edge import StillNode
-from tests.support.http_client import Headers, connected, request, send_json
+from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, send_json
 from tonearm.core import errors
 from tonearm.core.errors import RequestError
+from tonearm.server.app import build_public_app, listen_on
+from tonearm.server.audio_settings import AudioSettings
+from tonearm.server.http_server import ConnectionLimits
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
 NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}
@@ -88,13 +93,56 @@ async def test_a_wrong_method_is_told_the_right_ones(port: int, method: str, pat
         b"GET /v0/\xff HTTP/1.1\r\nHost: a\r\n\r\n",
         b"BREW /info HTTP/1.1\r\nHost: a\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /info HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        b"GET /info HTTP/0.9\r\nHost: localhost\r\n\r\n",
+        b"GET /info HTTP/1.2\r\nHost: localhost\r\n\r\n",
+        # A proxy that does not know chunks finds the end of these elsewhere.
+        b"POST /v0/decodetracks HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n",
+        b"GET /info HTTP/1.0\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes) -> None:
     async with connected(port) as connection:
         connection.send(sent)
-        answer = await connection.read_answer()
-    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+        head, _, body = (await connection.read_to_end()).partition(b"\r\n\r\n")
+    assert re.match(rb"HTTP/1\.[01] 400 Bad Request\r\n", head)
+    assert json.loads(body)["code"] == "bad_request"
+
+
+async def test_what_http_1_0_does_not_know_is_passed_over_there(port: int) -> None:
+    asked = b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n[]"
+    upgrade = b"".join(b"%s: %s\r\n" % (name.encode(), str(value).encode()) for name, value in WEBSOCKET_HEADERS)
+    for sent, expected in (
+        (b"POST /v0/decodetracks HTTP/1.1\r\nHost: localhost\r\n" + asked, b"HTTP/1.1 100 Continue"),
+        (b"POST /v0/decodetracks HTTP/1.0\r\n" + asked, b"HTTP/1.0 200 OK"),
+        (b"GET /v0/players/p/ws HTTP/1.0\r\n" + upgrade + b"\r\n", b"HTTP/1.0 400 Bad Request"),
+    ):
+        async with connected(port) as connection:
+            connection.send(sent)
+            assert (await connection.reader.readline()).strip() == expected
+
+
+async def test_answers_do_not_tell_what_the_node_is_made_of(node: StillNode, port: int) -> None:
+    public = build_public_app(node, lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
+    server = await listen_on(public, "127.0.0.1", 0)
+    try:
+        for at, path, headers, status in (
+            (port, "/info", (), 200),
+            (port, "/none", (), 404),
+            (port, "/v0/players/p/ws", WEBSOCKET_HEADERS, 101),
+            (port, "/v0/players/p/stream.wav", (), 200),
+            (port, "/info", (("bad header", ""),), 400),
+            (server.port, "/", (), 200),
+            (server.port, "/none", (), 404),
+            (server.port, "/p/events", WEBSOCKET_HEADERS, 101),
+        ):
+            async with connected(at) as connection:
+                connection.send_request("GET", path, headers)
+                head = await connection.read_head()
+            assert (head.status, head.header("Server")) == (status, "tonearm"), path
+    finally:
+        await server.close()
 
 
 async def test_a_path_that_is_no_text_is_an_ordinary_unknown_path(port: int) -> None:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Final, TypeVar, get_args
 from urllib.parse import quote
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
@@ -71,7 +71,8 @@ async def read_json(
 async def _read(request: EdgeRequest, max_bytes: int) -> bytes:
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
-    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+    expects = request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue"
+    if expects and request.transport is not None:
         # Sent only now, so that a client whose request is refused does not send the body.
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     raw = bytearray()

@@ -16,7 +16,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from aiohttp import StreamReader, web
+from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # A source's URI has up to 4096 characters, and each may take nine bytes when it is percent-encoded in a query.
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
+
+_VERSIONS: Final = (HttpVersion10, HttpVersion11)
 
 _HOUSEHOLD_BITS: Final = 64  # the prefix of the IPv6 network that a provider gives to a customer, at least
 
@@ -74,9 +76,11 @@ class RefusalLog:
 
 
 class EdgeRequest(web.BaseRequest):
-    """A request; `reply_headers` are added to whatever answer it gets."""
+    """A request; `reply_headers` are added to whatever answer it gets. `fault` says why its head cannot be taken at its
+    word, or is empty."""
 
     reply_headers: Mapping[str, str] = {}
+    fault = ""
 
     @cached_property
     def id(self) -> str:
@@ -110,6 +114,7 @@ class EdgeRequest(web.BaseRequest):
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers.update(self.reply_headers)
+        response.headers["Server"] = "tonearm"  # aiohttp tells its own version, and Python's
 
 
 class EdgeProtocol(web.RequestHandler):
@@ -211,7 +216,10 @@ class EdgeProtocol(web.RequestHandler):
 
 
 def _problem(error: BaseException | None, message: str | None) -> str:
-    """What is wrong with a request, without its bytes, which aiohttp quotes: there may be a password among them."""
+    """What is wrong with a request, without its bytes, which aiohttp's errors quote: there may be a password among
+    them."""
+    if error is None:
+        return message or ""
     sentence, has_quote, _ = (message or "").partition(":\n")
     return sentence if has_quote else type(error).__name__
 
@@ -293,7 +301,8 @@ class EdgeHttpServer(web.Server):
     def __init__(
         self, handler: Callable[[EdgeRequest], Awaitable[web.StreamResponse]], limits: ConnectionLimits
     ) -> None:
-        super().__init__(handler, request_factory=self._make_edge_request)  # type: ignore[arg-type]  # our own requests
+        super().__init__(self._answer, request_factory=self._make_edge_request)  # type: ignore[arg-type]  # our own requests
+        self._handler = handler
         self._limits = limits
         self.places = Places(limits)
         self._event_loop = asyncio.get_running_loop()
@@ -309,7 +318,30 @@ class EdgeHttpServer(web.Server):
         writer: AbstractStreamWriter,
         task: "asyncio.Task[None]",
     ) -> EdgeRequest:
-        return EdgeRequest(message, payload, protocol, writer, task, self._event_loop)
+        fault = _fault(message)
+        if message.version not in _VERSIONS:
+            message = message._replace(version=HttpVersion11)  # the answer names it, too
+        request = EdgeRequest(message, payload, protocol, writer, task, self._event_loop)
+        request.fault = fault
+        return request
+
+    async def _answer(self, request: EdgeRequest) -> web.StreamResponse:
+        if request.fault:
+            return request.protocol.handle_error(request, HTTPStatus.BAD_REQUEST, message=request.fault)
+        return await self._handler(request)
+
+
+def _fault(message: RawRequestMessage) -> str:
+    """What is wrong with a head that could be parsed; empty when nothing is.
+
+    HTTP/1.0 has no transfer encodings: a proxy that speaks it finds the end of such a request elsewhere than we do (RFC
+    9112, section 6.1).
+    """
+    if message.version not in _VERSIONS:
+        return "its version of HTTP is neither 1.0 nor 1.1"
+    if message.version == HttpVersion10 and "Transfer-Encoding" in message.headers:
+        return "it has a transfer encoding, which HTTP/1.0 does not know"
+    return ""
 
 
 async def while_connected(request: EdgeRequest, work: Coroutine[Any, Any, T]) -> T:

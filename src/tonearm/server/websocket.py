@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import HttpVersion11, WSMsgType, web
 
 from tonearm.server.replies import UpgradeRequired
 from tonearm.server.streams import CLOSE_GRACE_S, MessageWriter, OpenStreams
@@ -127,7 +127,7 @@ class WebSocketConnection:
 
 def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse) -> None:
     try:
-        is_handshake = request.method == "GET" and response.can_prepare(request).ok
+        is_handshake = request.method == "GET" and request.version >= HttpVersion11 and response.can_prepare(request).ok
     except ValueError:  # a key that is not ASCII
         is_handshake = False
     if not is_handshake:
