@@ -234,6 +234,30 @@ async def test_without_webcodecs_the_page_hears_pcm(tmp_path: Path) -> None:
         await until_state(node, "lobby", lambda now: now["listenersByFormat"]["pcm"] == 1)
 
 
+async def test_what_the_page_cannot_do_is_said(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        await browser.page.evaluate(
+            "kept = AudioWorklet.prototype.addModule;"
+            "void (AudioWorklet.prototype.addModule = () => Promise.reject(new Error('not found')))"
+        )
+        await browser.button("Listen here").click()
+        await browser.shows("The page cannot play it")
+        await browser.shows("Hear it in this page")
+        await browser.page.evaluate("void (AudioWorklet.prototype.addModule = kept)")
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        for address, shown in (
+            ("#/0/%", "There is no player"),
+            ("#/0/..%2Flobby", "There is no player"),
+            ("#/0/lobby%3Fx", "There is no player"),
+            ("#/-1", "New player"),
+            ("#/7/lobby", "Listen here"),
+        ):
+            await browser.page.goto(f"{node.url}/dashboard/{address}")
+            await browser.shows(shown)
+            await browser.page.goto("about:blank")
+
+
 async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
     media(tmp_path)
     async with running_node(tmp_path) as first:

@@ -41,8 +41,8 @@ export class NodeApi {
   }
 
   player(id, path = "") {
-    // An id has no character that a path would have to escape.
-    return `v0/players/${id}${path}`;
+    // An id has no character that a path would have to escape, but the page's address may name what is no id.
+    return `v0/players/${encodeURIComponent(id).replace(/%(3A|40|2B)/g, decodeURIComponent)}${path}`;
   }
 
   // Whether the node has a resolver: the answer to a search for nothing tells. It is asked once.

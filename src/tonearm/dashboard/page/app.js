@@ -15,7 +15,7 @@ function Dashboard({ nodes, effects }) {
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
-  const number = shown.node < nodes.length ? shown.node : 0;
+  const number = nodes[shown.node] ? shown.node : 0;
   const api = nodes[number];
   useEffect(() => {
     document.title = [shown.player, nodes.length > 1 ? api.name : "", "tonearm"].filter(Boolean).join(" · ");

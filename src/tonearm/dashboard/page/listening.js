@@ -61,18 +61,28 @@ export class Listening {
 
   // Called by a click: browsers let no page sound before one.
   async start() {
+    const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
     this.clear();
-    this.state = "starting";
-    this.tell();
-    this.context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
-    this.context.resume();
-    if (!this.context.audioWorklet) {
-      this.startElement();
+    this.context = context;
+    this.changed("starting");
+    try {
+      await this.begin(context);
+    } catch (error) {
+      if (this.context !== context) return; // it was stopped meanwhile
+      this.stop();
+      throw new Error(`The page cannot play it: ${error.message}`);
+    }
+  }
+
+  async begin(context) {
+    context.resume();
+    if (!context.audioWorklet) {
+      await this.startElement();
       return;
     }
-    await this.context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
-    if (!this.isOn) return;
-    this.output = new AudioWorkletNode(this.context, "tonearm-output", {
+    await context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
+    if (this.context !== context) return;
+    this.output = new AudioWorkletNode(context, "tonearm-output", {
       numberOfInputs: 0,
       outputChannelCount: [2],
     });
@@ -80,10 +90,10 @@ export class Listening {
       this.told = data;
       this.tell();
     };
-    this.analyser = new AnalyserNode(this.context, { fftSize: 4096, smoothingTimeConstant: 0.6 });
-    this.output.connect(this.analyser).connect(this.context.destination);
+    this.analyser = new AnalyserNode(context, { fftSize: 4096, smoothingTimeConstant: 0.6 });
+    this.output.connect(this.analyser).connect(context.destination);
     const format = await opusOrPcm();
-    if (!this.isOn) return;
+    if (this.context !== context) return;
     this.way = format === "opus" ? "Opus by WebSocket" : "PCM by WebSocket";
     const path = this.api.player(this.playerId, `/ws?format=${format}&header=1&maxLatencyMs=200`);
     const play = format === "opus" ? this.decodingOpus() : playPcm.bind(null, this.output.port);
@@ -106,8 +116,8 @@ export class Listening {
     this.way = "WAV in an <audio> element";
     this.element = new Audio(this.api.url(this.api.player(this.playerId, "/stream.wav")).href);
     this.element.onplaying = () => this.changed("on");
-    this.element.onerror = () => this.changed("lost");
-    this.element.play();
+    this.element.onerror = () => this.isOn && this.changed("lost");
+    return this.element.play();
   }
 
   changed(state) {

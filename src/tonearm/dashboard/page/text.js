@@ -38,10 +38,11 @@ export function rounded(number, digits = 2) {
 export function titleOf(track) {
   if (track.title) return track.title;
   const uri = track.uri ?? "";
-  return decodeURIComponent_(uri.split(/[?#]/)[0].replace(/\/+$/, "").split("/").pop()) || uri;
+  return decoded(uri.split(/[?#]/)[0].replace(/\/+$/, "").split("/").pop()) || uri;
 }
 
-function decodeURIComponent_(text) {
+// What is not percent-encoded as it should be stays as it is.
+export function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {
