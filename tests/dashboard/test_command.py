@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.command import RunningTonearm
-from tests.support.dashboard_command import DashboardCommand, dashboard_before_two
+from tests.support.dashboard_command import DashboardCommand, dashboard_before_two, running_dashboard
+from tests.support.http_client import connected
 
 PASSWORD = (("Authorization", "sesame"),)
 
@@ -77,6 +78,42 @@ async def test_nobody_else_gets_in(page: DashboardCommand) -> None:
             assert answer.status == 403
         async with own.post(players, json={"id": "p", "idle": True}, headers={"Origin": page.url}) as answer:
             assert answer.status == 201
+
+
+async def test_two_dashboards_in_one_browser_leave_each_other_alone(page: DashboardCommand, tmp_path: Path) -> None:
+    async with browser() as own:
+        assert await page.enter(own) == 200
+        with running_dashboard(tmp_path, page.nodes) as other:
+            assert await other.enter(own) == 200
+            for one in (page, other):
+                async with own.get(f"{one.url}/nodes/1/v0/players") as answer:
+                    assert answer.status == 200
+
+
+async def test_targets_of_all_forms(page: DashboardCommand) -> None:
+    async with browser() as own:
+        await page.enter(own)
+        (cookie,) = own.cookie_jar
+        async with own.get(f"{page.url}/dashboard/nodes.json") as answer:
+            streams = (await answer.json())["nodes"][0]["streams"].removeprefix("..")
+    known = f"Host: localhost:{page.port}\r\nCookie: {cookie.key}={cookie.value}\r\n\r\n"
+    for method, target, status in (
+        ("GET", f"{page.url}/nodes/0/v0/players?a=b", 200),
+        ("GET", f"{page.url}/dashboard/nodes.json", 200),
+        ("GET", f"{page.url}{streams}/v0/players/p/stream.mp3", 404),
+        ("GET", "HTTP://localhost/nodes/1/v0/players", 200),
+        ("GET", "/nodes/%30/v0/players", 200),
+        ("GET", "/x/../nodes/0/v0/players", 404),
+        ("GET", "/nodes/0/v0/../v0/players", 404),
+        ("GET", "//nodes/0/v0/players", 404),
+        ("OPTIONS", "*", 404),
+        ("CONNECT", f"localhost:{page.port}", 404),
+        ("GET", f"{page.url}/", 303),
+    ):
+        async with connected(page.port) as connection:
+            connection.send(f"{method} {target} HTTP/1.1\r\n{known}".encode())
+            answer = await connection.read_head()
+        assert (answer.status, answer.header("Server")) == (status, "tonearm"), target
 
 
 async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: DashboardCommand) -> None:

@@ -9,7 +9,7 @@ from tonearm.dashboard.page_server import Visitors, is_own_page
 
 
 def test_the_key_is_taken_once() -> None:
-    visitors = Visitors(2334)
+    visitors = Visitors()
     assert not visitors.takes_key("")
     assert not visitors.takes_key(visitors.first_key[:-1])
     assert visitors.takes_key(visitors.first_key)
@@ -19,8 +19,14 @@ def test_the_key_is_taken_once() -> None:
     assert not visitors.knows(None)
 
 
+def test_the_cookies_of_two_pages_at_one_name_differ_in_name() -> None:
+    """Browsers send a cookie to all ports of a host, also to where `ssh -L` leads them."""
+    names = [Visitors().cookie_name(host) for host in ("localhost:2334", "localhost:2335", "localhost", "[::1]:2334")]
+    assert names == ["tonearm-2334", "tonearm-2335", "tonearm-80", "tonearm-2334"]
+
+
 def test_keys_are_long_and_differ() -> None:
-    one, other = Visitors(2334), Visitors(2334)
+    one, other = Visitors(), Visitors()
     keys = {key for made in (one, other) for key in (made.first_key, made.cookie, made.stream_key)}
     assert len(keys) == 6
     assert all(len(bytes.fromhex(key)) * 8 == 128 for key in keys)
@@ -42,14 +48,14 @@ def test_keys_are_long_and_differ() -> None:
     ],
 )
 def test_only_names_of_this_machine_are_its_own(hosts: list[str], is_own: bool) -> None:
-    assert Visitors(2334).is_own_name(hosts) == is_own
+    assert Visitors().is_own_name(hosts) == is_own
 
 
 @pytest.mark.parametrize(
     ("host", "is_own"), [("attic.example:2334", True), ("192.0.2.7", True), ("evil.example", False)]
 )
 def test_with_a_password_of_its_own_it_is_reached_by_its_address(host: str, is_own: bool) -> None:
-    assert Visitors(2334, "attic.example", "sesame").is_own_name([host]) == is_own
+    assert Visitors("attic.example", "sesame").is_own_name([host]) == is_own
 
 
 @pytest.mark.parametrize(
@@ -83,8 +89,8 @@ def test_only_its_own_page_may_ask(origin: str | None, site: str | None, is_own:
     ],
 )
 def test_its_own_password_is_asked_for_as_browsers_do(header: str, is_taken: bool) -> None:
-    assert Visitors(2334, "0.0.0.0", "sesame").takes_password(header) == is_taken
-    assert not Visitors(2334).takes_password(header)
+    assert Visitors("0.0.0.0", "sesame").takes_password(header) == is_taken
+    assert not Visitors().takes_password(header)
 
 
 @pytest.mark.parametrize(

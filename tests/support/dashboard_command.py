@@ -2,8 +2,8 @@
 
 import re
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -38,14 +38,21 @@ async def dashboard_before_two(tmp_path: Path) -> AsyncIterator[DashboardCommand
         (folder / "tone.wav").write_bytes(wav(tone(440.0, 60.0)))
     (tmp_path / "password").write_text("sesame\n", encoding="utf-8")
     async with running_node(folders[0], '[server]\npassword = "sesame"\n') as one, running_node(folders[1]) as other:
-        process = RunningTonearm(
-            *("dashboard", "--no-browser", "--port", "0", "--node", one.url, "--node", other.url),
-            *("--password-file", str(tmp_path / "password")),
-            folder=tmp_path,
-        )
-        try:
-            yield DashboardCommand(process, [one, other])
-            process.send_signal(signal.SIGTERM)
-            assert process.wait() == 0
-        finally:
-            process.end()
+        with running_dashboard(tmp_path, [one, other]) as page:
+            yield page
+
+
+@contextmanager
+def running_dashboard(folder: Path, nodes: list[RunningNode]) -> Iterator[DashboardCommand]:
+    """The password of the first node stands in the file `password` of `folder`."""
+    process = RunningTonearm(
+        *("dashboard", "--no-browser", "--port", "0", "--password-file", str(folder / "password")),
+        *(word for node in nodes for word in ("--node", node.url)),
+        folder=folder,
+    )
+    try:
+        yield DashboardCommand(process, nodes)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    finally:
+        process.end()

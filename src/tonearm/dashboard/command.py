@@ -49,7 +49,7 @@ def dashboard(
                 f"at {host} other machines can reach the dashboard, and with it the nodes; give it a password "
                 "of its own with --own-password-file, or reach this machine by `ssh -L 2334:localhost:2334`"
             )
-        return asyncio.run(_serve(Visitors(port, host, own_password), nodes, host, port, opens_browser))
+        return asyncio.run(_serve(Visitors(host, own_password), nodes, host, port, opens_browser))
     except WrongOptions as error:
         sys.stderr.write(f"tonearm: {error}\n")
         return ExitCode.WRONG_USE

@@ -2,8 +2,8 @@
 
 The browser may use it that came with the key, and nobody else. The key is in the address that the command prints, and
 works once. The browser gets a cookie for it that scripts cannot read and that other sites cannot make it send. Browsers
-do not separate cookies by port, so the cookie's name contains the port. Foreign names for this address (DNS rebinding)
-are refused.
+do not separate cookies by port, so the cookie's name contains the port that the browser knows. Foreign names for this
+address (DNS rebinding) are refused.
 """
 
 import hmac
@@ -24,7 +24,8 @@ from tonearm.dashboard.passing_on import PassingOn
 
 _KEY_BYTES: Final = 16
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
+_DEFAULT_PORT: Final = "80"
 # `Sec-Fetch-Site` of requests by the page itself or by the user.
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
@@ -32,8 +33,7 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})
 class Visitors:
     """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1", password: str = "") -> None:
-        self.cookie_name: Final = f"tonearm-{port}"
+    def __init__(self, host: str = "127.0.0.1", password: str = "") -> None:
         self.cookie: Final = secrets.token_hex(_KEY_BYTES)
         self.stream_key: Final = secrets.token_hex(_KEY_BYTES)
         self.first_key: Final = secrets.token_hex(_KEY_BYTES)
@@ -62,6 +62,11 @@ class Visitors:
         except (NoBase64, ValueError):
             return False
         return _is_same(sent, self._password)
+
+    def cookie_name(self, host: str) -> str:
+        """For a request whose header `Host` is this."""
+        found = _HOST.fullmatch(host)
+        return f"tonearm-{(found and found[2]) or _DEFAULT_PORT}"
 
     def knows(self, cookie: str | None) -> bool:
         return cookie is not None and _is_same(cookie, self.cookie)
@@ -111,6 +116,7 @@ class PageServer:
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._guard()])
+        app.on_response_prepare.append(_hide_version)
         app.router.add_get("/", self._enter)
         app.router.add_get("/dashboard", self._lead_to_page)
         app.router.add_get(_FOLDER + "{file:.*}", self._show)
@@ -127,13 +133,13 @@ class PageServer:
                 return _refusal("This page is reached as localhost or 127.0.0.1, with its port.")
             if request.path == "/" or request.path.startswith("/listen/"):  # these two check keys instead of the cookie
                 return await handler(request)
-            if not self._visitors.knows(request.cookies.get(self._visitors.cookie_name)):
+            if not self._visitors.knows(request.cookies.get(self._visitors.cookie_name(request.headers["Host"]))):
                 if self._visitors.has_password and request.path.startswith("/dashboard"):
                     return _led_to("/")
                 return _refusal(_WHERE)
             is_change = request.method not in _READING or "Upgrade" in request.headers
             origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
-            if not is_own_page(request.host, origin if is_change else None, site):
+            if not is_own_page(request.headers["Host"], origin if is_change else None, site):
                 return _refusal("Requests of pages from elsewhere are refused.")
             return await handler(request)
 
@@ -142,7 +148,8 @@ class PageServer:
     async def _enter(self, request: web.Request) -> web.StreamResponse:
         """Trades the key, or the page's own password, for the cookie."""
         visitors = self._visitors
-        if visitors.knows(request.cookies.get(visitors.cookie_name)):
+        cookie_name = visitors.cookie_name(request.headers["Host"])
+        if visitors.knows(request.cookies.get(cookie_name)):
             return _led_to(_FOLDER)
         if not (
             visitors.takes_key(request.query.get("k", ""))
@@ -152,7 +159,7 @@ class PageServer:
                 return web.Response(status=HTTPStatus.UNAUTHORIZED, text=_WHERE, headers=_CHALLENGE)
             return _refusal(_WHERE)
         response = _led_to(_FOLDER)
-        response.set_cookie(visitors.cookie_name, visitors.cookie, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(cookie_name, visitors.cookie, httponly=True, samesite="Strict", path="/")
         return response
 
     async def _lead_to_page(self, request: web.Request) -> web.StreamResponse:
@@ -167,17 +174,24 @@ class PageServer:
         return web.Response(body=file.body, headers=file.headers())
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
-        number = request.match_info["node"]
-        target = request.raw_path.removeprefix(f"/nodes/{number}")
-        return await self._passing_on.answer(request, int(number), target)
+        return await self._passing_on.answer(request, int(request.match_info["node"]), _below(request.raw_path, 2))
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         """A stream for other programs than the browser, which have no cookie but a key in the path."""
-        key, number = request.match_info["key"], request.match_info["node"]
-        if not self._visitors.takes_stream_key(key):
+        if not self._visitors.takes_stream_key(request.match_info["key"]):
             return _refusal("This link is of a dashboard that runs no more.")
-        target = request.raw_path.removeprefix(f"/listen/{key}/{number}")
-        return await self._passing_on.answer(request, int(number), target)
+        return await self._passing_on.answer(request, int(request.match_info["node"]), _below(request.raw_path, 3))
+
+
+def _below(target: str, depth: int) -> str:
+    """What of a request's target, as it was sent, is below `depth` folders. It may be in absolute form."""
+    if not target.startswith("/"):
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    return "/" + target.split("/", depth + 1)[-1]
+
+
+async def _hide_version(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "tonearm"
 
 
 def _led_to(path: str) -> web.Response:
