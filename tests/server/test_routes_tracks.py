@@ -68,11 +68,17 @@ async def test_what_does_not_load_is_empty(port: int, identifier: str) -> None:
     assert answer.json() == {"loadType": "empty", "data": {}}
 
 
-@pytest.mark.parametrize("query", ["", "?", "?Identifier=x", "?identifier=a&identifier=a", "?identifier=%FF"])
+@pytest.mark.parametrize(
+    "query", ["", "?", "?Identifier=x", "?identifier=a&identifier=a", "?identifier=%FF", "?identifier=a" + "&a" * 50]
+)
 async def test_no_single_readable_identifier_is_400(port: int, query: str) -> None:
     answer = await request(port, "GET", f"/v0/loadtracks{query}")
     assert answer.status == 400
     assert answer.json()["code"] == "bad_request"
+
+
+async def test_fifty_fields_are_read(port: int) -> None:
+    assert (await request(port, "GET", "/v0/loadtracks?identifier=" + "&a" * 49)).status == 200
 
 
 # decodetrack

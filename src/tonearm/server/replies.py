@@ -101,14 +101,23 @@ def picture_reply(request: web.BaseRequest, picture: Picture) -> web.Response:
         "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": "default-src 'none'; sandbox",
     }
-    known = ",".join(request.headers.getall("If-None-Match", []))
-    if known.strip() == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(",")):
+    known = _entries(request.headers.getall("If-None-Match", []))
+    if known == ["*"] or etag in (one.removeprefix("W/") for one in known):
         return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
     return web.Response(body=picture.data, content_type=picture.media_type, headers=headers)
 
 
 def no_content() -> web.Response:
     return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+_MAX_ENTRIES: Final = 100
+
+
+def _entries(headers: Sequence[str]) -> list[str]:
+    """What the headers of one name list. What comes after so many entries is passed over: no client has more, and to
+    look at all that the headers of a request may hold takes longer than frames can wait."""
+    return [entry.strip() for entry in ",".join(headers).split(",", _MAX_ENTRIES)[:_MAX_ENTRIES]]
 
 
 _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
@@ -128,7 +137,7 @@ def prefers_json(accept_headers: Sequence[str]) -> bool:
 
 def _weights(accept_headers: Sequence[str]) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for entry in ",".join(accept_headers).split(","):
+    for entry in _entries(accept_headers):
         media_range, *parameters = (part.strip().lower() for part in entry.split(";"))
         weight_text = next((part[2:] for part in parameters if part.startswith("q=")), "1")
         if _WEIGHT.fullmatch(weight_text):

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
@@ -31,8 +32,11 @@ from tonearm.server.replies import (
     stopping_reply,
 )
 
+MAX_QUERY_FIELDS: Final = 50
+_MAX_SEGMENTS: Final = 20  # more than any route has; the last one of a longer path is all that follows
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Target:
     """`path` as sent, without query; `segments` percent-decoded; `query` as sent."""
 
@@ -41,14 +45,14 @@ class Target:
     query: str
 
     def parameter(self, name: str, *, keeps_plus: bool = False) -> str | None:
-        """The decoded value, None without the parameter. Raises `BadRequest` when it is there twice or not UTF-8.
+        """The decoded value, None without the parameter. Raises `BadRequest` when it is there twice or not UTF-8, and
+        for a query of more than `MAX_QUERY_FIELDS` fields.
 
         A `+` is a space, as in forms; with `keeps_plus` it stays a `+`, as base64 needs.
         """
-        query = self.query.replace("+", "%2B") if keeps_plus else self.query
         try:
-            parameters = parse_qsl(query, keep_blank_values=True, errors="strict")
-            values = [value for key, value in parameters if key == name]
+            fields = self._fields_with_plus if keeps_plus else self._fields
+            values = [value for key, value in fields if key == name]
             for value in values:
                 value.encode("utf-8")  # bytes that were sent raw and are not UTF-8 have become lone surrogates
         except UnicodeError as error:
@@ -56,6 +60,14 @@ class Target:
         if len(values) > 1:
             raise BadRequest(f"The parameter `{name}` is there {len(values)} times. Send it once.")
         return values[0] if values else None
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, str]]:
+        return _query_fields(self.query)
+
+    @cached_property
+    def _fields_with_plus(self) -> list[tuple[str, str]]:
+        return _query_fields(self.query.replace("+", "%2B"))
 
     def flag(self, name: str) -> bool:
         """True for `true`; False for `false` and without the parameter. Raises `BadRequest` for other values."""
@@ -72,12 +84,18 @@ class Target:
         return value
 
 
+def _query_fields(query: str) -> list[tuple[str, str]]:
+    if query.count("&") >= MAX_QUERY_FIELDS:
+        raise BadRequest(f"The query has more than {MAX_QUERY_FIELDS} fields. Send those that the path takes.")
+    return parse_qsl(query, keep_blank_values=True, errors="strict")
+
+
 def parse_target(raw: str) -> Target:
     """Parses the target of a request line: `/path?query`, also in absolute form (`http://host/path?query`)."""
     if not raw.startswith("/") and "://" in raw:
         raw = "/" + raw.partition("://")[2].partition("/")[2]
     path, _, query = raw.partition("#")[0].partition("?")
-    return Target(path, tuple(unquote(segment) for segment in path.split("/")[1:]), query)
+    return Target(path, tuple(unquote(segment) for segment in path.split("/", _MAX_SEGMENTS)[1:]), query)
 
 
 PLAYER_ARGUMENT: Final = "{player_id}"
