@@ -9,9 +9,9 @@ from pathlib import Path
 import yaml
 
 import tonearm.client
+from tests.support.edge import all_operations
 from tests.support.readme import REPOSITORY, blocks
 from tonearm.cli import tonearm as tonearm_command
-from tonearm.description.openapi import OPERATIONS
 
 # Pages that are not in docs/: files elsewhere in the repository, and what the site's hook makes.
 ELSEWHERE = ["ARCHITECTURE.md", "bench/README.md", "examples/README.md", "reference/interface.md"]
@@ -65,7 +65,7 @@ def test_the_site_is_made_without_network(tmp_path: Path) -> None:
         )
         assert [url for url in loaded if "example" not in url] == [], page.name
     reference = (tmp_path / "reference" / "interface.html").read_text(encoding="utf-8")
-    assert all(f"<code>{operation.path}</code>" in reference for operation in OPERATIONS)
+    assert all(f"<code>{operation.path}</code>" in reference for operation in all_operations())
     reference = (tmp_path / "reference" / "client.html").read_text(encoding="utf-8")
     assert all(f'id="tonearm.client.{name}"' in reference for name in tonearm.client.__all__)
     for example in (REPOSITORY / "examples").glob("*.*"):

@@ -7,7 +7,7 @@ A hook of mkdocs: https://www.mkdocs.org/user-guide/configuration/#hooks.
 import posixpath
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -17,6 +17,8 @@ from tonearm import VERSION
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
 from tonearm.description.page import docs_sections
+from tonearm.node.node import Node
+from tonearm.server.app import EdgeSettings, build_app
 from tonearm.server.routes_node import status_of_code
 
 REFERENCE: Final = "reference/interface.md"
@@ -59,7 +61,8 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Fills the reference; all of it is open, so that it can be searched and linked to without a script."""
     if page.file.src_uri != REFERENCE:
         return html
-    openapi = openapi_document(VERSION, status_of_code())
+    operations = build_app(cast(Node, None), EdgeSettings()).operations  # none of them is asked
+    openapi = openapi_document(VERSION, operations, status_of_code())
     sections = docs_sections(openapi, asyncapi_document(VERSION))
     return html + _STYLE + sections.replace("<details", "<details open")
 

@@ -3,7 +3,7 @@ from itertools import product
 
 import pytest
 
-from tests.support.edge import StillNode, edge_of_nothing, running_edge
+from tests.support.edge import StillNode, all_operations, running_edge
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
 from tonearm.server.app import EdgeSettings
 
@@ -15,7 +15,7 @@ UNKNOWN = [("GET", "/"), ("GET", "/v0/nothing"), ("PUT", "/v0/players"), ("PROPF
 
 async def test_nothing_is_answered_without_the_password(node: StillNode) -> None:
     ways: tuple[Headers, ...] = ((), WEBSOCKET_HEADERS, (("Upgrade", "websocket"),), (("Expect", "100-continue"),))
-    routes = [(route.method, re.sub(r"{\w+}", "p", route.path)) for route in edge_of_nothing(SETTINGS).routes]
+    routes = [(one.method, re.sub(r"{\w+}", "p", one.path)) for one in all_operations(SETTINGS)]
     async with running_edge(node, SETTINGS) as port:
         for (method, path), headers in product(routes + UNKNOWN, ways):
             answer = await request(port, method, path, headers=headers)

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.support.edge import StillNode, edge_of_nothing, running_edge
+from tests.support.edge import StillNode, all_operations, running_edge
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
 from tonearm.server.app import EdgeSettings
 
@@ -198,8 +198,8 @@ async def test_a_page_of_an_allowed_origin_uses_a_node_with_a_password(
 
 
 async def test_every_path_is_closed_to_other_sites(node: StillNode, port: int) -> None:
-    routes = edge_of_nothing(EdgeSettings()).routes
-    paths = {re.sub(r"{\w+}", "p", route.path) for route in routes if route.method == "GET"}
+    operations = all_operations(EdgeSettings())
+    paths = {re.sub(r"{\w+}", "p", one.path) for one in operations if one.method == "GET"}
     # A page whose name leads here sends no Origin with what it gets; elements of other sites never do.
     site = "Sec-Fetch-Site"
     upgrades = {path: WEBSOCKET_HEADERS for path in paths if path.endswith(("/ws", "/events"))}

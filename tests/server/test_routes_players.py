@@ -5,13 +5,13 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.edge import StillNode, edge_of_nothing
+from tests.support.edge import StillNode, all_operations
 from tests.support.http_client import WEBSOCKET_HEADERS, connected, request, send_json
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_track
 from tonearm.core.metadata import MAX_NESTING, Json
 from tonearm.core.playback_requests import Requests
-from tonearm.server.app import EdgeSettings
+from tonearm.description.players import PUT_RECORD
 
 NO_PARTS: list[Any] = [{"startMs": -1}, {"endMs": 0}, {"startMs": 5, "endMs": 4}, {"startMs": "1"}, {"endMs": 10**30}]
 EVERY_CHARACTER = "azAZ09._~:@+-"
@@ -319,8 +319,8 @@ async def test_a_track_that_is_put_shows_its_part_and_its_metadata(port: int) ->
 
 
 async def test_every_route_of_a_player_that_is_not_there_says_so(port: int) -> None:
-    for route in edge_of_nothing(EdgeSettings()).routes:
-        if "{player_id}" in route.path and (route.method, route.path) != ("PUT", "/v0/players/{player_id}/state"):
-            path = route.path.format(player_id="nobody", track_id="t", overlay_id="o")
-            answer = await request(port, route.method, path, headers=WEBSOCKET_HEADERS, body=b"{")
-            assert (answer.status, answer.json()["code"]) == (404, "player_not_found"), (route.method, path)
+    for operation in all_operations():
+        if "{player_id}" in operation.path and operation is not PUT_RECORD:
+            path = operation.path.format(player_id="nobody", track_id="t", overlay_id="o")
+            answer = await request(port, operation.method, path, headers=WEBSOCKET_HEADERS, body=b"{")
+            assert (answer.status, answer.json()["code"]) == (404, "player_not_found"), (operation.method, path)

@@ -13,12 +13,13 @@ from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
+from tonearm.description.operation import Operation
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.clock import Clock
 from tonearm.player.handle import PlayerHandle
-from tonearm.server.app import App, EdgeSettings, build_app, listen_on
+from tonearm.server.app import EdgeSettings, build_app, listen_on
 from tonearm.sources.opener import SourceOpener
 
 
@@ -107,9 +108,9 @@ async def still_node() -> AsyncIterator[StillNode]:
         await node.stop()
 
 
-def edge_of_nothing(settings: EdgeSettings) -> App:
-    """What asks no node, for its routes."""
-    return build_app(cast(Node, None), settings)
+def all_operations(settings: EdgeSettings | None = None) -> tuple[Operation, ...]:
+    """What a node answers with these settings; by default it has no dashboard, as every node with a password."""
+    return build_app(cast(Node, None), settings or EdgeSettings(password="sesame")).operations
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import re
 from typing import Any, Final, get_args
 
 from tonearm.core.metadata import Json, JsonObject
-from tonearm.description.audio import AUDIO, EVENTS
+from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.description.openapi import schemas_of
 from tonearm.description.operation import Operation
 from tonearm.protocol.events import AnyEvent, EventsLost, PlayerCreate, PublicState
@@ -46,10 +46,6 @@ def asyncapi_document(version: str) -> JsonObject:
     }
     of_player = [name for name in models if name not in {*_ALL_PLAYERS_ONLY, PublicState.__name__}]
     of_all = [name for name in models if name != PublicState.__name__]
-    operations = {operation.path: operation for operation in (*AUDIO, *EVENTS)}
-    ws, player_events, all_events = (
-        operations[path] for path in ("/v0/players/{player_id}/ws", "/v0/players/{player_id}/events", "/v0/events")
-    )
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -77,9 +73,9 @@ def asyncapi_document(version: str) -> JsonObject:
             "public": {"host": "127.0.0.1:2335", "protocol": "ws", "description": "For strangers, where it is on."},
         },
         "channels": {
-            "audio": _channel(ws, ["Frame"]),
-            "events": _channel(player_events, of_player),
-            "allEvents": _channel(all_events, of_all),
+            "audio": _channel(LISTEN, ["Frame"]),
+            "events": _channel(FOLLOW_PLAYER, of_player),
+            "allEvents": _channel(FOLLOW_PLAYERS, of_all),
             "publicEvents": {
                 "address": "/{player_id}/events",
                 "servers": [{"$ref": "#/servers/public"}],

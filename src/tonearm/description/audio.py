@@ -1,9 +1,10 @@
 """The paths of sound and of events: endless answers, and sockets (whose messages `asyncapi` describes)."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from tonearm.core.frame import HIGHEST_OPUS_BPS, LOWEST_OPUS_BPS, MP3_BITRATES_BPS
-from tonearm.description.operation import Operation, Parameter, Reply, flag, switch, whole_number, words
+from tonearm.description.operation import Operation, Parameter, Reply, Subject, flag, switch, whole_number, words
 from tonearm.description.players import PLAYER
 
 _UPGRADED: Final = (Reply(101, "The socket is open. /asyncapi.json describes its messages."),)
@@ -41,60 +42,63 @@ def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Op
         (Reply(200, "Sound without an end; silence while there is nothing else.", {media_type: None}, _ICY_HEADERS),),
         parameters=(*parameters, _BURST, _LATENCY, _ICY),
         codes=("limit_reached",),
+        tag="Audio",
     )
 
 
-AUDIO: Final = (
-    Operation(
-        "GET",
-        f"{PLAYER}/ws",
-        "Listen by WebSocket",
-        _UPGRADED,
-        "One binary message is one frame of 20 ms.",
-        parameters=(
-            Parameter(
-                "format",
-                "`pcm`: 3840 bytes, 48 kHz, stereo, signed 16 bits, little-endian. `opus`: one packet.",
-                {"type": "string", "enum": ["pcm", "opus"], "default": "pcm"},
-                "opus",
-            ),
-            switch("header", "`1`: 16 bytes before each payload, with frame number, flags and position."),
-            _OPUS_BITRATE,
-            _LATENCY,
+LISTEN: Final = Operation(
+    "GET",
+    f"{PLAYER}/ws",
+    "Listen by WebSocket",
+    _UPGRADED,
+    "One binary message is one frame of 20 ms.",
+    parameters=(
+        Parameter(
+            "format",
+            "`pcm`: 3840 bytes, 48 kHz, stereo, signed 16 bits, little-endian. `opus`: one packet.",
+            {"type": "string", "enum": ["pcm", "opus"], "default": "pcm"},
+            "opus",
         ),
-        codes=("upgrade_required", "limit_reached"),
+        switch("header", "`1`: 16 bytes before each payload, with frame number, flags and position."),
+        _OPUS_BITRATE,
+        _LATENCY,
     ),
-    _stream("wav", "audio/wav", "WAV"),
-    _stream(
+    codes=("upgrade_required", "limit_reached"),
+    tag="Audio",
+)
+STREAMS: Final[Mapping[str, Operation]] = {
+    "wav": _stream("wav", "audio/wav", "WAV"),
+    "ogg": _stream(
         "ogg",
         "audio/ogg",
         "Ogg Opus",
         _OPUS_BITRATE,
         switch("chained", "`1`: each title begins a new logical stream, for archives."),
     ),
-    _stream("mp3", "audio/mpeg", "MP3", _MP3_BITRATE),
-)
+    "mp3": _stream("mp3", "audio/mpeg", "MP3", _MP3_BITRATE),
+}
 
-EVENTS: Final = (
-    Operation(
-        "GET",
-        f"{PLAYER}/events",
-        "Follow a player",
-        _UPGRADED,
-        "One text message is one event.",
-        parameters=(
-            flag("snapshot", "The first message is a `PlayerState`; with `since` only where events are gone."),
-            words("since", "`<life>.<seq>` of the last event you have: those after it follow.", "995fc5bc838de12a.17"),
-        ),
-        codes=("upgrade_required",),
+FOLLOW_PLAYER: Final = Operation(
+    "GET",
+    f"{PLAYER}/events",
+    "Follow a player",
+    _UPGRADED,
+    "One text message is one event.",
+    parameters=(
+        flag("snapshot", "The first message is a `PlayerState`; with `since` only where events are gone."),
+        words("since", "`<life>.<seq>` of the last event you have: those after it follow.", "995fc5bc838de12a.17"),
     ),
-    Operation(
-        "GET",
-        "/v0/events",
-        "Follow all players",
-        _UPGRADED,
-        "As the events of one player, and `PlayerCreate`.",
-        parameters=(flag("snapshot", "Begins with a `PlayerState` of each player."),),
-        codes=("upgrade_required",),
-    ),
+    codes=("upgrade_required",),
+    tag="Events",
+)
+FOLLOW_PLAYERS: Final = Operation(
+    "GET",
+    "/v0/events",
+    "Follow all players",
+    _UPGRADED,
+    "As the events of one player, and `PlayerCreate`.",
+    parameters=(flag("snapshot", "Begins with a `PlayerState` of each player."),),
+    codes=("upgrade_required",),
+    tag="Events",
+    subject=Subject.ALL_PLAYERS,
 )

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from tonearm.description.operation import Operation, Parameter, Reply, RequestBody, flag, json_of, whole_number, words
+from tonearm.description.operation import (
+    Operation,
+    Parameter,
+    Reply,
+    RequestBody,
+    Subject,
+    flag,
+    json_of,
+    whole_number,
+    words,
+)
 from tonearm.description.players import CLIP
 from tonearm.protocol import replies, requests
 from tonearm.protocol.saved_state import SavedNode
@@ -19,139 +29,209 @@ _PREFERRED: Final = Parameter(
 )
 _ASKED: Final = ("source_blocked", "source_refused", "limit_reached")
 
-TRACKS: Final = (
-    Operation(
-        "GET",
-        "/v0/loadtracks",
-        "Say what a URI is",
-        json_of(replies.LoadResult, "A track, or that there is none."),
-        "Opens the source, for at most 15 s.",
-        parameters=(
-            words("identifier", "A URI, a path, or a search such as `ytsearch:words`.", CLIP, is_required=True),
-            flag("explain", "Why there is none, in `error`."),
-        ),
-        codes=_ASKED,
+LOAD_TRACKS: Final = Operation(
+    "GET",
+    "/v0/loadtracks",
+    "Say what a URI is",
+    json_of(replies.LoadResult, "A track, or that there is none."),
+    "Opens the source, for at most 15 s.",
+    parameters=(
+        words("identifier", "A URI, a path, or a search such as `ytsearch:words`.", CLIP, is_required=True),
+        flag("explain", "Why there is none, in `error`."),
     ),
-    Operation(
-        "GET",
-        "/v0/loadplaylist",
-        "List a playlist",
-        json_of(replies.LoadedPlaylist, "Up to 500 entries, none of which was opened."),
-        parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
-        codes=("load_failed", "resolver_disabled", "resolve_failed", *_ASKED),
+    codes=_ASKED,
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+LOAD_PLAYLIST: Final = Operation(
+    "GET",
+    "/v0/loadplaylist",
+    "List a playlist",
+    json_of(replies.LoadedPlaylist, "Up to 500 entries, none of which was opened."),
+    parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
+    codes=("load_failed", "resolver_disabled", "resolve_failed", *_ASKED),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+SEARCH: Final = Operation(
+    "GET",
+    "/v0/search",
+    "Search a site",
+    json_of(replies.FoundTracks, "The best match first."),
+    "Only with the resolver.",
+    parameters=(
+        words("query", "What to look for.", "blackstreet no diggity", is_required=True),
+        words("site", "One that the resolver can search; `youtube` by default.", "soundcloud"),
+        whole_number("limit", "How many at most; 10 by default.", 1, 100, 5),
     ),
-    Operation(
-        "GET",
-        "/v0/search",
-        "Search a site",
-        json_of(replies.FoundTracks, "The best match first."),
-        "Only with the resolver.",
-        parameters=(
-            words("query", "What to look for.", "blackstreet no diggity", is_required=True),
-            words("site", "One that the resolver can search; `youtube` by default.", "soundcloud"),
-            whole_number("limit", "How many at most; 10 by default.", 1, 100, 5),
-        ),
-        codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
-    ),
-    Operation(
-        "GET",
-        "/v0/resolve",
-        "Find the link behind a page",
-        (Reply(200, "The direct link.", {"text/plain": None, "application/json": replies.Resolved}),),
-        "Only with the resolver.",
-        parameters=(words("url", "The page's address.", "https://radio.example/", is_required=True), _PREFERRED),
-        codes=("resolver_disabled", "resolve_failed", *_ASKED),
-    ),
-    Operation(
-        "POST",
-        "/v0/encodetrack",
-        "Make an encoded track of facts",
-        json_of(replies.TrackOut, "The track."),
-        body=RequestBody(
-            requests.TrackToEncode,
-            {
-                "the least": {"info": {"identifier": "https://radio.example/a.mp3"}},
-                "all": {
-                    "info": {
-                        "identifier": "song.flac",
-                        "title": "Song",
-                        "author": "Ada",
-                        "length": 185000,
-                        "isStream": False,
-                        "uri": "/srv/music/song.flac",
-                        "artworkUrl": None,
-                        "isrc": "GBAYE0601477",
-                        "sourceName": "file",
-                    }
-                },
+    codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+RESOLVE: Final = Operation(
+    "GET",
+    "/v0/resolve",
+    "Find the link behind a page",
+    (Reply(200, "The direct link.", {"text/plain": None, "application/json": replies.Resolved}),),
+    "Only with the resolver.",
+    parameters=(words("url", "The page's address.", "https://radio.example/", is_required=True), _PREFERRED),
+    codes=("resolver_disabled", "resolve_failed", *_ASKED),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+ENCODE_TRACK: Final = Operation(
+    "POST",
+    "/v0/encodetrack",
+    "Make an encoded track of facts",
+    json_of(replies.TrackOut, "The track."),
+    body=RequestBody(
+        requests.TrackToEncode,
+        {
+            "the least": {"info": {"identifier": "https://radio.example/a.mp3"}},
+            "all": {
+                "info": {
+                    "identifier": "song.flac",
+                    "title": "Song",
+                    "author": "Ada",
+                    "length": 185000,
+                    "isStream": False,
+                    "uri": "/srv/music/song.flac",
+                    "artworkUrl": None,
+                    "isrc": "GBAYE0601477",
+                    "sourceName": "file",
+                }
             },
-        ),
+        },
     ),
-    Operation(
-        "GET",
-        "/v0/decodetrack",
-        "Read an encoded track",
-        json_of(replies.TrackOut, "The track."),
-        parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
-        codes=("invalid_identifier",),
-    ),
-    Operation(
-        "POST",
-        "/v0/decodetracks",
-        "Read many encoded tracks",
-        json_of(list[replies.TrackOut], "In the same order."),
-        body=RequestBody(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
-        codes=("invalid_identifier",),
-    ),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+DECODE_TRACK: Final = Operation(
+    "GET",
+    "/v0/decodetrack",
+    "Read an encoded track",
+    json_of(replies.TrackOut, "The track."),
+    parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
+    codes=("invalid_identifier",),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+DECODE_TRACKS: Final = Operation(
+    "POST",
+    "/v0/decodetracks",
+    "Read many encoded tracks",
+    json_of(list[replies.TrackOut], "In the same order."),
+    body=RequestBody(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
+    codes=("invalid_identifier",),
+    tag="Tracks",
+    subject=Subject.NODE,
 )
 
-NODE: Final = (
-    Operation(
-        "GET",
-        "/",
-        "Say what there is",
-        (Reply(200, "All paths; to a browser a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
+SHOW_INDEX: Final = Operation(
+    "GET",
+    "/",
+    "Say what there is",
+    (Reply(200, "All paths; to a browser a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_BUILD: Final = Operation(
+    "GET",
+    "/info",
+    "Name the build",
+    json_of(replies.NodeInfo, "Version and time of the build."),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_VERSION: Final = Operation(
+    "GET",
+    "/version",
+    "Name the version",
+    (Reply(200, "The version.", {"text/plain": None, "application/json": replies.NodeVersion}),),
+    parameters=(_PREFERRED,),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_STATS: Final = Operation(
+    "GET",
+    "/v0/stats",
+    "Show how well the node does",
+    json_of(replies.Stats, "Counts since its start."),
+    tag="Node",
+    subject=Subject.NODE,
+)
+GET_RECORDS: Final = Operation(
+    "GET",
+    "/v0/state",
+    "Get the records of all players",
+    json_of(SavedNode, "In the order of creation."),
+    tag="Node",
+    subject=Subject.ALL_PLAYERS,
+)
+SHOW_METRICS: Final = Operation(
+    "GET",
+    "/metrics",
+    "The figures for Prometheus",
+    (Reply(200, "Prometheus' text format, 0.0.4.", {"text/plain": None}),),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_HEALTH: Final = Operation(
+    "GET",
+    "/healthz",
+    "Say that the process answers",
+    json_of(replies.NodeStatus, "It does."),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_READINESS: Final = Operation(
+    "GET",
+    "/readyz",
+    "Say whether the node can play",
+    json_of(
+        replies.NodeStatus,
+        "Decoders are up and have room, and the clock is on time. Degraded: it plays, but its state is not kept.",
     ),
-    Operation("GET", "/info", "Name the build", json_of(replies.NodeInfo, "Version and time of the build.")),
-    Operation(
-        "GET",
-        "/version",
-        "Name the version",
-        (Reply(200, "The version.", {"text/plain": None, "application/json": replies.NodeVersion}),),
-        parameters=(_PREFERRED,),
-    ),
-    Operation("GET", "/v0/stats", "Show how well the node does", json_of(replies.Stats, "Counts since its start.")),
-    Operation("GET", "/v0/state", "Get the records of all players", json_of(SavedNode, "In the order of creation.")),
-    Operation(
-        "GET",
-        "/metrics",
-        "The figures for Prometheus",
-        (Reply(200, "Prometheus' text format, 0.0.4.", {"text/plain": None}),),
-    ),
-    Operation("GET", "/healthz", "Say that the process answers", json_of(replies.NodeStatus, "It does.")),
-    Operation(
-        "GET",
-        "/readyz",
-        "Say whether the node can play",
-        json_of(
-            replies.NodeStatus,
-            "Decoders are up and have room, and the clock is on time. Degraded: it plays, but its state is not kept.",
-        ),
-        codes=("not_ready",),
-    ),
-    Operation(
-        "GET",
-        "/openapi.json",
-        "Describe the paths",
-        (Reply(200, "OpenAPI 3.1: this description.", {"application/json": dict}),),
-    ),
-    Operation(
-        "GET", "/asyncapi.json", "Describe the sockets", (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),)
-    ),
-    Operation(
-        "GET",
-        "/docs",
-        "Show both descriptions",
-        (Reply(200, "A page that needs no script and no other host.", {"text/html": None}),),
-    ),
+    codes=("not_ready",),
+    tag="Node",
+    subject=Subject.NODE,
+)
+DESCRIBE_PATHS: Final = Operation(
+    "GET",
+    "/openapi.json",
+    "Describe the paths",
+    (Reply(200, "OpenAPI 3.1: this description.", {"application/json": dict}),),
+    tag="Node",
+    subject=Subject.NODE,
+)
+DESCRIBE_SOCKETS: Final = Operation(
+    "GET",
+    "/asyncapi.json",
+    "Describe the sockets",
+    (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_DOCS: Final = Operation(
+    "GET",
+    "/docs",
+    "Show both descriptions",
+    (Reply(200, "A page that needs no script and no other host.", {"text/html": None}),),
+    tag="Node",
+    subject=Subject.NODE,
+)
+
+SHOW_DASHBOARD: Final = Operation(
+    "GET",
+    "/dashboard",
+    "See and steer the node in a browser",
+    (Reply(308, "The page is at `/dashboard/`."),),
+    "Only on the node's own machine, and only where the node has no password.",
+    tag="Node",
+    subject=Subject.NODE,
+)
+# The page's files, which are no part of the interface.
+DASHBOARD_FILES: Final = tuple(
+    Operation("GET", path, "A file of the dashboard", (Reply(200, "The file."),), subject=Subject.NODE)
+    for path in ("/dashboard/", "/dashboard/{file}", "/dashboard/{folder}/{file}")
 )

@@ -12,25 +12,8 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from tonearm.core.metadata import Json, JsonObject
-from tonearm.description.audio import AUDIO, EVENTS
-from tonearm.description.node import NODE, TRACKS
-from tonearm.description.operation import Operation, Parameter, Reply
-from tonearm.description.players import CONTROL, OVERLAYS, PLAYERS, QUEUE, SETTINGS
+from tonearm.description.operation import TAGS, Operation, Parameter, Reply, Subject
 from tonearm.protocol.replies import Error
-
-# A new route gets its Operation in one of these tables.
-_BY_TAG: Final[Mapping[str, tuple[Operation, ...]]] = {
-    "Players": PLAYERS,
-    "Control": CONTROL,
-    "Queue": QUEUE,
-    "Settings": SETTINGS,
-    "Overlays": OVERLAYS,
-    "Audio": AUDIO,
-    "Events": EVENTS,
-    "Tracks": TRACKS,
-    "Node": NODE,
-}
-OPERATIONS: Final = tuple(operation for operations in _BY_TAG.values() for operation in operations)
 
 _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
@@ -66,16 +49,16 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
 }
 
 
-def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObject:
-    """The whole document. `status_of_code`: the status of HTTP for each error code."""
-    schemas = _schemas(OPERATIONS)
+def openapi_document(version: str, operations: Iterable[Operation], status_of_code: Mapping[str, int]) -> JsonObject:
+    """The whole document, of those `operations` that have a tag. `status_of_code`: the status of HTTP for each error
+    code."""
+    shown = sorted((operation for operation in operations if operation.tag), key=lambda one: TAGS.index(one.tag))
+    schemas = _schemas(shown)
     paths: dict[str, Json] = {}
-    for tag, operations in _BY_TAG.items():
-        for operation in operations:
-            at = paths.setdefault(operation.path, {})
-            assert isinstance(at, dict)
-            described = _operation(operation, schemas.by_model, status_of_code)
-            at[operation.method.lower()] = {"tags": [tag], **described}
+    for operation in shown:
+        at = paths.setdefault(operation.path, {})
+        assert isinstance(at, dict)
+        at[operation.method.lower()] = _operation(operation, schemas.by_model, status_of_code)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -92,7 +75,7 @@ def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObj
         },
         "servers": [{"url": "/"}],
         "security": [{"password": []}, {}],
-        "tags": [{"name": tag} for tag in _BY_TAG],
+        "tags": [{"name": tag} for tag in TAGS],
         "paths": paths,
         "components": {
             "schemas": schemas.definitions,
@@ -148,6 +131,7 @@ def _operation(
 ) -> JsonObject:
     arguments = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", operation.path)]
     described: JsonObject = {
+        "tags": [operation.tag],
         "operationId": _operation_id(operation),
         "summary": operation.summary,
         "parameters": [_parameter(parameter) for parameter in (*arguments, *operation.parameters)],
@@ -189,7 +173,7 @@ def _parameter(parameter: Parameter) -> JsonObject:
 def codes_of(operation: Operation) -> tuple[str, ...]:
     """All error codes that the operation may be answered with."""
     codes = [*_EVERYWHERE, *operation.codes]
-    if "{player_id}" in operation.path:
+    if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")
     if operation.parameters or operation.body is not None:
         codes.append("bad_request")

@@ -1,7 +1,8 @@
-"""The description of one method at one path: parameters, body, answers and errors."""
+"""One method at one path: what it is about, and its description: parameters, body, answers and errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, Literal
 
 from tonearm.core.errors import ErrorCode
@@ -39,10 +40,24 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Subject(Enum):
+    """What a request is about. It decides what must be there, and what has to be saved before the answer."""
+
+    PLAYER = "the player that the path names, which must be there"
+    NEW_PLAYER = "a player that need not be there before"
+    ALL_PLAYERS = "all players"
+    NODE = "the node"
+
+
+# The parts of the description, in their order. A path without a tag is no part of the interface.
+TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Audio", "Events", "Tracks", "Node")
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method at one path. `codes` are the error codes beside those that `openapi.codes_of` adds: the codes of every
-    path, `player_not_found` where the path names a player, and the codes of a body and of parameters."""
+    """One method at one path, such as `/v0/players/{player_id}/play`. `codes` are the error codes beside those that
+    `openapi.codes_of` adds: the codes of every path, `player_not_found` where a player must be there, and the codes of
+    a body and of parameters. `tag` is one of `TAGS`, or empty."""
 
     method: str
     path: str
@@ -52,6 +67,8 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: RequestBody | None = None
     codes: tuple[ErrorCode, ...] = ()
+    tag: str = ""
+    subject: Subject = Subject.PLAYER
 
 
 DONE: Final = (Reply(204, "Done."),)

@@ -3,7 +3,17 @@
 from typing import Final
 
 from tonearm.core.metadata import JsonObject
-from tonearm.description.operation import DONE, Operation, Parameter, Reply, RequestBody, flag, json_of, whole_number
+from tonearm.description.operation import (
+    DONE,
+    Operation,
+    Parameter,
+    Reply,
+    RequestBody,
+    Subject,
+    flag,
+    json_of,
+    whole_number,
+)
 from tonearm.protocol import replies, requests
 from tonearm.protocol.saved_state import SavedPlayer
 
@@ -31,229 +41,320 @@ _RECORD: Final[JsonObject] = {
     "tracks": [],
 }
 
-PLAYERS: Final = (
-    Operation(
-        "POST",
-        "/v0/players",
-        "Create a player",
-        json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
-        "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
-        "told by the event `TrackException` when its turn comes.",
-        body=RequestBody(
-            requests.NewPlayer,
-            {
-                "a file or a link": {"id": "tour", "uri": CLIP},
-                "a part of a file, with settings": {
-                    "id": "talk",
-                    "track": _PART,
-                    "volume": 0.5,
-                    "loop": "queue",
-                    "filters": {"eq": [{"band": 1, "gain_db": 6}]},
-                    "metadata": {"guild": 81},
-                    "paused": True,
-                },
-                "without a track": {"id": "board", "idle": True},
+CREATE_PLAYER: Final = Operation(
+    "POST",
+    "/v0/players",
+    "Create a player",
+    json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
+    "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
+    "told by the event `TrackException` when its turn comes.",
+    body=RequestBody(
+        requests.NewPlayer,
+        {
+            "a file or a link": {"id": "tour", "uri": CLIP},
+            "a part of a file, with settings": {
+                "id": "talk",
+                "track": _PART,
+                "volume": 0.5,
+                "loop": "queue",
+                "filters": {"eq": [{"band": 1, "gain_db": 6}]},
+                "metadata": {"guild": 81},
+                "paused": True,
             },
-        ),
-        codes=("player_exists", "load_failed", *_SOURCE_CODES),
+            "without a track": {"id": "board", "idle": True},
+        },
     ),
-    Operation("GET", "/v0/players", "List all players", json_of(list[replies.Player], "The whole state of each.")),
-    Operation("GET", PLAYER, "Show a player", json_of(replies.Player, "Its whole state.")),
-    Operation("DELETE", PLAYER, "Delete a player", DONE, "Its sockets are closed with 1000, its streams end."),
-    Operation(
-        "GET",
-        f"{PLAYER}/state",
-        "Get a player's record",
-        json_of(SavedPlayer, "Everything needed to have it again, here or in another node."),
+    codes=("player_exists", "load_failed", *_SOURCE_CODES),
+    tag="Players",
+    subject=Subject.NEW_PLAYER,
+)
+LIST_PLAYERS: Final = Operation(
+    "GET",
+    "/v0/players",
+    "List all players",
+    json_of(list[replies.Player], "The whole state of each."),
+    tag="Players",
+    subject=Subject.ALL_PLAYERS,
+)
+SHOW_PLAYER: Final = Operation(
+    "GET",
+    PLAYER,
+    "Show a player",
+    json_of(replies.Player, "Its whole state."),
+    tag="Players",
+)
+DELETE_PLAYER: Final = Operation(
+    "DELETE",
+    PLAYER,
+    "Delete a player",
+    DONE,
+    "Its sockets are closed with 1000, its streams end.",
+    tag="Players",
+)
+GET_RECORD: Final = Operation(
+    "GET",
+    f"{PLAYER}/state",
+    "Get a player's record",
+    json_of(SavedPlayer, "Everything needed to have it again, here or in another node."),
+    tag="Players",
+)
+PUT_RECORD: Final = Operation(
+    "PUT",
+    f"{PLAYER}/state",
+    "Have the player of a record",
+    (
+        *json_of(replies.Player, "Its whole state, in place of a player that had this id."),
+        *json_of(replies.Player, "Its whole state.", 201),
     ),
-    Operation(
-        "PUT",
-        f"{PLAYER}/state",
-        "Have the player of a record",
-        (
-            *json_of(replies.Player, "Its whole state, in place of a player that had this id."),
-            *json_of(replies.Player, "Its whole state.", 201),
-        ),
-        "The player gets the id of the path, whatever stands in the record, and a life of its own.",
-        body=RequestBody(SavedPlayer, {"an idle one": _RECORD}),
-        codes=("player_exists", "limit_reached"),
+    "The player gets the id of the path, whatever stands in the record, and a life of its own.",
+    body=RequestBody(SavedPlayer, {"an idle one": _RECORD}),
+    codes=("player_exists", "limit_reached"),
+    tag="Players",
+    subject=Subject.NEW_PLAYER,
+)
+SHOW_HISTORY: Final = Operation(
+    "GET",
+    f"{PLAYER}/history",
+    "List what was played",
+    json_of(list[replies.PlayedTrack], "The newest first, at most 50."),
+    tag="Players",
+)
+SHOW_ARTWORK: Final = Operation(
+    "GET",
+    f"{PLAYER}/artwork",
+    "Get the picture inside the current file",
+    (
+        Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
+        Reply(304, "The picture that `If-None-Match` names is still the one.", {}, {"ETag": "Names this picture."}),
     ),
-    Operation(
-        "GET",
-        f"{PLAYER}/history",
-        "List what was played",
-        json_of(list[replies.PlayedTrack], "The newest first, at most 50."),
+    parameters=(
+        Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
     ),
-    Operation(
-        "GET",
-        f"{PLAYER}/artwork",
-        "Get the picture inside the current file",
-        (
-            Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
-            Reply(304, "The picture that `If-None-Match` names is still the one.", {}, {"ETag": "Names this picture."}),
-        ),
-        parameters=(
-            Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
-        ),
-        codes=("no_artwork", "source_blocked", "source_refused", "limit_reached"),
-    ),
+    codes=("no_artwork", "source_blocked", "source_refused", "limit_reached"),
+    tag="Players",
 )
 
-CONTROL: Final = (
-    Operation("POST", f"{PLAYER}/play", "Go on, or play the last track again", DONE),
-    Operation("POST", f"{PLAYER}/pause", "Pause", DONE),
-    Operation(
-        "PATCH",
-        f"{PLAYER}/position",
-        "Seek",
-        DONE,
-        "Behind the end the track ends. While it loads the seek is kept.",
-        body=RequestBody(
-            requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}
-        ),
-        codes=("not_seekable",),
-    ),
-    Operation(
-        "PUT",
-        f"{PLAYER}/track",
-        "Play a track now",
-        json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
-        "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
-        body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
-        codes=("load_failed", *_SOURCE_CODES),
-    ),
-    Operation("DELETE", f"{PLAYER}/track", "Stop", DONE, "The player is idle; the queue stays."),
-    Operation(
-        "POST",
-        f"{PLAYER}/skip",
-        "Skip",
-        DONE,
-        "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
-        body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
-        codes=("track_not_found",),
-    ),
-    Operation("POST", f"{PLAYER}/previous", "Go back to what was played before", DONE, codes=("no_previous",)),
+PLAY: Final = Operation(
+    "POST",
+    f"{PLAYER}/play",
+    "Go on, or play the last track again",
+    DONE,
+    tag="Control",
+)
+PAUSE: Final = Operation(
+    "POST",
+    f"{PLAYER}/pause",
+    "Pause",
+    DONE,
+    tag="Control",
+)
+SEEK: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/position",
+    "Seek",
+    DONE,
+    "Behind the end the track ends. While it loads the seek is kept.",
+    body=RequestBody(requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}),
+    codes=("not_seekable",),
+    tag="Control",
+)
+REPLACE_TRACK: Final = Operation(
+    "PUT",
+    f"{PLAYER}/track",
+    "Play a track now",
+    json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
+    "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
+    body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
+    codes=("load_failed", *_SOURCE_CODES),
+    tag="Control",
+)
+STOP: Final = Operation(
+    "DELETE",
+    f"{PLAYER}/track",
+    "Stop",
+    DONE,
+    "The player is idle; the queue stays.",
+    tag="Control",
+)
+SKIP: Final = Operation(
+    "POST",
+    f"{PLAYER}/skip",
+    "Skip",
+    DONE,
+    "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
+    body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
+    codes=("track_not_found",),
+    tag="Control",
+)
+PREVIOUS: Final = Operation(
+    "POST",
+    f"{PLAYER}/previous",
+    "Go back to what was played before",
+    DONE,
+    codes=("no_previous",),
+    tag="Control",
 )
 
-QUEUE: Final = (
-    Operation(
-        "POST",
-        f"{PLAYER}/queue",
-        "Add one track or many",
-        json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
-        "Of many all are added or none.",
-        body=RequestBody(
-            requests.QueueEntry | requests.QueueEntries,
-            {
-                "one": {"uri": CLIP, "metadata": {"from": "ada"}},
-                "the next one": {**_PART, "index": 0},
-                "many": {"tracks": [{"uri": CLIP}, _PART], "index": 1},
-            },
-        ),
-        codes=("load_failed", *_SOURCE_CODES),
+ADD_TRACKS: Final = Operation(
+    "POST",
+    f"{PLAYER}/queue",
+    "Add one track or many",
+    json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
+    "Of many all are added or none.",
+    body=RequestBody(
+        requests.QueueEntry | requests.QueueEntries,
+        {
+            "one": {"uri": CLIP, "metadata": {"from": "ada"}},
+            "the next one": {**_PART, "index": 0},
+            "many": {"tracks": [{"uri": CLIP}, _PART], "index": 1},
+        },
     ),
-    Operation(
-        "GET",
-        f"{PLAYER}/queue",
-        "List what waits",
-        json_of(
-            list[replies.QueuedTrackDetails | replies.QueuedTrack],
-            "With `details` as much as is known of each, else three fields.",
-            headers={"ETag": '`W/"<life>.<version>"`: names the order, with the `version` of the last QueueUpdate.'},
-        ),
-        parameters=(
-            flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
-            whole_number("offset", "How many of the first to leave out.", 0, 100_000_000, 0),
-            whole_number("limit", "How many to list.", 1, 100_000_000, 10),
-            whole_number("wait", "With `details`: how many ms to wait until they are known.", 0, 5000, 100),
-        ),
+    codes=("load_failed", *_SOURCE_CODES),
+    tag="Queue",
+)
+LIST_QUEUE: Final = Operation(
+    "GET",
+    f"{PLAYER}/queue",
+    "List what waits",
+    json_of(
+        list[replies.QueuedTrackDetails | replies.QueuedTrack],
+        "With `details` as much as is known of each, else three fields.",
+        headers={"ETag": '`W/"<life>.<version>"`: names the order, with the `version` of the last QueueUpdate.'},
     ),
-    Operation("DELETE", f"{PLAYER}/queue", "Clear the queue", DONE),
-    Operation("POST", f"{PLAYER}/queue/shuffle", "Shuffle the queue", DONE),
-    Operation(
-        "PATCH",
-        f"{PLAYER}/queue/{{track_id}}",
-        "Move a track",
-        DONE,
-        body=RequestBody(requests.IndexPatch, {"to the front": {"index": 0}}),
-        codes=("track_not_found",),
+    parameters=(
+        flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
+        whole_number("offset", "How many of the first to leave out.", 0, 100_000_000, 0),
+        whole_number("limit", "How many to list.", 1, 100_000_000, 10),
+        whole_number("wait", "With `details`: how many ms to wait until they are known.", 0, 5000, 100),
     ),
-    Operation("DELETE", f"{PLAYER}/queue/{{track_id}}", "Take a track out", DONE, codes=("track_not_found",)),
+    tag="Queue",
+)
+CLEAR_QUEUE: Final = Operation(
+    "DELETE",
+    f"{PLAYER}/queue",
+    "Clear the queue",
+    DONE,
+    tag="Queue",
+)
+SHUFFLE_QUEUE: Final = Operation(
+    "POST",
+    f"{PLAYER}/queue/shuffle",
+    "Shuffle the queue",
+    DONE,
+    tag="Queue",
+)
+MOVE_TRACK: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/queue/{{track_id}}",
+    "Move a track",
+    DONE,
+    body=RequestBody(requests.IndexPatch, {"to the front": {"index": 0}}),
+    codes=("track_not_found",),
+    tag="Queue",
+)
+REMOVE_TRACK: Final = Operation(
+    "DELETE",
+    f"{PLAYER}/queue/{{track_id}}",
+    "Take a track out",
+    DONE,
+    codes=("track_not_found",),
+    tag="Queue",
 )
 
-SETTINGS: Final = (
-    Operation(
-        "PATCH",
-        f"{PLAYER}/loop",
-        "Set the loop mode",
-        DONE,
-        body=RequestBody(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
+SET_LOOP: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/loop",
+    "Set the loop mode",
+    DONE,
+    body=RequestBody(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
+    tag="Settings",
+)
+SET_CROSSFADE: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/crossfade",
+    "Let tracks fade into each other",
+    DONE,
+    body=RequestBody(
+        requests.CrossfadePatch,
+        {"three seconds": {"durationMs": 3000, "curve": "equalPower", "onSkip": True}, "off": {"durationMs": 0}},
     ),
-    Operation(
-        "PATCH",
-        f"{PLAYER}/crossfade",
-        "Let tracks fade into each other",
-        DONE,
-        body=RequestBody(
-            requests.CrossfadePatch,
-            {"three seconds": {"durationMs": 3000, "curve": "equalPower", "onSkip": True}, "off": {"durationMs": 0}},
-        ),
-    ),
-    Operation("GET", f"{PLAYER}/filters", "Show volume, equalizer, effects", json_of(replies.Filters, "All.")),
-    Operation(
-        "PATCH",
-        f"{PLAYER}/filters",
-        "Change volume, equalizer, effects",
-        DONE,
-        "What is absent stays; null switches an effect off; a name that is no filter is refused.",
-        body=RequestBody(
-            requests.FiltersPatch,
-            {
-                "volume and bass": {"volume": 0.5, "eq": [{"band": 0, "gain_db": 6}, {"band": 1, "gain_db": 4}]},
-                "faster and higher": {"timescale": {"speed": 1.1, "pitch": 1.2, "rate": 1.0}},
-                "as Lavalink's clients send it": {
-                    "equalizer": [{"band": 0, "gain": 0.25}],
-                    "tremolo": {"frequency": 4, "depth": 0.5},
-                },
-                "everything flat": {"reset": True, "timescale": None},
+    tag="Settings",
+)
+SHOW_FILTERS: Final = Operation(
+    "GET",
+    f"{PLAYER}/filters",
+    "Show volume, equalizer, effects",
+    json_of(replies.Filters, "All."),
+    tag="Settings",
+)
+CHANGE_FILTERS: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/filters",
+    "Change volume, equalizer, effects",
+    DONE,
+    "What is absent stays; null switches an effect off; a name that is no filter is refused.",
+    body=RequestBody(
+        requests.FiltersPatch,
+        {
+            "volume and bass": {"volume": 0.5, "eq": [{"band": 0, "gain_db": 6}, {"band": 1, "gain_db": 4}]},
+            "faster and higher": {"timescale": {"speed": 1.1, "pitch": 1.2, "rate": 1.0}},
+            "as Lavalink's clients send it": {
+                "equalizer": [{"band": 0, "gain": 0.25}],
+                "tremolo": {"frequency": 4, "depth": 0.5},
             },
-        ),
+            "everything flat": {"reset": True, "timescale": None},
+        },
     ),
-    Operation(
-        "PATCH",
-        f"{PLAYER}/metadata",
-        "Change the player's metadata",
-        DONE,
-        body=RequestBody(
-            requests.MetadataPatch,
-            {"merge (RFC 7396)": {"value": {"channel": "lobby"}}, "replace": {"merge": False, "value": {"guild": 81}}},
-        ),
+    tag="Settings",
+)
+CHANGE_METADATA: Final = Operation(
+    "PATCH",
+    f"{PLAYER}/metadata",
+    "Change the player's metadata",
+    DONE,
+    body=RequestBody(
+        requests.MetadataPatch,
+        {"merge (RFC 7396)": {"value": {"channel": "lobby"}}, "replace": {"merge": False, "value": {"guild": 81}}},
     ),
+    tag="Settings",
 )
 
-OVERLAYS: Final = (
-    Operation(
-        "POST",
-        f"{PLAYER}/overlays",
-        "Play a sound over the music",
-        json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
-        "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
-        body=RequestBody(
-            requests.NewOverlay | requests.NewOverlays,
-            {
-                "one": {"uri": CLIP, "endMs": 2000, "duckDb": -12},
-                "several": {"overlays": [{"uri": CLIP, "endMs": 500}, {"uri": CLIP, "startMs": 500, "volume": 0.5}]},
-            },
-        ),
-        codes=_SOURCE_CODES,
+ADD_OVERLAYS: Final = Operation(
+    "POST",
+    f"{PLAYER}/overlays",
+    "Play a sound over the music",
+    json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
+    "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
+    body=RequestBody(
+        requests.NewOverlay | requests.NewOverlays,
+        {
+            "one": {"uri": CLIP, "endMs": 2000, "duckDb": -12},
+            "several": {"overlays": [{"uri": CLIP, "endMs": 500}, {"uri": CLIP, "startMs": 500, "volume": 0.5}]},
+        },
     ),
-    Operation("GET", f"{PLAYER}/overlays", "List overlays", json_of(list[replies.Overlay], "All there are.")),
-    Operation(
-        "GET",
-        f"{PLAYER}/overlays/{{overlay_id}}",
-        "Show an overlay",
-        json_of(replies.Overlay, "How it stands."),
-        codes=("overlay_not_found",),
-    ),
-    Operation("DELETE", f"{PLAYER}/overlays/{{overlay_id}}", "Stop an overlay", DONE, codes=("overlay_not_found",)),
+    codes=_SOURCE_CODES,
+    tag="Overlays",
+)
+LIST_OVERLAYS: Final = Operation(
+    "GET",
+    f"{PLAYER}/overlays",
+    "List overlays",
+    json_of(list[replies.Overlay], "All there are."),
+    tag="Overlays",
+)
+SHOW_OVERLAY: Final = Operation(
+    "GET",
+    f"{PLAYER}/overlays/{{overlay_id}}",
+    "Show an overlay",
+    json_of(replies.Overlay, "How it stands."),
+    codes=("overlay_not_found",),
+    tag="Overlays",
+)
+REMOVE_OVERLAY: Final = Operation(
+    "DELETE",
+    f"{PLAYER}/overlays/{{overlay_id}}",
+    "Stop an overlay",
+    DONE,
+    codes=("overlay_not_found",),
+    tag="Overlays",
 )

@@ -10,18 +10,19 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.dashboard.page_files import ShownNode, page_files
+from tonearm.description.operation import Operation
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.public import PublicEdge, PublicEvents, PublicPage
-from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes, index_route
+from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
-from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable
+from tonearm.server.routing import Edge, NodeEdge, RouteTable
 from tonearm.server.sockets import SocketRoutes
 from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 
@@ -77,7 +78,7 @@ class App:
     edge: Edge
     connections: ConnectionLimits
     streams: OpenStreams
-    routes: tuple[Route, ...] = ()
+    operations: tuple[Operation, ...] = ()
     name: str = "server"
 
 
@@ -93,13 +94,12 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         AudioStreamRoutes(node, streams, settings.audio),
         FigureRoutes(node),
         StateRoutes(node),
-        DescriptionRoutes(),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
     if settings.is_for_own_machine:
         files = page_files([ShownNode("this node", "..", settings.clip_uri, "..")])
         routes = (*routes, *DashboardRoutes(files).routes())
-    routes = (*routes, index_route(routes))
+    routes = (*routes, *DescriptionRoutes(routes).routes())
     password_check = PasswordCheck(settings.password)
     origin_rules = OriginRules(
         node_is_open=password_check.is_open,
@@ -110,7 +110,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
     edge = NodeEdge(
         node, password_check, origin_rules, RouteTable(routes), settings.open_paths, settings.requests_per_second
     )
-    return App(edge, settings.connections, streams, routes)
+    return App(edge, settings.connections, streams, tuple(route.operation for route in routes))
 
 
 def build_public_app(

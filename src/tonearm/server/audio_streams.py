@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import HttpVersion11, web
 
 from tonearm.core.frame import FRAME_MS, Output, OutputFormat
+from tonearm.description.audio import STREAMS
 from tonearm.node.node import Node
 from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.framing import Framing
@@ -54,10 +55,7 @@ class AudioStreamRoutes:
         self._serves_strangers = serves_strangers
 
     def routes(self) -> Sequence[Route]:
-        return tuple(
-            Route("GET", f"/v0/players/{{player_id}}/stream.{kind}", handler)
-            for kind, handler in self.handlers().items()
-        )
+        return tuple(Route(STREAMS[kind], handler) for kind, handler in self.handlers().items())
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by the path's ending: `wav`, `ogg`, `mp3`."""

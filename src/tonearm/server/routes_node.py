@@ -17,7 +17,22 @@ from tonearm.core.errors import RequestError
 from tonearm.core.metadata import JsonObject
 from tonearm.dashboard.page_files import INDEX, PageFile
 from tonearm.description.asyncapi import asyncapi_document
+from tonearm.description.node import (
+    DASHBOARD_FILES,
+    DESCRIBE_PATHS,
+    DESCRIBE_SOCKETS,
+    SHOW_BUILD,
+    SHOW_DASHBOARD,
+    SHOW_DOCS,
+    SHOW_HEALTH,
+    SHOW_INDEX,
+    SHOW_METRICS,
+    SHOW_READINESS,
+    SHOW_STATS,
+    SHOW_VERSION,
+)
 from tonearm.description.openapi import openapi_document
+from tonearm.description.operation import Operation
 from tonearm.description.page import CONTENT_SECURITY_POLICY, docs_page
 from tonearm.node.node import Node
 from tonearm.protocol.metrics import METRICS_TYPE, metrics_text, stats_out
@@ -33,12 +48,12 @@ class FigureRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route("GET", "/info", self._info),
-            Route("GET", "/version", self._version),
-            Route("GET", "/v0/stats", self._stats),
-            Route("GET", "/metrics", self._metrics),
-            Route("GET", "/healthz", self._healthz),
-            Route("GET", "/readyz", self._readyz),
+            Route(SHOW_BUILD, self._info),
+            Route(SHOW_VERSION, self._version),
+            Route(SHOW_STATS, self._stats),
+            Route(SHOW_METRICS, self._metrics),
+            Route(SHOW_HEALTH, self._healthz),
+            Route(SHOW_READINESS, self._readyz),
         )
 
     async def _info(self, call: Call) -> web.Response:
@@ -85,28 +100,6 @@ mpv NODE/v0/players/tour/stream.mp3
 curl NODE/v0/players"""
 
 
-def index_route(routes: Iterable[Route]) -> Route:
-    """The route of `/`, which names `routes`."""
-    paths = sorted({(route.path, route.method) for route in routes})
-
-    async def index(call: Call) -> web.Response:
-        if "text/html" in ",".join(call.request.headers.getall("Accept", [])).lower():
-            return web.Response(
-                text=_page(call.request.headers.get("Host", ""), paths),
-                content_type="text/html",
-                headers={"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"},
-            )
-        return json_reply(
-            {
-                "version": VERSION,
-                "documents": list(DOCUMENTS),
-                "paths": [f"{method} {path}" for path, method in paths],
-            }
-        )
-
-    return Route("GET", "/", index)
-
-
 def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
     rows = "\n".join(f"<tr><td>{method}<td><code>{html.escape(path)}</code>" for path, method in paths)
     steps = html.escape(_FIRST_STEPS.replace("NODE", f"http://{host}"))
@@ -129,16 +122,37 @@ def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
 
 
 class DescriptionRoutes:
-    """Both documents are made when the first of them is asked for, in a thread, since that takes long."""
+    """The description of all routes: `others` and its own. Both documents are made when the first of them is asked for,
+    in a thread, since that takes long."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Iterable[Route]) -> None:
         self._making: asyncio.Future[tuple[JsonObject, JsonObject]] | None = None
+        self._own = (
+            Route(SHOW_INDEX, self._index),
+            Route(DESCRIBE_PATHS, self._openapi),
+            Route(DESCRIBE_SOCKETS, self._asyncapi),
+            Route(SHOW_DOCS, self._docs),
+        )
+        self._operations = tuple(route.operation for route in (*others, *self._own))
+        named = (one for one in self._operations if one is not SHOW_INDEX)
+        self._paths = sorted({(operation.path, operation.method) for operation in named})
 
     def routes(self) -> Sequence[Route]:
-        return (
-            Route("GET", "/openapi.json", self._openapi),
-            Route("GET", "/asyncapi.json", self._asyncapi),
-            Route("GET", "/docs", self._docs),
+        return self._own
+
+    async def _index(self, call: Call) -> web.Response:
+        if "text/html" in ",".join(call.request.headers.getall("Accept", [])).lower():
+            return web.Response(
+                text=_page(call.request.headers.get("Host", ""), self._paths),
+                content_type="text/html",
+                headers={"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"},
+            )
+        return json_reply(
+            {
+                "version": VERSION,
+                "documents": list(DOCUMENTS),
+                "paths": [f"{method} {path}" for path, method in self._paths],
+            }
         )
 
     async def _openapi(self, call: Call) -> web.Response:
@@ -157,12 +171,12 @@ class DescriptionRoutes:
 
     async def _documents(self) -> tuple[JsonObject, JsonObject]:
         if self._making is None:
-            self._making = asyncio.ensure_future(asyncio.to_thread(_make))
+            self._making = asyncio.ensure_future(asyncio.to_thread(_make, self._operations))
         return await asyncio.shield(self._making)
 
 
-def _make() -> tuple[JsonObject, JsonObject]:
-    return openapi_document(VERSION, status_of_code()), asyncapi_document(VERSION)
+def _make(operations: Iterable[Operation]) -> tuple[JsonObject, JsonObject]:
+    return openapi_document(VERSION, operations, status_of_code()), asyncapi_document(VERSION)
 
 
 def status_of_code() -> dict[str, int]:
@@ -181,10 +195,8 @@ class DashboardRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route("GET", "/dashboard", self._enter),
-            Route("GET", "/dashboard/", self._show),
-            Route("GET", "/dashboard/{file}", self._show),
-            Route("GET", "/dashboard/{folder}/{file}", self._show),
+            Route(SHOW_DASHBOARD, self._enter),
+            *(Route(files, self._show) for files in DASHBOARD_FILES),
         )
 
     async def _enter(self, call: Call) -> web.Response:

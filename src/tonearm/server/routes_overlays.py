@@ -5,13 +5,14 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from tonearm.description.players import ADD_OVERLAYS, LIST_OVERLAYS, REMOVE_OVERLAY, SHOW_OVERLAY
 from tonearm.node.node import Node
 from tonearm.protocol.rendering import overlay_out
 from tonearm.protocol.requests import NewOverlay, NewOverlays
 from tonearm.server.bodies import as_model, read_json
 from tonearm.server.replies import json_list_reply, json_reply, no_content
 from tonearm.server.routes_players import wanted_track
-from tonearm.server.routing import OVERLAY_ARGUMENT, Call, Route
+from tonearm.server.routing import Call, Route
 
 
 class OverlayRoutes:
@@ -19,12 +20,11 @@ class OverlayRoutes:
         self._node = node
 
     def routes(self) -> Sequence[Route]:
-        overlays = "/v0/players/{player_id}/overlays"
         return (
-            Route("POST", overlays, self._add),
-            Route("GET", overlays, self._list),
-            Route("GET", f"{overlays}/{OVERLAY_ARGUMENT}", self._show),
-            Route("DELETE", f"{overlays}/{OVERLAY_ARGUMENT}", self._remove),
+            Route(ADD_OVERLAYS, self._add),
+            Route(LIST_OVERLAYS, self._list),
+            Route(SHOW_OVERLAY, self._show),
+            Route(REMOVE_OVERLAY, self._remove),
         )
 
     async def _add(self, call: Call) -> web.Response:

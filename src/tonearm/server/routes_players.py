@@ -11,6 +11,32 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.metadata import Json
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings, Outcome
+from tonearm.description.players import (
+    ADD_TRACKS,
+    CHANGE_FILTERS,
+    CHANGE_METADATA,
+    CLEAR_QUEUE,
+    CREATE_PLAYER,
+    DELETE_PLAYER,
+    LIST_PLAYERS,
+    LIST_QUEUE,
+    MOVE_TRACK,
+    PAUSE,
+    PLAY,
+    PREVIOUS,
+    REMOVE_TRACK,
+    REPLACE_TRACK,
+    SEEK,
+    SET_CROSSFADE,
+    SET_LOOP,
+    SHOW_ARTWORK,
+    SHOW_FILTERS,
+    SHOW_HISTORY,
+    SHOW_PLAYER,
+    SHUFFLE_QUEUE,
+    SKIP,
+    STOP,
+)
 from tonearm.node.node import AddedTracks, Node
 from tonearm.node.tracks import WantedTrack
 from tonearm.protocol.rendering import (
@@ -41,7 +67,7 @@ from tonearm.server.audio_settings import read_whole_number
 from tonearm.server.bodies import ModelT, as_model, read_body, read_json
 from tonearm.server.http_server import EdgeRequest, while_connected
 from tonearm.server.replies import BodyTooLarge, json_list_reply, json_reply, no_content, picture_reply
-from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
+from tonearm.server.routing import Call, Handler, Route
 
 # A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not
 # keep the skipped track playing for long.
@@ -90,34 +116,31 @@ class PlayerRoutes(_PlayerHandlers):
     """The endpoints of players, but for their queues."""
 
     def routes(self) -> Sequence[Route]:
-        player = "/v0/players/{player_id}"
         return (
-            Route("POST", "/v0/players", self._create),
-            Route("GET", "/v0/players", self._list),
-            Route("GET", player, self._state),
-            Route("DELETE", player, self._delete),
-            Route("POST", f"{player}/play", self._order(Requests.play)),
-            Route("POST", f"{player}/pause", self._order(Requests.pause)),
-            Route("PATCH", f"{player}/position", self._seek),
-            Route("POST", f"{player}/skip", self._skip),
-            Route("PUT", f"{player}/track", self._replace),
-            Route("DELETE", f"{player}/track", self._order(Requests.stop)),
-            Route("POST", f"{player}/previous", self._change_queue(lambda rules, _: rules.previous())),
-            Route("GET", f"{player}/history", self._history),
-            Route("GET", f"{player}/artwork", self._artwork),
-            Route("PATCH", f"{player}/loop", self._change(LoopPatch, lambda rules, body: rules.set_loop(body.mode))),
+            Route(CREATE_PLAYER, self._create),
+            Route(LIST_PLAYERS, self._list),
+            Route(SHOW_PLAYER, self._state),
+            Route(DELETE_PLAYER, self._delete),
+            Route(PLAY, self._order(Requests.play)),
+            Route(PAUSE, self._order(Requests.pause)),
+            Route(SEEK, self._seek),
+            Route(SKIP, self._skip),
+            Route(REPLACE_TRACK, self._replace),
+            Route(STOP, self._order(Requests.stop)),
+            Route(PREVIOUS, self._change_queue(lambda rules, _: rules.previous())),
+            Route(SHOW_HISTORY, self._history),
+            Route(SHOW_ARTWORK, self._artwork),
+            Route(SET_LOOP, self._change(LoopPatch, lambda rules, body: rules.set_loop(body.mode))),
             Route(
-                "PATCH",
-                f"{player}/crossfade",
+                SET_CROSSFADE,
                 self._change(CrossfadePatch, lambda rules, body: rules.change_crossfade(body.as_edit())),
             ),
-            Route("GET", f"{player}/filters", self._filters),
+            Route(SHOW_FILTERS, self._filters),
             Route(
-                "PATCH",
-                f"{player}/filters",
+                CHANGE_FILTERS,
                 self._change(FiltersPatch, lambda rules, body: rules.change_filters(body.as_change())),
             ),
-            Route("PATCH", f"{player}/metadata", self._change_metadata),
+            Route(CHANGE_METADATA, self._change_metadata),
         )
 
     async def _create(self, call: Call) -> web.Response:
@@ -186,15 +209,13 @@ class QueueRoutes(_PlayerHandlers):
     """The endpoints of queues. Requests that change a queue are done in the order in which they came."""
 
     def routes(self) -> Sequence[Route]:
-        queue = "/v0/players/{player_id}/queue"
-        one = f"{queue}/{TRACK_ARGUMENT}"
         return (
-            Route("POST", queue, self._enqueue),
-            Route("GET", queue, self._queue),
-            Route("DELETE", queue, self._change_queue(lambda rules, _: rules.clear_queue())),
-            Route("POST", f"{queue}/shuffle", self._change_queue(_shuffle)),
-            Route("PATCH", one, self._move),
-            Route("DELETE", one, self._change_queue(lambda rules, call: rules.remove(call.track_id))),
+            Route(ADD_TRACKS, self._enqueue),
+            Route(LIST_QUEUE, self._queue),
+            Route(CLEAR_QUEUE, self._change_queue(lambda rules, _: rules.clear_queue())),
+            Route(SHUFFLE_QUEUE, self._change_queue(_shuffle)),
+            Route(MOVE_TRACK, self._move),
+            Route(REMOVE_TRACK, self._change_queue(lambda rules, call: rules.remove(call.track_id))),
         )
 
     async def _enqueue(self, call: Call) -> web.Response:

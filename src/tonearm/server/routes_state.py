@@ -11,6 +11,8 @@ from aiohttp import web
 
 from tonearm.core.metadata import MAX_RECORD_NESTING
 from tonearm.core.snapshot import STATE_VERSION
+from tonearm.description.node import GET_RECORDS
+from tonearm.description.players import GET_RECORD, PUT_RECORD
 from tonearm.node.node import Node
 from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
@@ -33,11 +35,10 @@ class StateRoutes:
         self._node = node
 
     def routes(self) -> Sequence[Route]:
-        state = "/v0/players/{player_id}/state"
         return (
-            Route("GET", "/v0/state", self._all),
-            Route("GET", state, self._one),
-            Route("PUT", state, self._take_over, makes_player=True),
+            Route(GET_RECORDS, self._all),
+            Route(GET_RECORD, self._one),
+            Route(PUT_RECORD, self._take_over),
         )
 
     async def _all(self, call: Call) -> web.StreamResponse:
@@ -64,6 +65,7 @@ class StateRoutes:
         body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
         as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
         replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.request.client)
+        call.new_players.append(call.player_id)
         status = HTTPStatus.OK if replaced else HTTPStatus.CREATED
         return json_reply(player_out(self._node.player(call.player_id).status()), status)
 

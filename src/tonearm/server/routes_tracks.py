@@ -13,6 +13,15 @@ from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.metadata import Json
 from tonearm.core.track_codec import decode_track, encode_track
 from tonearm.core.track_info import TrackInfo
+from tonearm.description.node import (
+    DECODE_TRACK,
+    DECODE_TRACKS,
+    ENCODE_TRACK,
+    LOAD_PLAYLIST,
+    LOAD_TRACKS,
+    RESOLVE,
+    SEARCH,
+)
 from tonearm.node.node import Node
 from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
@@ -41,13 +50,13 @@ class TrackRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route("GET", "/v0/resolve", self._resolve),
-            Route("GET", "/v0/loadtracks", self._load),
-            Route("GET", "/v0/loadplaylist", self._load_playlist),
-            Route("GET", "/v0/search", self._search),
-            Route("POST", "/v0/encodetrack", self._encode),
-            Route("GET", "/v0/decodetrack", self._decode),
-            Route("POST", "/v0/decodetracks", self._decode_many),
+            Route(RESOLVE, self._resolve),
+            Route(LOAD_TRACKS, self._load),
+            Route(LOAD_PLAYLIST, self._load_playlist),
+            Route(SEARCH, self._search),
+            Route(ENCODE_TRACK, self._encode),
+            Route(DECODE_TRACK, self._decode),
+            Route(DECODE_TRACKS, self._decode_many),
         )
 
     async def _resolve(self, call: Call) -> web.Response:

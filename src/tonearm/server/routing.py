@@ -20,6 +20,7 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
+from tonearm.description.operation import Operation, Subject
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, RequestRates
 from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
@@ -99,13 +100,13 @@ def parse_target(raw: str) -> Target:
 
 
 PLAYER_ARGUMENT: Final = "{player_id}"
-TRACK_ARGUMENT: Final = "{track_id}"
-OVERLAY_ARGUMENT: Final = "{overlay_id}"
+_TRACK_ARGUMENT: Final = "{track_id}"
+_OVERLAY_ARGUMENT: Final = "{overlay_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request that passed the checks and has a route. The answer waits until the player in the path, and
+    """A request that passed the checks and has a route. The answer waits until the player that it is about, or
     `new_players`, are saved."""
 
     request: EdgeRequest
@@ -119,11 +120,11 @@ class Call:
 
     @property
     def track_id(self) -> str:
-        return self.arguments[TRACK_ARGUMENT]
+        return self.arguments[_TRACK_ARGUMENT]
 
     @property
     def overlay_id(self) -> str:
-        return self.arguments[OVERLAY_ARGUMENT]
+        return self.arguments[_OVERLAY_ARGUMENT]
 
     @property
     def came_through_proxy(self) -> bool:
@@ -137,13 +138,10 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` is a template such as `/v0/players/{player_id}/play`. A route for GET answers HEAD, too. The player in the
-    path must exist, unless the route `makes_player`."""
+    """What answers an operation. A route for GET answers HEAD, too."""
 
-    method: str
-    path: str
+    operation: Operation
     handler: Handler
-    makes_player: bool = False
 
 
 class RouteTable:
@@ -152,9 +150,10 @@ class RouteTable:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._by_template: dict[tuple[str, ...], dict[str, Route]] = {}
         for route in routes:
-            by_method = self._by_template.setdefault(tuple(route.path.split("/")[1:]), {})
-            by_method[route.method] = route
-            if route.method == "GET":
+            method, path = route.operation.method, route.operation.path
+            by_method = self._by_template.setdefault(tuple(path.split("/")[1:]), {})
+            by_method[method] = route
+            if method == "GET":
                 by_method["HEAD"] = route
 
     def find(self, method: str, segments: tuple[str, ...]) -> tuple[Route, Mapping[str, str]]:
@@ -300,13 +299,12 @@ class NodeEdge(Edge):
         self._origin_rules.require(request.headers)
         request.let_in()
         route, arguments = self._routes.find(request.method, target.segments)
-        player_id = arguments.get(PLAYER_ARGUMENT)
-        if player_id is not None and not route.makes_player and self._node.find(player_id) is None:
+        call, is_about_player = Call(request, target, arguments), route.operation.subject is Subject.PLAYER
+        if is_about_player and self._node.find(call.player_id) is None:
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
-        call = Call(request, target, arguments)
         reply = await route.handler(call)
         if request.method not in _READING:
-            changed = call.new_players if player_id is None else [player_id]
+            changed = [call.player_id] if is_about_player else call.new_players
             if not all([await self._node.saved(one) for one in changed]):
                 request.add_reply_header("Tonearm-Unsaved", "true")
         return reply

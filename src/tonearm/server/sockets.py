@@ -11,6 +11,7 @@ from aiohttp import web
 from tonearm.core.errors import BadRequest
 from tonearm.core.events import EventMessage
 from tonearm.core.frame import Output
+from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.node.node import Node
 from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import Framing
@@ -35,9 +36,9 @@ class SocketRoutes:
 
     def routes(self) -> Sequence[Route]:
         return (
-            Route("GET", "/v0/players/{player_id}/ws", self._listen),
-            Route("GET", "/v0/players/{player_id}/events", self._follow),
-            Route("GET", "/v0/events", self._follow_all),
+            Route(LISTEN, self._listen),
+            Route(FOLLOW_PLAYER, self._follow),
+            Route(FOLLOW_PLAYERS, self._follow_all),
         )
 
     async def _listen(self, call: Call) -> web.StreamResponse:
