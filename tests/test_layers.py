@@ -75,7 +75,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node.state_file": ("protocol.wire_model", "protocol.saved_state", "core"),
     "node.saving": ("node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
     "node": ("node", "player", "decoder", "protocol.framing", "protocol.wire_model", "core"),
-    "dashboard": ("dashboard", "core.source_uri", "process"),
+    "dashboard": ("dashboard", "core.source_uri", "core.request_rates", "process"),
     "dashboard.page_files": ("protocol.filters", "protocol.wire_model", "core"),
     "server": (
         *("server", "dashboard.page_files"),

@@ -1,6 +1,7 @@
 """`tonearm dashboard` before two nodes: one with a password, one without."""
 
 import signal
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -112,8 +113,8 @@ async def test_targets_of_all_forms(page: DashboardCommand) -> None:
     ):
         async with connected(page.port) as connection:
             connection.send(f"{method} {target} HTTP/1.1\r\n{known}".encode())
-            answer = await connection.read_head()
-        assert (answer.status, answer.header("Server")) == (status, "tonearm"), target
+            head = await connection.read_head()
+        assert (head.status, head.header("Server")) == (status, "tonearm"), target
 
 
 async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: DashboardCommand) -> None:
@@ -140,6 +141,29 @@ async def test_a_node_that_is_gone_is_named(page: DashboardCommand) -> None:
         async with own.get(f"{page.url}/nodes/1/v0/players") as answer:
             assert answer.status == 502
             assert page.nodes[1].url in (await answer.json())["message"]
+
+
+async def test_its_own_password_is_asked_for_and_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("sesame", encoding="utf-8")
+    with running_dashboard(tmp_path, [], "--own-password-file", str(tmp_path / "password")) as page:
+        right, wrong = (
+            {"Authorization": "Basic " + b64encode(f"anna:{password}".encode()).decode()}
+            for password in ("sesame", "guess")
+        )
+        async with browser() as own, browser() as other:
+            for login, expected in ((None, 401), (right, 200)):
+                async with own.get(page.url, headers=login) as answer:
+                    assert answer.status == expected
+            statuses = []
+            while 429 not in statuses:
+                async with other.get(page.url, headers=wrong) as answer:
+                    statuses.append(answer.status)
+            assert set(statuses) == {401, 429}
+            async with other.get(page.url, headers=right) as answer:
+                assert answer.status == 429
+                assert int(answer.headers["Retry-After"]) <= 6
+            async with own.get(f"{page.url}/dashboard/nodes.json") as answer:  # who is in stays in
+                assert answer.status == 200
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,19 @@ def test_its_own_password_is_asked_for_as_browsers_do(header: str, is_taken: boo
     assert not Visitors().takes_password(header)
 
 
+def test_its_own_password_is_not_guessed_by_trying() -> None:
+    now_s = 0.0
+    visitors = Visitors("0.0.0.0", "sesame", lambda: now_s)
+    tried = 0
+    while not visitors.wait_s("192.0.2.7"):
+        tried += 1
+    assert tried == 10
+    assert 0 < visitors.wait_s("192.0.2.7") <= 6
+    assert not visitors.wait_s("192.0.2.8")
+    now_s = 6.0
+    assert [not visitors.wait_s("192.0.2.7") for _ in range(2)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("host", "is_it"),
     [("127.0.0.1", True), ("127.1.2.3", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)],

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
 from tests.support.http_client import Connection, connected, request, websocket
 from tonearm.server.app import EdgeSettings
-from tonearm.server.http_server import ConnectionLimits, origin_of
+from tonearm.server.http_server import ConnectionLimits
 
 # Far longer than a test takes: only the tests put time forward.
 REQUEST_S: Final = 1000.0
@@ -211,20 +211,6 @@ async def test_when_all_places_are_taken_by_those_who_were_let_in_nobody_else_co
             assert (await request(port, "GET", "/info")).status == 200
     assert any("max_connections" in record.getMessage() for record in caplog.records)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-
-
-@pytest.mark.parametrize(
-    ("address", "origin"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_what_counts_as_one_place(address: str, origin: str) -> None:
-    assert origin_of(address) == origin
 
 
 async def test_an_address_holds_so_many_connections_and_gets_places_back(

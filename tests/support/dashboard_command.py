@@ -43,11 +43,12 @@ async def dashboard_before_two(tmp_path: Path) -> AsyncIterator[DashboardCommand
 
 
 @contextmanager
-def running_dashboard(folder: Path, nodes: list[RunningNode]) -> Iterator[DashboardCommand]:
+def running_dashboard(folder: Path, nodes: list[RunningNode], *arguments: str) -> Iterator[DashboardCommand]:
     """The password of the first node stands in the file `password` of `folder`."""
     process = RunningTonearm(
         *("dashboard", "--no-browser", "--port", "0", "--password-file", str(folder / "password")),
         *(word for node in nodes for word in ("--node", node.url)),
+        *arguments,
         folder=folder,
     )
     try:

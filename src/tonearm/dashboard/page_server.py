@@ -7,17 +7,20 @@ address (DNS rebinding) are refused.
 """
 
 import hmac
+import math
 import re
 import secrets
+import time
 from base64 import b64decode
 from binascii import Error as NoBase64
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from tonearm.core.request_rates import RequestRates, origin_of
 from tonearm.core.source_uri import address_of, in_url, is_loopback
 from tonearm.dashboard.page_files import INDEX, PageFile
 from tonearm.dashboard.passing_on import PassingOn
@@ -26,19 +29,27 @@ _KEY_BYTES: Final = 16
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _DEFAULT_PORT: Final = "80"
+# Passwords from an address: so many, and then one each so many seconds.
+_TRIES_AT_ONCE: Final = 10
+_TRY_INTERVAL_S: Final = 6.0
 # `Sec-Fetch-Site` of requests by the page itself or by the user.
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 
 class Visitors:
-    """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none."""
+    """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none. `now_s` is a
+    monotonic clock."""
 
-    def __init__(self, host: str = "127.0.0.1", password: str = "") -> None:
+    def __init__(
+        self, host: str = "127.0.0.1", password: str = "", now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self.cookie: Final = secrets.token_hex(_KEY_BYTES)
         self.stream_key: Final = secrets.token_hex(_KEY_BYTES)
         self.first_key: Final = secrets.token_hex(_KEY_BYTES)
         self._is_key_taken = False
         self._password = password
+        self._tries = RequestRates(1 / _TRY_INTERVAL_S, at_once=_TRIES_AT_ONCE)
+        self._now_s = now_s
         self._names = _OWN_NAMES if is_loopback(host) else {*_OWN_NAMES, in_url(host).lower()}
 
     @property
@@ -51,6 +62,10 @@ class Visitors:
             return False
         self._is_key_taken = True
         return True
+
+    def wait_s(self, address: str) -> float:
+        """0 when a password may be tried from `address` now, which is counted then; else in how many seconds it may."""
+        return self._tries.wait_s(origin_of(address), self._now_s())
 
     def takes_password(self, authorization: str) -> bool:
         """Whether the header `Authorization` has the page's own password; any user name is accepted (RFC 7617)."""
@@ -104,6 +119,7 @@ _WHERE: Final = (
     "This dashboard is for the browser that was opened with the address that the command printed. It works once: to "
     "open the page in another browser, end the command and start it again."
 )
+_TOO_OFTEN: Final = "From this address too many passwords were tried. Wait some seconds, and try again."
 
 
 class PageServer:
@@ -151,13 +167,16 @@ class PageServer:
         cookie_name = visitors.cookie_name(request.headers["Host"])
         if visitors.knows(request.cookies.get(cookie_name)):
             return _led_to(_FOLDER)
-        if not (
-            visitors.takes_key(request.query.get("k", ""))
-            or visitors.takes_password(request.headers.get("Authorization", ""))
-        ):
-            if visitors.has_password:
+        if not visitors.takes_key(request.query.get("k", "")):
+            if not visitors.has_password:
+                return _refusal(_WHERE)
+            sent = request.headers.get("Authorization", "")
+            wait_s = visitors.wait_s(request.remote or "") if sent else 0.0
+            if wait_s:
+                headers = {**_PLAIN, "Retry-After": str(math.ceil(wait_s))}
+                return web.Response(status=HTTPStatus.TOO_MANY_REQUESTS, text=_TOO_OFTEN, headers=headers)
+            if not visitors.takes_password(sent):
                 return web.Response(status=HTTPStatus.UNAUTHORIZED, text=_WHERE, headers=_CHALLENGE)
-            return _refusal(_WHERE)
         response = _led_to(_FOLDER)
         response.set_cookie(cookie_name, visitors.cookie, httponly=True, samesite="Strict", path="/")
         return response

@@ -1,5 +1,4 @@
-"""Who is let in: the shared password, which web pages may use the node through their visitors' browsers, and how many
-requests a second may come from one address.
+"""Who is let in: the shared password, and which web pages may use the node through their visitors' browsers.
 
 A browser adds `Origin` to what a page sends elsewhere, and to every WebSocket upgrade; comparing it with `Host`
 refuses other sites. What a page loads as an image or as audio has no `Origin`: there `Sec-Fetch-Site` says that it
@@ -10,7 +9,6 @@ address (DNS rebinding), and then all headers agree on that name. So there only 
 
 import hmac
 import re
-from collections import OrderedDict
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,33 +145,3 @@ def _authority(text: str) -> _Authority | None:
     if match is None:
         return None
     return _Authority(match["host"].lower(), int(match["port"]) if match["port"] else None)
-
-
-class RequestRates:
-    """A token bucket for each address. `a_second` requests are allowed; 0 allows all of them. Times are seconds of a
-    monotonic clock; the caller passes them in."""
-
-    def __init__(self, a_second: float) -> None:
-        self._a_second = a_second
-        # By address: how many requests were left, and when. Who asked last stands last.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait_s(self, address: str, now_s: float) -> float:
-        """0 when a request may come from `address` now, which is counted then; else in how many seconds it may."""
-        if not self._a_second:
-            return 0.0
-        most = max(1.0, self._a_second)
-        left, at_s = self._left.pop(address, (most, now_s))
-        left = min(most, left + (now_s - at_s) * self._a_second)
-        is_allowed = left >= 1
-        self._left[address] = (left - is_allowed, now_s)
-        self._forget(now_s - most / self._a_second)
-        return 0.0 if is_allowed else (1 - left) / self._a_second
-
-    def _forget(self, full_since_s: float) -> None:
-        """Forgets two of the addresses that may have all again: more than a request adds, and not many at once."""
-        for _ in range(2):
-            oldest = next(iter(self._left))
-            if self._left[oldest][1] > full_since_s:
-                return
-            del self._left[oldest]

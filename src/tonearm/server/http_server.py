@@ -6,7 +6,6 @@ request cannot keep others out.
 """
 
 import asyncio
-import ipaddress
 import logging
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from aiohttp import HttpVersion10, HttpVersion11, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 
+from tonearm.core.request_rates import origin_of
 from tonearm.server.replies import error_reply, internal_error_reply, new_request_id
 
 T = TypeVar("T")
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
 
 _VERSIONS: Final = (HttpVersion10, HttpVersion11)
-
-_HOUSEHOLD_BITS: Final = 64  # the prefix of the IPv6 network that a provider gives to a customer, at least
 
 _LINES_AT_ONCE: Final = 5  # in the log
 _LINE_INTERVAL_S: Final = 10.0
@@ -280,19 +278,6 @@ class Places:
         self._by_origin[origin] += 1
         self._origins[connection] = origin
         return True
-
-
-def origin_of(address: str) -> str:
-    """What connections are counted by: the IPv4 address, also of an IPv4-mapped one, or the IPv6 network (/64)."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(ip, ipaddress.IPv4Address):
-        return str(ip)
-    if ip.ipv4_mapped is not None:
-        return str(ip.ipv4_mapped)
-    return str(ipaddress.IPv6Network((ip, _HOUSEHOLD_BITS), strict=False))
 
 
 class EdgeHttpServer(web.Server):

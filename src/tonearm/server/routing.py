@@ -20,10 +20,11 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
+from tonearm.core.request_rates import RequestRates, origin_of
 from tonearm.description.operation import Operation, Subject
 from tonearm.node.node import Node
-from tonearm.server.access import OriginRules, PasswordCheck, RequestRates
-from tonearm.server.http_server import EdgeRequest, RefusalLog, origin_of
+from tonearm.server.access import OriginRules, PasswordCheck
+from tonearm.server.http_server import EdgeRequest, RefusalLog
 from tonearm.server.replies import (
     MethodNotAllowed,
     NotFound,
