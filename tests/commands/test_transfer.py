@@ -1,21 +1,26 @@
 """`tonearm export` and `import` where the disk, the node or its limits are in the way."""
 
+import asyncio
 import errno
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
+from tests.support.edge import running_edge, still_node
+from tests.support.http_client import request
 from tests.support.running_node import RunningNode, shared_node
 from tonearm.commands.running import NodeOptions
 from tonearm.commands.transfer import export_players
+from tonearm.core.figures import StateFigures
 
 PLAYERS = [f"p{number}" for number in range(4)]
 
@@ -49,15 +54,21 @@ def test_an_older_file_stays_until_the_new_one_is_written(
     older, link = tmp_path / "older.json", tmp_path / "link.json"
     older.write_text("of an earlier day")
     link.symlink_to(older)
+    for trap in ("older.json.new", "older.json.tmp", "link.json.new"):  # of somebody who may write there, too
+        (tmp_path / trap).symlink_to(tmp_path / "somebody's")
+    (tmp_path / "somebody's").write_text("untouched")
+    before = sorted(tmp_path.iterdir())
     at = NodeOptions(node.url, "")
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
         assert export_players(None, link, at) == 1
     assert "cannot be written: No space left on device" in capsys.readouterr().err
-    assert (older.read_text(), [*tmp_path.glob("*.new")]) == ("of an earlier day", [])
+    assert (older.read_text(), sorted(tmp_path.iterdir())) == ("of an earlier day", before)
     assert export_players(None, link, at) == 0
     assert [record["id"] for record in json.loads(older.read_text())["players"]] == PLAYERS
     assert (link.is_symlink(), older.stat().st_mode & 0o777) == (True, 0o600)
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "somebody's").read_text() == "untouched"
 
 
 def test_players_are_written_to_what_is_no_file(node: RunningNode, tmp_path: Path) -> None:
@@ -76,6 +87,22 @@ def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: Runnin
         code, told = imported(degraded, node.folder)
         assert (code, f"4 of 4 players are on {degraded.url}.\n" in told) == (1, True)
         assert "degraded, so a restart of it may lose them. The state in" in told
+
+
+@pytest.mark.parametrize("is_degraded", [False, True])
+async def test_an_import_into_a_node_that_is_not_ready_is_done_when_all_came_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_degraded: bool
+) -> None:
+    async with still_node() as busy, running_edge(busy) as port:
+        (tmp_path / "players.json").write_bytes((await request(port, "GET", "/v0/state")).body)
+        figures = replace(await busy.figures(), state=StateFigures(is_degraded, 0, 0.0, 0))
+        monkeypatch.setattr(busy, "figures", AsyncMock(return_value=figures))
+        monkeypatch.setattr(busy, "unreadiness", lambda: "The node has more to do than it can.")
+        url = f"http://127.0.0.1:{port}"
+        done = await asyncio.to_thread(run_tonearm, "import", "players.json", "--url", url, folder=tmp_path)
+    assert f"1 of 1 players are on {url}.\n" in done.stderr
+    assert "not ready: The node has more to do than it can." in done.stderr
+    assert (done.returncode, "may lose them" in done.stderr) == (int(is_degraded), is_degraded)
 
 
 def test_text_goes_to_the_node_in_as_few_bytes_as_it_came(node: RunningNode, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tonearm.client import ApiError, ConnectError, Node
+from tonearm.client import ApiError, ConnectError, Node, NodeFailed
 from tonearm.commands.running import NodeOptions, complain, run, say
 from tonearm.process import ExitCode
 
@@ -47,11 +48,12 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
 
 def _replace(file: Path, text: str) -> None:
     """What was there, such as an older backup, stays until all of `text` is on the disk."""
-    new = file.with_name(f"{file.name}.new")
+    # Only its owner may read it, since links of sources may hold what nobody else should know. Its name is new, so that
+    # nobody else who may write in that folder has put a link there.
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
+    new = Path(name)
     try:
-        new.touch(0o600)
-        with new.open("w", encoding="utf-8") as out:
-            os.fchmod(out.fileno(), 0o600)  # links of sources may hold what nobody else should know
+        with open(descriptor, "w", encoding="utf-8") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
@@ -84,12 +86,22 @@ def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
                 told = f"{error.message} {done} of {len(wanted)} players came there."
                 raise ConnectError(error.cause, told) from error
         sys.stderr.write(f"{done} of {len(wanted)} players are on {at.url}.\n")
-        ready = await node.request("GET", "/readyz")
-        if ready["status"] == "degraded":
-            return complain(f"The node is degraded, so a restart of it may lose them. {ready['reason']}")
+        if reason := await _degradation(node):
+            return complain(f"The node is degraded, so a restart of it may lose them. {reason}")
         return ExitCode.OK if done == len(wanted) else ExitCode.FAILED
 
     return run(at, work, timeout_s=_PATIENCE_S)
+
+
+async def _degradation(node: Node) -> str:
+    """Why a restart of the node may lose players; empty when it keeps them. Says so when the node should get no more
+    players now, which these have no part in."""
+    try:
+        return str((await node.request("GET", "/readyz")).get("reason", ""))
+    except NodeFailed as error:
+        sys.stderr.write(f"The node is not ready: {error.message}\n")
+        state = (await node.request("GET", "/v0/stats")).get("state", {})
+        return "Its log says why." if state.get("degraded") else ""
 
 
 async def _put(node: Node, player_id: str, record: Any) -> None:
