@@ -1,7 +1,7 @@
 """Sessions of a real decoder process that play one live stream: what they play alike comes once."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,9 +11,11 @@ from msgspec import structs
 from tests.support.audio_files import mp3, music
 from tests.support.decoder_driver import DecoderDriver, open_order, running_decoder
 from tests.support.media_files import samples_of
+from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.shared_frames import HeldMessages
+from tonearm.decoder.message_coding import Message
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     SHARED_SOURCE,
@@ -24,7 +26,9 @@ from tonearm.decoder.messages import (
     OpenSession,
     Plan,
     ReadRequest,
+    SessionFailed,
 )
+from tonearm.worker import worker as worker_module
 
 CARRIER = 1
 
@@ -37,7 +41,7 @@ def sound() -> bytes:
 class Station:
     """A decoder process in which sessions play one station, and the node's side of them."""
 
-    def __init__(self, driver: DecoderDriver) -> None:
+    def __init__(self, driver: DecoderDriver | WorkerInThread) -> None:
         self._driver = driver
         self._held = HeldMessages()
         self.heard: dict[int, list[bytes]] = {}
@@ -77,6 +81,7 @@ class Station:
 
     def decode_ahead(self) -> None:
         """As far as the process may."""
+        assert isinstance(self._driver, DecoderDriver)
         self._driver.come_to_rest()
 
     def _take(self, audio: Audio) -> None:
@@ -174,3 +179,26 @@ def test_when_the_stream_is_closed_those_who_still_have_some_of_it_send_their_ow
     station.play(60, 3)  # which are decoded, for the other one
     assert station.came[3] - came == 60
     assert station.heard[3] == station.heard[2][:80]
+
+
+def test_frames_that_an_error_kept_back_are_not_named_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    really = worker_module.parts_of
+
+    def broken(message: Message) -> Sequence[bytes | memoryview]:
+        if isinstance(message, Audio) and message.session == 3 and message.first_frame >= 20:
+            raise LookupError("on the way")
+        return really(message)
+
+    monkeypatch.setattr(worker_module, "parts_of", broken)
+    worker = WorkerInThread()
+    try:
+        station = Station(worker)
+        for session in (2, 3, 4):
+            station.join(session)
+        station.play(20)
+        worker.send(Grant(3, 2, 20, 60))
+        worker.wait_for(SessionFailed, 3)
+        station.play(60, 2, 4)
+        assert station.heard[2] == station.heard[4]
+    finally:
+        worker.close()

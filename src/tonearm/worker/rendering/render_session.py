@@ -70,11 +70,15 @@ class _InStream(NamedTuple):
         """Up to `frames` frames that are all held, or all new."""
         return min(frames, self.held_frames) if self.held_frames else frames
 
-    def sent(self, frames: int) -> StreamFrames:
-        """Notes that so many of them are sent. Returns how the node is told which they are."""
+    @property
+    def named(self) -> StreamFrames:
+        """How the node is told which they are."""
+        return StreamFrames(self.held.carrier, self.first_frame)
+
+    def sent(self, frames: int) -> None:
+        """Notes that the node gets so many of them."""
         if not self.held_frames:
             self.held.add(self.first_frame, frames)
-        return StreamFrames(self.held.carrier, self.first_frame)
 
 
 class RenderSession:
@@ -104,6 +108,7 @@ class RenderSession:
         self._due_before = 0  # earlier frames are made without missing music, as long as overlays sound
         self._is_rebuffering = False  # the music was missing under overlays: it goes on once some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
+        self._in_stream: _InStream | None = None  # what was rendered last
 
     # What its owner asks
 
@@ -367,6 +372,12 @@ class RenderSession:
         rate = self.position_rate if segments or not start.overlays.sound else 0.0
         return self._emit(block, pcm, first, rate, marks, run, history, shared)
 
+    def sent(self, audio: Audio) -> None:
+        """`audio`, which was rendered last, is on its way to the node. An error before that ends this session, and the
+        node never holds these frames: no other session may name them."""
+        if self._in_stream is not None:
+            self._in_stream.sent(audio.frames)
+
     def _frames_in_stream(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> "_InStream | None":
         """Which frames of a live stream the next ones are, as they are, for nobody but listeners to PCM. None where
         they are something else, or nobody else plays it, or only far ahead."""
@@ -415,6 +426,7 @@ class RenderSession:
     ) -> Audio:
         """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
         start, frames = block.start, block.frames
+        self._in_stream = shared if frames else None
         packets: Packets = ()
         overlays: tuple[OverlayPosition, ...] = ()
         if frames:
@@ -438,7 +450,7 @@ class RenderSession:
             overlays,
             is_passed=run is not None and bool(run.packets),
             lag_samples=block.passthrough.lag_samples,
-            of_stream=None if shared is None or not frames else shared.sent(frames),
+            of_stream=None if shared is None or not frames else shared.named,
         )
 
     def _render_for(self, outputs: Outputs) -> None:
