@@ -29,11 +29,14 @@ def serve(requests: socket.socket) -> list[str] | None:
         except SandboxUnavailable:
             process_id = -1
         if process_id == 0:
+            # Only now: whoever knows its number may kill it by that of its group.
+            os.setsid()
+            requests.send(str(os.getpid()).encode())
             requests.close()
             _place(descriptors, [int(number) for number in numbers.split()])
-            os.setsid()
             return arguments
-        requests.send(str(max(0, process_id)).encode())
+        if process_id < 0:
+            requests.send(b"0")
         for descriptor in descriptors:
             os.close(descriptor)
 

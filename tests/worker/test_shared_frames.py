@@ -15,7 +15,7 @@ from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.shared_frames import HeldMessages
-from tonearm.decoder.message_coding import Message
+from tonearm.decoder.message_coding import Message, parts_of
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     SHARED_SOURCE,
@@ -28,7 +28,6 @@ from tonearm.decoder.messages import (
     ReadRequest,
     SessionFailed,
 )
-from tonearm.worker import worker as worker_module
 
 CARRIER = 1
 
@@ -182,14 +181,12 @@ def test_when_the_stream_is_closed_those_who_still_have_some_of_it_send_their_ow
 
 
 def test_frames_that_an_error_kept_back_are_not_named_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = worker_module.parts_of
-
     def broken(message: Message) -> Sequence[bytes | memoryview]:
         if isinstance(message, Audio) and message.session == 3 and message.first_frame >= 20:
             raise LookupError("on the way")
-        return really(message)
+        return parts_of(message)
 
-    monkeypatch.setattr(worker_module, "parts_of", broken)
+    monkeypatch.setattr("tonearm.worker.worker.parts_of", broken)
     worker = WorkerInThread()
     try:
         station = Station(worker)

@@ -45,7 +45,7 @@ class Matching:
         settings = ResolverSettings(command=command, match_timeout_s=limit_s)
         self.pages = PageResolver(AddressGuard(private_networks=True), lambda uri: uri, settings, connect_timeout_s=5.0)
 
-    async def is_page(self, path: str) -> bool:
+    async def is_page(self, path: str) -> bool | None:
         return await self.pages.is_page(parse_source_uri(f"http://a.example{path}"))
 
     @property
@@ -93,7 +93,7 @@ async def test_after_one_that_died_the_next_is_asked(tmp_path: Path) -> None:
 async def test_a_process_that_starts_slowly_is_not_waited_for_and_starts_all_the_same(tmp_path: Path) -> None:
     it = Matching(tmp_path, limit_s=0.2)
     it.go.unlink()
-    assert [await it.is_page("/page") for _ in range(3)] == [False] * 3
+    assert [await it.is_page("/page") for _ in range(3)] == [None] * 3
     it.go.touch()
     async with asyncio.timeout(PATIENCE_S):
         while not await it.is_page("/page"):

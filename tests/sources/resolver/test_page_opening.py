@@ -48,6 +48,23 @@ async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is(serv
             assert source.page is None
 
 
+async def test_a_page_is_opened_as_its_link_also_where_it_was_not_known_in_time(server: MediaServer) -> None:
+    """As on a busy machine. What is no page is opened meanwhile."""
+    song = server.serve("/song.mp3", media(BODY))
+    server.serve("/api/told", told(song))
+    page = server.url("/fake/told")
+    for as_it_is in (status(404), html("", "Your browser is too old.")):
+        server.serve("/fake/told", as_it_is)
+        async with opener(resolver=fake_sites(match_timeout_s=0.0)) as opening:
+            body, source = await body_of(opening, page)
+            assert (body, source.page is not None) == (BODY, True)
+        async with opener(resolver=fake_sites(match_timeout_s=0.0)) as opening:
+            assert await opening.direct_uri(parse_source_uri(page)) == song
+            assert (await body_of(opening, song))[1].page is None
+            gone = await opening_fails(opening, server.url("/gone"))
+            assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
+
+
 async def test_any_html_is_a_page_when_generic_is_named(server: MediaServer) -> None:
     async with opener(resolver=GENERIC) as opening:
         song = server.serve("/song.mp3", media(BODY))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
+from tonearm.core.failure import PlayError
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.metadata import JsonObject
 from tonearm.core.opened_source import (
@@ -112,17 +113,34 @@ class PageOpening:
     async def open_direct(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait
     ) -> OpenedSource | Playlist | None:
-        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`."""
-        if uri.kind == "search" or await self._resolver.is_page(uri, report_wait):
+        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
+
+        Where nobody says in time whether `uri` is a page, it is opened as it is, since most are links to files. What
+        comes of that is no sound when it was a page, and then the answer is waited for.
+        """
+        is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)
+        if is_page:
             return None
         report_wait(OPENING)
-        source = await self._fetch(uri, None)
-        if isinstance(source, Playlist):
+        try:
+            source = await self._fetch(uri, None)
+        except PlayError:
+            if is_page is None and await self._resolver.is_page_after_all(uri, report_wait):
+                return None
+            raise
+        if isinstance(source, Playlist) or not is_html(source.content_type):
             return source
-        if self._resolver.resolves_any_page and is_html(source.content_type):
+        try:
+            is_page = self._resolver.resolves_any_page or (
+                is_page is None and await self._resolver.is_page_after_all(uri, report_wait)
+            )
+        except BaseException:
             await source.close()
-            return None
-        return source
+            raise
+        if not is_page:
+            return source
+        await source.close()
+        return None
 
     async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
@@ -152,7 +170,7 @@ class PageOpening:
         if uri.kind == "search":
             async with self._resolver.place_for_client():
                 return (await self._resolver.resolve(await self._best_match(uri))).link
-        if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
+        if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
             return uri  # whatever the source is, it is opened as it is
         source = await self.open_direct(uri)
         if source is not None:
@@ -261,16 +279,22 @@ class PageResolver:
         finally:
             self._client_places.release()
 
-    async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool:
-        """Whether a permitted extractor other than `generic` is made for `uri`. False when no process has answered
+    async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool | None:
+        """Whether a permitted extractor other than `generic` is made for `uri`. None when no process has answered
         within `match_timeout_s`, however many ask: what can be opened as it is must not wait for them.
         """
+        return await self._matched(uri, self._settings.match_timeout_s, report_wait)
+
+    async def is_page_after_all(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool:
+        """As `is_page`, but waits for the answer as long as for a page; False without one."""
+        return bool(await self._matched(uri, self._settings.timeout_s, report_wait))
+
+    async def _matched(self, uri: SourceUri, limit_s: float, report_wait: ReportWait) -> bool | None:
         url = uri.page[0]
         known = self._is_page.get(url)
         if known is not None:
             self._is_page.move_to_end(url)
             return known
-        limit_s = self._settings.match_timeout_s
         is_asked = False
 
         def begins() -> None:
@@ -287,7 +311,7 @@ class PageResolver:
                 reason = str(error) or f"no answer within {limit_s:g} s"
                 shown = uri_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
                 log.warning("whether a URI is a page was not found out (%s); it is opened as it is: %s", reason, shown)
-            return False
+            return None
         is_page = isinstance(answer.get("extractor"), str)
         if "error" not in answer and len(url) <= _MOST_KNOWN_CHARACTERS:
             self._is_page[url] = is_page
