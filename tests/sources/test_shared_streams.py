@@ -15,9 +15,9 @@ from tests.support.hls import Cut, LivePlaylist, packed_aac, packed_mp3, serve_c
 from tests.support.media_server import MediaServer, in_turn, media, once_set, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.opened_source import OpenedSource, ignore_wait
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait, ignore_wait
 from tonearm.core.play_queue import Playlist
-from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.shared_streams import SharingOpener
@@ -26,15 +26,26 @@ SOUND: Final = random.Random(3).randbytes(500_000)
 PIECE: Final = 10_000
 
 
+class Telling:
+    """An opener that says that it opens."""
+
+    def __init__(self, opener: SourceOpener) -> None:
+        self._opener = opener
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        report_wait(OPENING)
+        return await self._opener.open(uri, report_wait)
+
+
 class Sharing:
     """Opens streams for several readers; what is still open at the end is closed then."""
 
     def __init__(self, opener: SourceOpener) -> None:
-        self._shared = SharingOpener(opener)
+        self._shared = SharingOpener(Telling(opener))
         self._opened: list[OpenedSource] = []
 
-    async def open(self, uri: str) -> OpenedSource:
-        opened = await self._shared.open(parse_source_uri(uri), ignore_wait)
+    async def open(self, uri: str, report_wait: ReportWait = ignore_wait) -> OpenedSource:
+        opened = await self._shared.open(parse_source_uri(uri), report_wait)
         assert not isinstance(opened, Playlist)
         self._opened.append(opened)
         return opened
@@ -121,11 +132,14 @@ async def test_a_stream_that_can_only_be_read_from_its_start_is_opened_again_for
     sound = b"\x1aE\xdf\xa3" + SOUND
     async with sharing() as shared:
         uri = server.serve("/live.webm", radio(sound, content_type="video/webm"))
-        first, beside = await shared.open(uri), await shared.open(uri)
+        waits: dict[str, list[Wait]] = {"first": [], "later": []}
+        first, beside = await shared.open(uri, waits["first"].append), await shared.open(uri)
         await read_bytes(first, 20 * PIECE)
-        later = await shared.open(uri)
+        later = await shared.open(uri, waits["later"].append)
         assert len(server.requests) == 1
+        assert waits == {"first": [OPENING], "later": []}
         assert await read_bytes(later, PIECE) == sound[:PIECE]
+        assert waits == {"first": [OPENING], "later": [OPENING]}
         assert await read_bytes(beside, PIECE) == sound[:PIECE]
         assert len(server.requests) == 3
         await shared.close()

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 from tonearm.core.failure import PlayError, PlayFailure
@@ -22,6 +23,7 @@ from tonearm.core.opened_source import (
     StreamEntry,
     TitleAtByte,
     Wait,
+    ignore_wait,
 )
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri
@@ -62,7 +64,7 @@ class SharingOpener:
         key = (uri.normalised, uri.came_through_proxy)
         stream = self._streams.get(key)
         if stream is not None:
-            return stream.opened_again()
+            return stream.opened_again(report_wait)
         opening = self._openings.get(key)
         if opening is None or opening.is_given_up:
             opening = self._openings[key] = _Opening(uri, self._opener)
@@ -73,13 +75,13 @@ class SharingOpener:
                 del self._openings[key]
         if isinstance(opened, OpenedSource) and opened.is_live:
             stream = self._streams[key] = LiveStream(
-                opened, lambda: self._opener.open(uri, report_wait), lambda over: self._forget(key, over)
+                opened, partial(self._opener.open, uri), lambda over: self._forget(key, over)
             )
-            return stream.opened_again()
+            return stream.opened_again(report_wait)
         if opened is not None:
             return opened
         stream = self._streams.get(key)
-        return await self._opener.open(uri, report_wait) if stream is None else stream.opened_again()
+        return await self._opener.open(uri, report_wait) if stream is None else stream.opened_again(report_wait)
 
     def _forget(self, key: _Key, stream: "LiveStream") -> None:
         if self._streams.get(key) is stream:
@@ -158,7 +160,7 @@ class LiveStream(SharedStream):
     def __init__(
         self,
         opened: OpenedSource,
-        open_alone: Callable[[], Coroutine[Any, Any, OpenedSource | Playlist]],
+        open_alone: Callable[[ReportWait], Coroutine[Any, Any, OpenedSource | Playlist]],
         over: Callable[["LiveStream"], None],
     ) -> None:
         self._opened = opened
@@ -176,11 +178,11 @@ class LiveStream(SharedStream):
         self.is_complete = False
         self.is_closed = False
 
-    def opened_again(self) -> OpenedSource:
-        return replace(self._opened, reader=self.new_reader())
+    def opened_again(self, report_wait: ReportWait) -> OpenedSource:
+        return replace(self._opened, reader=self.new_reader(report_wait))
 
-    def new_reader(self) -> "SharedReader":
-        reader = SharedReader(self)
+    def new_reader(self, report_wait: ReportWait = ignore_wait) -> "SharedReader":
+        reader = SharedReader(self, report_wait)
         self._readers.append(reader)
         return reader
 
@@ -305,10 +307,12 @@ class _Held:
 
 
 class SharedReader(SourceReader):
-    """Reads a live stream that others read, too. Its offsets count the bytes that this reader got."""
+    """Reads a live stream that others read, too. Its offsets count the bytes that this reader got. `report_wait` is
+    told what it waits for when it opens the stream for itself."""
 
-    def __init__(self, stream: LiveStream) -> None:
+    def __init__(self, stream: LiveStream, report_wait: ReportWait) -> None:
         self._stream = stream
+        self._report_wait = report_wait
         self._position = 0
         self.at: int | None = None  # in the stream; None before it begins
         self._head = b""
@@ -389,7 +393,7 @@ class SharedReader(SourceReader):
         return True
 
     async def _open_alone(self) -> None:
-        opened = await self._stream.open_alone()
+        opened = await self._stream.open_alone(self._report_wait)
         if isinstance(opened, Playlist):
             raise read_error(ConnectionAbortedError(), self._stream.name)
         self._alone = opened
