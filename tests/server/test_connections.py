@@ -135,6 +135,22 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.parametrize("more", [b"\r\n", HALVES["half a head"]])  # some clients end a request with an empty line
+async def test_what_a_listener_sends_behind_its_request_ends_nothing(node: StillNode, more: bytes) -> None:
+    async with limited_edge(node, HURRIED) as port, connected(port) as connection:
+        connection.send_request("GET", "/v0/players/p/stream.wav")
+        await connection.read_head()
+        connection.send(more)
+        time = LoopTime()
+        for _ in range(3):
+            await pass_time(time, port, 1.01 * REQUEST_S)
+        (listener,) = node.listeners
+        listener.write(b"4\r\nabcd\r\n")
+        chunks = connection.chunks()
+        assert len(await anext(chunks)) == 44
+        assert await anext(chunks) == b"abcd"
+
+
 async def test_the_next_request_has_its_time_from_its_first_byte(node: StillNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         time = LoopTime()

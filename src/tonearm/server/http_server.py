@@ -184,8 +184,12 @@ class EdgeProtocol(web.RequestHandler):
 
     def _took_too_long(self) -> None:
         self._deadline = None
-        if self._arriving is None or not self._request_in_progress:
+        if not self._request_in_progress:
             self.cut()
+            return
+        if self._arriving is None:
+            # What comes behind a request, if only an empty line, does not end the answer to it, which may be endless.
+            self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
             return
         # The handler that reads this body answers that it ended early; then the connection is closed.
         self._arriving.set_exception(web.RequestPayloadError("The body took too long."))

@@ -85,6 +85,24 @@ def test_a_client_is_told_without_another_event(feed: EventFeed, time: HandTime)
     assert slow.texts == [LOST]
 
 
+def test_a_client_that_is_behind_again_and_again_costs_one_timer(feed: EventFeed, time: HandTime) -> None:
+    (slow,) = followers(feed)
+    for _ in range(100):
+        slow.pending = MAX_BEHIND_EVENTS
+        feed.send(event(1))
+        slow.pending = 0
+        feed.send(event(2))
+    assert slow.texts == [LOST, *events(2)] * 100
+    slow.pending = MAX_BEHIND_EVENTS
+    feed.send(event(3))
+    for _ in range(3):
+        time.forward(1.0)
+        assert time.waiting_timers == 1
+    slow.pending = 0
+    time.forward(1.0)
+    assert (slow.texts[-1], time.waiting_timers) == (LOST, 0)
+
+
 def test_a_client_that_left_is_told_nothing(feed: EventFeed, time: HandTime) -> None:
     slow = MemoryEventClient()
     leave = feed.subscribe(slow)

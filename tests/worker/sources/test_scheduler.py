@@ -2,11 +2,19 @@
 
 import queue
 import threading
+import weakref
 
 import pytest
 
 from tests.support.hand_time import HandTime
-from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob, Waiter
+from tonearm.worker.sources.scheduler import (
+    BEGINNING_SLACK_S,
+    DecodeScheduler,
+    DecodeThreads,
+    SlotJob,
+    UrgencyQueue,
+    Waiter,
+)
 
 
 class Job(Waiter):
@@ -66,6 +74,22 @@ def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
     order = ["first of all", "urgent", "first equal", "second equal", "third equal", "late"]
     jobs.end(*order)
     assert jobs.begun == order
+
+
+def test_what_was_taken_is_not_kept_however_often_it_was_hastened() -> None:
+    """A dropped job is hastened, and has all that its source has decoded."""
+    waiting: UrgencyQueue[Waiter] = UrgencyQueue()
+    waiting.add(last := Waiter(1), 5000.0)
+    for number in range(100):
+        job = Waiter(1)
+        for urgency in (BEGINNING_SLACK_S + number, 10.0, 0.0):
+            waiting.add(job, urgency)
+        assert waiting.take() is job
+    gone = weakref.ref(job)
+    del job
+    assert gone() is None
+    assert waiting.take() is last
+    assert not waiting
 
 
 def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:

@@ -24,6 +24,7 @@ class EventFeed:
         self._call_later = call_later
         self._wall_ms = wall_ms
         self._has_lost: dict[EventSink, bool] = {}
+        self._is_tried: set[EventSink] = set()  # those with a timer
 
     @property
     def has_followers(self) -> bool:
@@ -56,13 +57,19 @@ class EventFeed:
                 sink.send(message)
                 return
             self._has_lost[sink] = True
+            self._try_later(sink)
+
+    def _try_later(self, sink: EventSink) -> None:
+        if sink not in self._is_tried:
+            self._is_tried.add(sink)
             self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
 
     def _tell_again(self, sink: EventSink) -> None:
         """Tries from time to time, so that the message does not wait for the next event of some player."""
+        self._is_tried.discard(sink)
         with cut_after_error(sink, self._remove):
             if self._has_lost.get(sink) and not self._tell_lost(sink):
-                self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
+                self._try_later(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
         """Tells a client that has caught up what it lost. Returns False while it has not caught up."""

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -46,6 +46,7 @@ class UrgencyQueue(Generic[_T]):
         """Of several calls for an item the last one counts."""
         number = self._newest[item] = next(self._numbers)
         heappush(self._entries, (urgency, number, item))
+        self._forget_old()
 
     def first(self) -> tuple[float, _T]:
         """The most urgent item, behind its urgency. Raises IndexError when there is none."""
@@ -60,7 +61,14 @@ class UrgencyQueue(Generic[_T]):
         _, item = self.first()
         heappop(self._entries)
         del self._newest[item]
+        self._forget_old()
         return item
+
+    def _forget_old(self) -> None:
+        """Otherwise entries that do not count any more would keep their items, up to a time that may never come."""
+        if len(self._entries) > 2 * len(self._newest):
+            self._entries = [entry for entry in self._entries if self._newest.get(entry[2]) == entry[1]]
+            heapify(self._entries)
 
 
 class DecodeScheduler:
