@@ -91,7 +91,11 @@ class TagsAhead:
         try:
             while self._players or self._waits:
                 await self._idle()
-                await self._read_one()
+                try:
+                    await self._read_one()
+                except Exception:
+                    log.exception("the tags of a waiting track were not taken in")
+                    self._answer_all()  # that track may be the one that they wait for
                 self._answer()
         finally:
             self._reading = None
@@ -101,6 +105,11 @@ class TagsAhead:
             if wait.is_over and not wait.known.done():
                 wait.known.set_result(None)
         self._waits = [wait for wait in self._waits if not wait.known.done()]
+
+    def _answer_all(self) -> None:
+        for wait in self._waits:
+            if not wait.known.done():
+                wait.known.set_result(None)
 
     async def _idle(self) -> None:
         while True:
