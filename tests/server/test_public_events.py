@@ -1,5 +1,6 @@
 """Who follows a player at the public address: in whose name the node is asked, and what becomes of the slow."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,7 +9,7 @@ import pytest
 
 from tests.support.edge import StillNode
 from tests.support.eventually import PATIENCE_S, eventually
-from tests.support.http_client import TEXT, websocket
+from tests.support.http_client import TEXT, Connection, connected, websocket
 from tonearm.core.events import (
     Event,
     EventMessage,
@@ -36,8 +37,9 @@ def told(event: Event) -> EventMessage:
 
 
 @asynccontextmanager
-async def public_address(node: StillNode) -> AsyncIterator[int]:
-    app = build_public_app(node, lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
+async def public_address(node: StillNode, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
+    limits = limits or ConnectionLimits()
+    app = build_public_app(node, lambda player_id: player_id == "p", limits, AudioSettings())
     server = await listen_on(app, "127.0.0.1", 0)
     try:
         yield server.port
@@ -73,6 +75,34 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
         async with websocket(port, "/p/events"):
             assert window not in node.followers  # it is a new player of the same id
         await eventually(lambda: not node.followers, "nobody looks any more")
+
+
+async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNode) -> None:
+    """Or a few addresses that follow for nothing would keep all listeners out."""
+    limits = ConnectionLimits(4, 4)
+    async with public_address(node, limits) as port, AsyncExitStack() as stack:
+
+        async def listens() -> Connection:
+            listener = await stack.enter_async_context(connected(port))
+            listener.send_request("GET", "/p.mp3")
+            assert (await listener.read_head()).status == 200
+            return listener
+
+        listeners = [await listens()]
+        followers = [await stack.enter_async_context(websocket(port, "/p/events")) for _ in range(2)]
+        idle = await stack.enter_async_context(connected(port))
+        listeners.append(await listens())
+        assert await idle.read_to_end() == b""  # who did nothing goes before them
+        for follower in followers:  # the oldest first
+            assert (await follower.read_frame()).opcode == TEXT
+            listeners.append(await listens())
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await follower.read_frame()
+        late = await stack.enter_async_context(connected(port))
+        late.send_request("GET", "/p.mp3")
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await late.read_head()
+        assert len(node.listeners) == len(listeners) == 4
 
 
 async def test_who_reads_nothing_is_closed_and_the_others_go_on(

@@ -2,7 +2,7 @@
 
 A connection is a stranger until a request of it was let in: a whole request with the password. Strangers may have only
 a share of all connections, and the oldest stranger gives way to the next connection. So clients that never send a whole
-request cannot keep others out.
+request cannot keep others out. Nor can those that were let in only to give way when there is no stranger.
 """
 
 import asyncio
@@ -96,10 +96,11 @@ class EdgeRequest(web.BaseRequest):
         """Done when the client's connection is gone."""
         return self._connection.lost
 
-    def let_in(self) -> None:
-        """The request has passed the checks: its connection is no stranger any more."""
+    def let_in(self, *, gives_way: bool = False) -> None:
+        """The request has passed the checks: its connection is no stranger any more. With `gives_way` it still makes
+        room, but after all strangers."""
         if self.protocol.transport is not None:
-            self._connection.was_let_in()
+            self._connection.was_let_in(gives_way=gives_way)
 
     def add_reply_header(self, name: str, value: str) -> None:
         self.reply_headers = {**self.reply_headers, name: value}
@@ -131,6 +132,7 @@ class EdgeProtocol(web.RequestHandler):
         self._deadline: asyncio.TimerHandle | None = None
         self._arriving: StreamReader | None = None  # the body of a request whose head is there
         self._has_shown_password = False
+        self._gives_way = False
         self.lost: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -157,11 +159,12 @@ class EdgeProtocol(web.RequestHandler):
             self._arriving = self._messages[-1][1]
             self._arriving.on_eof(self._has_arrived)
 
-    def was_let_in(self) -> None:
+    def was_let_in(self, *, gives_way: bool) -> None:
         """A request has passed the checks; once its body has arrived, too, the client is no stranger any more."""
         self._has_shown_password = True
+        self._gives_way = gives_way
         if self._arriving is None:
-            self._edge.places.let_in(self)
+            self._edge.places.let_in(self, gives_way=gives_way)
 
     @property
     def address(self) -> str:
@@ -177,7 +180,7 @@ class EdgeProtocol(web.RequestHandler):
     def _has_arrived(self) -> None:
         self._arriving = None
         if self._has_shown_password:
-            self._edge.places.let_in(self)
+            self._edge.places.let_in(self, gives_way=self._gives_way)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -227,11 +230,12 @@ def _problem(error: BaseException | None, message: str | None) -> str:
 
 
 class Places:
-    """All connections. Strangers are kept apart, the oldest first."""
+    """All connections. Strangers are kept apart, and those that give way after them, the oldest first."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._strangers: dict[EdgeProtocol, None] = {}
+        self._giving_way: dict[EdgeProtocol, None] = {}
         self._let_in: set[EdgeProtocol] = set()
         self._origins: dict[EdgeProtocol, str] = {}  # where they come from, when that counts
         self._by_origin: Counter[str] = Counter()
@@ -242,36 +246,48 @@ class Places:
         if self._limits.max_per_address and not self._has_room_for_origin(connection):
             connection.cut()
             return
-        is_full = len(self._strangers) + len(self._let_in) >= self._limits.max_connections
-        if is_full and not self._strangers:
+        count = len(self._strangers) + len(self._giving_way) + len(self._let_in)
+        is_full = count >= self._limits.max_connections
+        if is_full and not self._strangers and self._giving_way:
+            self._log.warn("all connections are in use (max_connections); the oldest that only follows gave way")
+            self._end_first(self._giving_way)
+        elif is_full and not self._strangers:
             self._log.warn(f"a connection was refused: all {self._limits.max_connections} are in use (max_connections)")
             connection.cut()
             return
-        if is_full or len(self._strangers) >= self._limits.max_strangers:
+        elif is_full or len(self._strangers) >= self._limits.max_strangers:
             limit = "all connections are in use (max_connections), and " if is_full else ""
             share = "" if is_full else " (stranger_share)"
             self._log.warn(
                 f"{limit}{len(self._strangers)} of them have sent nothing that was let in{share}; "
                 "the oldest of them gave way to a new one"
             )
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.cut()
+            self._end_first(self._strangers)
         self._strangers[connection] = None
 
-    def let_in(self, connection: EdgeProtocol) -> None:
+    def let_in(self, connection: EdgeProtocol, *, gives_way: bool) -> None:
         if connection in self._strangers:
             del self._strangers[connection]
-            self._let_in.add(connection)
+            if gives_way:
+                self._giving_way[connection] = None
+            else:
+                self._let_in.add(connection)
 
     def leave(self, connection: EdgeProtocol) -> None:
         self._strangers.pop(connection, None)
+        self._giving_way.pop(connection, None)
         self._let_in.discard(connection)
         origin = self._origins.pop(connection, None)
         if origin is not None:
             self._by_origin[origin] -= 1
             if not self._by_origin[origin]:
                 del self._by_origin[origin]
+
+    @staticmethod
+    def _end_first(connections: dict[EdgeProtocol, None]) -> None:
+        oldest = next(iter(connections))
+        del connections[oldest]
+        oldest.cut()
 
     def _has_room_for_origin(self, connection: EdgeProtocol) -> bool:
         """Counts `connection` for its origin. Returns False when the origin has as many as it may have."""

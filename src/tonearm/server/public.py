@@ -64,7 +64,7 @@ class PublicEvents:
         """The handler. Raises `UpgradeRequired` and `PlayerNotFound`."""
         connection = WebSocketConnection(call.request, self._streams)
         window = self._window(call.player_id)
-        call.request.let_in()
+        call.request.let_in(gives_way=True)  # to those who listen: to follow costs a client nothing
         return await connection.run(window.add(SocketEventSink(connection)))
 
     def _window(self, player_id: str) -> "PlayerWindow":
@@ -295,7 +295,7 @@ class PublicEdge(Edge):
         handler, player_id = self._find(target.segments)
         is_stream = handler in self._streams.values()
         if is_stream and request.method == "GET":
-            request.let_in()  # other connections stay strangers, and give way when all places are taken
+            request.let_in()  # other connections give way when all places are taken
         try:
             return await handler(Call(request, Target(target.path, target.segments, ""), {PLAYER_ARGUMENT: player_id}))
         except LimitReached:
