@@ -246,6 +246,14 @@ async def test_what_the_page_cannot_do_is_said(tmp_path: Path) -> None:
         await browser.page.evaluate("void (AudioWorklet.prototype.addModule = kept)")
         await browser.button("Listen here").click()
         await browser.hears(1000)
+        await browser.button("Listen here").click()
+        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
+        without = "Object.defineProperty(BaseAudioContext.prototype, 'audioWorklet', {value: undefined})"
+        await browser.page.evaluate(f"void {without}")  # as on a page from elsewhere without https
+        await browser.button("Listen here").click()
+        await until_state(node, "lobby", lambda now: now["listeners"] == 1)
+        await browser.button("Listen here").click()
+        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
         for address, shown in (
             ("#/0/%", "There is no player"),
             ("#/0/..%2Flobby", "There is no player"),
