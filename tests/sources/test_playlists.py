@@ -20,7 +20,10 @@ from tonearm.core.play_queue import LeftOut
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
 from tonearm.sources.http.settings import FetchSettings
-from tonearm.sources.playlist import Listed, entry_uri, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
+from tonearm.sources.lists.entries import entry_uri
+from tonearm.sources.lists.listed import Listed
+from tonearm.sources.lists.parsing import parse_listing
+from tonearm.sources.playlist import linked_uri, looks_like_playlist, may_be_playlist
 
 SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'
 
@@ -387,12 +390,30 @@ class TestOpening:
         assert "100000" in caplog.text
 
     @pytest.mark.parametrize(
+        ("body", "count"),
+        [
+            (b"#EXTM3U\n" + b"#EXTINF:10,A station\nhttp://a.example/stream\n" * 32_000, 500),
+            (b"[playlist]\n" + b"".join(b"File%d=http://a.example/%d\n" % (n, n) for n in range(1, 60_000)), 500),
+            (xspf(*["<location>http://a.example/x</location>" + "<x/>" * 20] * 12_000), 500),
+            (xspf(*["<location>http://a.example/x</location><annotation>" + "x" * 9000 + "</annotation>"] * 160), 112),
+            (b"a.mp3\n" * 9_000_000, 500),
+            (b"a.mp3\n" + b"x" * 9_000_000, 1),
+        ],
+    )
+    async def test_of_a_large_one_the_beginning_counts(self, server: MediaServer, body: bytes, count: int) -> None:
+        """Lists of stations have megabytes; VLC and mpv take all."""
+        opened = await playlist_of(server.serve("/list.m3u", media(body)))
+        assert len(opened.entries) >= count
+        assert "1024 KiB" in opened.left_out.reasons[-1]
+        assert server.replies[0].sent_bytes < 12_000_000
+
+    @pytest.mark.parametrize(
         ("body", "code"),
         [
             (b"#EXTM3U\n", FailureCode.EMPTY),
             (b"#EXTM3U\nfile:///a\nC:\\b.mp3\n", FailureCode.EMPTY),
             (xspf("<location>x</location>", before='<!DOCTYPE playlist [<!ENTITY a "a">]>'), FailureCode.CORRUPT),
-            (b"#EXTM3U\n" + b"a.mp3\n" * 8_000_000, FailureCode.LIMIT_EXCEEDED),
+            (b"#EXTM3U\n#EXT-X-VERSION:3\n" + b"a.ts\n" * 8_000_000, FailureCode.LIMIT_EXCEEDED),
         ],
     )
     async def test_what_gives_nothing(self, server: MediaServer, body: bytes, code: FailureCode) -> None:

@@ -16,6 +16,21 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def readable(text: str) -> str:
+    """`text` with letters for bytes that are no UTF-8, which stand in it as surrogate escapes, and for other lone
+    surrogates, so that it can be encoded. The bytes are read as Windows-1252, which old programs wrote.
+    """
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Halves of UTF-16 pairs.
+        return text.encode("utf-8", "replace").decode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
+
+
 def one_line(text: str) -> str:
     """`printable(text)` without spaces around it, and with one space where there are several."""
     return " ".join(printable(text).split())

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.printable import one_line
+from tonearm.core.printable import one_line, readable
 from tonearm.core.track_info import TrackInfo
 
 
@@ -47,7 +47,7 @@ _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
 CUE_ENDING: Final = ".cue"
 # Endings of lists of tracks. `.m3u8` is not among them: mostly it names one stream (HLS).
-_TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf", CUE_ENDING)
+_TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf", ".asx", ".wax", ".wvx", ".rss", ".xml", ".atom", CUE_ENDING)
 HLS_ENDING: Final = ".m3u8"
 _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
 # W3C Media Fragments URI 1.0, 4.2.1, in seconds: `#t=start`, `#t=start,end`, `#t=,end`.
@@ -75,6 +75,8 @@ _SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Control characters, halves of surrogate pairs, line and paragraph separators.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# A byte of a file's name that is no UTF-8, as Python and `file:` URIs keep it.
+_BYTE: Final = re.compile("[\udc80-\udcff]")
 _MAX_HOST_CHARACTERS: Final = 253
 _MAX_LABEL_CHARACTERS: Final = 63
 _ASCII_LABEL: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
@@ -89,7 +91,8 @@ class SourceUri:
 
     `given` is the text that was parsed. `normalised` is the comparable form, which policy judges; for `http` it is
     also what is fetched. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
-    `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names.
+    `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names, and
+    with surrogate escapes for bytes that are no UTF-8, as `os` has them.
     `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
     a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened. `start_ms` and
     `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), which is in `given` only.
@@ -110,8 +113,8 @@ class SourceUri:
 
     @property
     def opened(self) -> str:
-        """What is really opened: the normalised URI, or the path of a file."""
-        return self.path if self.kind == "file" else self.normalised
+        """What is really opened: the normalised URI, or the path of a file, if it is Unicode."""
+        return self.path if self.kind == "file" and _BYTE.search(self.path) is None else self.normalised
 
     @property
     def without_query(self) -> str:
@@ -159,6 +162,10 @@ def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
     """
     if len(text) > MAX_URI_CHARACTERS:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
+    if _BYTE.search(text):
+        raise BadRequest(
+            "The URI holds bytes that are not UTF-8; write a file of such a name as a file:// URI, each of them as %XX."
+        )
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
         raise BadRequest("The URI holds control characters; write them percent-encoded or leave them out.")
     bare = text.strip()
@@ -167,7 +174,7 @@ def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
     found = _SEARCH.fullmatch(bare) if takes_search else None
     if found is not None:
         return search_uri(found[1].lower(), found[2], given=text)
-    whole, start_ms, end_ms = _without_media_fragment(bare)
+    whole, start_ms, end_ms = without_media_fragment(bare)
     if whole == bare:
         return _parse(text, text)
     return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms)
@@ -195,7 +202,7 @@ def media_fragment(start_ms: int, end_ms: int | None) -> str:
     return f"#t={start_ms / 1000:.3f}{end}"
 
 
-def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
+def without_media_fragment(text: str) -> tuple[str, int, int | None]:
     """The text before a fragment that names a part, where the part starts and where it ends, both in ms.
 
     A fragment that names no time, or an end that is not behind the start, is ignored, as W3C demands.
@@ -254,7 +261,8 @@ def title_from_uri(uri: SourceUri) -> str:
         return uri.path
     name = uri.path.rpartition("/")[2]
     if uri.kind == "http":
-        name = unquote(name)
+        name = unquote(name, errors="surrogateescape")
+    name = readable(name)
     name = "".join(character for character in name if unicodedata.category(character) not in _REFUSED_CATEGORIES)
     title = (_ENDING.sub("", name) or name).strip()
     return title or uri.given
@@ -360,11 +368,8 @@ def _path_of_file_uri(rest: str) -> str:
         rest = slash + path
     if not rest.startswith("/"):
         raise BadRequest("A file URI holds an absolute path; write file:///folder/name.")
-    try:
-        path = unquote_to_bytes(rest).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadRequest("The file URI does not decode to UTF-8; check its percent-encoding.") from error
-    if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in path):
+    path = unquote_to_bytes(rest).decode("utf-8", "surrogateescape")
+    if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in _BYTE.sub("", path)):
         raise BadRequest("The file URI holds percent-encoded control characters; leave them out.")
     return path
 
@@ -381,7 +386,14 @@ def _normalise_file_path(path: str) -> str:
 
 def _file_uri(path: str) -> str:
     prefix = "file://" if path.startswith("/") else "file:"
-    return prefix + quote(path, safe=_SAFE_IN_PATH.replace("%", ""))
+    return prefix + quote(path, safe=_SAFE_IN_PATH.replace("%", ""), errors="surrogateescape")
+
+
+def text_of_file(path: str) -> str:
+    """The text that `parse_source_uri` takes for the file at this absolute path, whatever its name: the path itself, if
+    it can."""
+    is_plain = _BYTE.search(path) is None and _FRAGMENT.search(path) is None
+    return path if is_plain else _file_uri(path)
 
 
 def normalise_host(host: str) -> str:

@@ -6,14 +6,15 @@ import functools
 import os
 import stat
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import FileVersion, OpenedSource, SourceReader
+from tonearm.core.printable import readable
 from tonearm.core.source_uri import SourceUri, hint_for_link
 from tonearm.sources.detached_threads import DetachedThreads
 
@@ -31,6 +32,9 @@ _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 OUT_OF_DESCRIPTORS_HINT: Final = (
     "The node has as many files and connections open as the system lets it; raise that limit (ulimit -n)."
 )
+
+
+T = TypeVar("T")
 
 
 class IsFolderError(PlayError):
@@ -95,11 +99,42 @@ class FileOpener:
         return OpenedSource(
             uri=uri,
             reader=reader,
-            name=os.path.basename(uri.path),
+            name=readable(os.path.basename(uri.path)),
             size_bytes=version.size_bytes,
             is_seekable=True,
             version=version,
         )
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Runs `call`, which asks the disk, in a thread as for `open`. Raises `PlayError` without one, and what it
+        raises."""
+        try:
+            return await self._opening_threads.run(call)
+        except OSError as error:
+            raise _not_opened(error) from error
+
+    def has(self, path: str) -> bool:
+        """Whether there is something at the path that may be read. It blocks."""
+        try:
+            self.check(path)
+            found = os.open(path, _PATH_FLAGS)
+        except (SourceRefused, OSError, ValueError):
+            return False
+        try:
+            return self._is_inside(os.readlink(f"/proc/self/fd/{found}"))
+        finally:
+            os.close(found)
+
+    def names_in(self, folder: str) -> tuple[str, ...]:
+        """The names of what is in a folder, in no order; none of a folder that may not be read. It blocks."""
+        try:
+            self.check(folder)
+            self._open_now(folder)
+        except IsFolderError as found:
+            return found.names
+        except (SourceRefused, PlayError):
+            pass
+        return ()
 
     def _open_now(self, path: str) -> tuple[int, FileVersion]:
         """The descriptor, and which file it is. Raises `PlayError`."""

@@ -6,22 +6,19 @@ import dataclasses
 import logging
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSource, ReportWait, ignore_wait, is_html
-from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
+from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy, is_host_of
-from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import (
     SourceUri,
     has_playlist_ending,
     hint_for_link,
-    parse_source_uri,
-    title_from_uri,
-    uri_for_logs,
 )
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
@@ -32,23 +29,20 @@ from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
+from tonearm.sources.lists.entries import playlist_in, playlist_of
+from tonearm.sources.lists.folder import folder_listing
 from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
-    MAX_ENTRIES,
+    MAX_PLAYLIST_BYTES,
     ByteStream,
-    Listed,
-    Listing,
     ReaderBody,
     decode,
-    entry_uri,
-    folder_listing,
     is_hls,
     looks_like_playlist,
     may_be_playlist,
-    nothing_to_play,
-    parse_listing,
-    read_playlist,
+    read_beginning,
+    too_large,
 )
 from tonearm.sources.resolver.answers import resolve_error
 from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
@@ -57,7 +51,6 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
 # So little is read to recognise a playlist that a source that is none still has it in its window, for the decoder.
 _HEAD_READ_BYTES: Final = 16 * 1024
-_MAX_LOGGED_CHARACTERS: Final = 200
 
 # Of the sites that people ask for most: where one of them sends something else than a page (a login, a question about
 # cookies, a refusal), the way out is the resolver all the same.
@@ -157,7 +150,7 @@ class SourceOpener:
             except IsFolderError as folder:
                 listing = folder_listing(uri, folder.names)
                 # In a thread, as below.
-                return await asyncio.to_thread(self._playlist, listing, uri)
+                return await asyncio.to_thread(playlist_of, listing, uri, self.admit)
         if self._pages is not None:
             return await self._pages.open(uri, report_wait)
         if uri.kind == "search":
@@ -286,15 +279,24 @@ class SourceOpener:
             if head is None or not looks_like_playlist(head, source.name, source.content_type):
                 is_kept = True
                 return source
-            data = head + await read_playlist(body, self._settings)
+            rest, is_whole = await read_beginning(body, self._settings, MAX_PLAYLIST_BYTES)
+            data = head + rest
         finally:
             if not is_kept:
                 await source.close()
+        more = "" if is_whole else f"it has more than {MAX_PLAYLIST_BYTES // 1024} KiB"
         if is_hls(decode(data)):
+            if more:
+                raise too_large(more)
             files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
             return await open_hls(files, PlaylistFile(data, source.uri))
-        # In a thread: admitting hundreds of entries takes some ms.
-        return await asyncio.to_thread(lambda: self._playlist(parse_listing(data), source.uri))
+        unread = ""
+        if more:
+            data = data[: data.rfind(b"\n") + 1] or data  # no entry is taken whose end is missing
+            unread = f"The end of the playlist is not read: {more}."
+        # In a thread: admitting hundreds of entries takes some ms, and a local list has to be looked for on the disk.
+        parse = partial(playlist_in, data, source.uri, self.admit, self._files, unread=unread)
+        return await (self._files.run(parse) if source.uri.kind == "file" else asyncio.to_thread(parse))
 
     async def _head(self, body: ByteStream) -> bytes | None:
         """The first bytes; None when they cannot be read, which the decoder will meet and report, too."""
@@ -305,46 +307,6 @@ class SourceOpener:
                     head += part
             return head
         return None
-
-    def _playlist(self, listing: Listing, playlist: SourceUri) -> Playlist:
-        name = listing.name or title_from_uri(playlist)
-        entries: list[PlaylistEntry] = []
-        reasons: dict[str, None] = {}  # each once, in order
-        for listed in listing.entries:
-            try:
-                entries.append(self._entry(playlist, listed))
-            except (RequestError, PlayError) as error:
-                reason = error.message if isinstance(error, RequestError) else error.failure.message
-                entry, told = _shown_entry(playlist, listed), text_for_logs(reason)
-                log.warning("an entry of a playlist is left out: %s: %s (of %s)", entry, told, _shown(playlist))
-                reasons[reason] = None
-        if listing.count > MAX_ENTRIES:
-            log.warning(
-                "only the first %d of a playlist's %d entries are taken: %s",
-                MAX_ENTRIES,
-                listing.count,
-                _shown(playlist),
-            )
-            reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
-        if not entries:
-            raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
-        left_out = LeftOut.because(listing.count - len(entries), reasons)
-        return Playlist(tuple(entries), left_out, name)
-
-    def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
-        uri = self.admit(parse_source_uri(entry_uri(playlist, listed)))
-        return PlaylistEntry(uri, listed.title, listed.author, listed.is_part, listed.length_ms, has_own_tags=True)
-
-
-def _shown(uri: SourceUri) -> str:
-    return uri_for_logs(uri.given)[:_MAX_LOGGED_CHARACTERS]
-
-
-def _shown_entry(playlist: SourceUri, listed: Listed) -> str:
-    reference = listed.reference
-    if playlist.kind == "http":  # then a relative one is a link, too
-        reference = reference.partition("#")[0].partition("?")[0]
-    return uri_for_logs(reference)[:_MAX_LOGGED_CHARACTERS]
 
 
 # The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask

@@ -15,6 +15,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from tonearm.core.file_formats import MAX_PICTURE_BYTES
+from tonearm.core.printable import readable
 from tonearm.core.track_info import SoundForm, SourceFacts
 from tonearm.worker.media.formats import probe_name
 from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
@@ -134,22 +135,10 @@ def clean_text(text: str) -> str:
 
     Bytes that are not UTF-8 arrive as surrogate escapes. They are read as Windows-1252, which old taggers wrote.
     """
-    text = _without_surrogates(text)
+    text = readable(text)
     visible = "".join(" " if character in "\t\r\n" else character for character in text)
     printable = "".join(character for character in visible if ord(character) >= 32 and not 127 <= ord(character) < 160)
     return printable.strip()[:MAX_TAG_CHARACTERS].strip()
-
-
-def _without_surrogates(text: str) -> str:
-    try:
-        raw = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        # Halves of UTF-16 pairs.
-        return text.encode("utf-8", "replace").decode()
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace")
 
 
 def _first(found: Mapping[str, str], keys: tuple[str, ...]) -> str | None:

@@ -1,0 +1,201 @@
+"""Which file a name in a local playlist or CUE sheet means, whoever wrote it, and files whose names are no UTF-8."""
+
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote_from_bytes
+
+import pytest
+
+from tests.support.fetching import failure_of, opened, playlist_of
+from tonearm.core.failure import FailureCode
+from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.track_codec import decode_track, encode_track
+
+SONG = "CD 1/03 x.mp3"
+RUSSIAN = "Юлия.mp3"
+GERMAN = "Grüße… für Ä.mp3"
+JAPANESE = "日本の歌.mp3"
+MARK = b"\xef\xbb\xbf"
+
+# The list's name and bytes; the file in its folder that is meant, by its bytes; and who reads it so.
+Row = tuple[str, bytes | str, bytes | str, str]
+
+
+def sheet(name: str) -> str:
+    return f'FILE "{name}" WAVE\n  TRACK 01 AUDIO\n    TITLE "One"\n    INDEX 01 00:00:00\n'
+
+
+def xspf(location: str) -> str:
+    return f"<playlist><trackList><track><location>{location}</location></track></trackList></playlist>"
+
+
+def pls(name: str) -> str:
+    return f"[playlist]\nFile1={name}\n"
+
+
+M3U: Sequence[Row] = [
+    ("a.m3u", SONG, SONG, "everybody: a path from the list's folder"),
+    ("a.m3u", "CD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
+    ("a.m3u8", "#EXTM3U\n#EXTINF:1,T\nCD%201/03%20x.mp3", SONG, "VLC writes it: percent-encoded"),
+    ("a.m3u", "CD 1\\03 x.mp3", SONG, "Winamp, foobar2000: Windows' slashes"),
+    ("a.m3u", ".\\CD 1\\03 x.mp3", SONG, "MusicBee, foobar2000"),
+    ("a.m3u", "./CD 1/03 x.mp3", SONG, "everybody"),
+    ("a.m3u", "C:\\Music\\CD 1\\03 x.mp3", SONG, "Winamp on another machine: a drive and its folders"),
+    ("a.m3u", "c:/Music/CD 1/03 x.mp3", SONG, "the same with slashes"),
+    ("a.m3u", "C:03 x.mp3", "03 x.mp3", "Windows: a drive without a folder"),
+    ("a.m3u", "\\Music\\CD 1\\03 x.mp3", SONG, "Windows: the root of this drive"),
+    ("a.m3u", "\\\\nas\\music\\CD 1\\03 x.mp3", SONG, "Windows: a share (UNC)"),
+    ("a.m3u", "/home/her/Music/CD 1/03 x.mp3", SONG, "Rhythmbox: absolute, on another machine"),
+    ("a.m3u", "/Volumes/Music/CD 1/03 x.mp3", SONG, "iTunes exports it"),
+    ("a.m3u", "file:///C:/Music/CD%201/03%20x.mp3", SONG, "VLC on Windows"),
+    ("a.m3u", "file://nas/music/CD%201/03%20x.mp3", SONG, "VLC: a share (RFC 8089, appendix E.3)"),
+    ("a.m3u", "file:///home/her/CD%201/03%20x.mp3", SONG, "VLC on Linux, on another machine"),
+    ("a.m3u", "file:///home/her/CD 1/03 x.mp3", SONG, "sloppy: a URI with blanks"),
+    ("a.m3u", "cd 1/03 X.MP3", SONG, "made on Windows and macOS, where case means nothing"),
+    ("a.m3u", "cd%201\\03%20X.MP3", SONG, "all of that"),
+    ("a.m3u", "CD 1/03 x.wav", SONG, "the files were encoded after the list was written"),
+    ("a.m3u", "Z:\\x\\cd 1\\03 X.flac", SONG, "all of that"),
+    ("a.m3u", "#EXTM3U\n#EXTINF:1,T\nCafe\u0301.mp3", "Caf\u00e9.mp3", "macOS: letters and accents apart"),
+    ("a.m3u", "Caf\u00e9.mp3", "Cafe\u0301.mp3", "the same the other way"),
+    ("a.m3u", "100%.mp3", "100%.mp3", "the name as written comes first"),
+    ("a.m3u", "50%25.mp3", "50%25.mp3", "the name as written comes first"),
+    ("a.m3u", "a\\b.mp3", "a\\b.mp3", "the name as written comes first, as Linux allows it"),
+    ("a.m3u", "what? #1.mp3", "what? #1.mp3", "nothing means anything in a path"),
+    ("a.m3u", "take #t=1", "take #t=1", "not even a fragment, where the file has that name"),
+    ("a.pls", pls("C:\\Music\\CD 1\\03 x.mp3"), SONG, "Winamp"),
+    ("a.pls", pls("CD%201/03%20x.mp3"), SONG, "percent-encoded"),
+    ("a.xspf", xspf("CD%201/03%20x.mp3"), SONG, "XSPF 1, 4.1.1: a URI"),
+    ("a.xspf", xspf("CD 1\\03 x.mp3"), SONG, "sloppy: a path"),
+    ("a.xspf", xspf("file:///D:/CD%201/03%20x.mp3"), SONG, "VLC on Windows"),
+    ("a.xspf", xspf("100%25.mp3"), "100%.mp3", "a URI is decoded first"),
+]
+ENCODINGS: Sequence[Row] = [
+    ("a.m3u", MARK + RUSSIAN.encode(), RUSSIAN, "UTF-8 with a mark"),
+    ("a.m3u", RUSSIAN.encode("utf-16"), RUSSIAN, "Windows' Notepad: UTF-16 with a mark, little-endian"),
+    ("a.m3u", b"\xfe\xff" + f"#EXTM3U\r\n{RUSSIAN}\r\n".encode("utf-16-be"), RUSSIAN, "the same, big-endian"),
+    ("a.m3u", RUSSIAN.encode("cp1251"), RUSSIAN, "Winamp on Russian Windows"),
+    ("a.m3u", RUSSIAN.encode("koi8-r"), RUSSIAN, "old Russian Linux"),
+    ("a.m3u", RUSSIAN.encode("cp866"), RUSSIAN, "Russian DOS"),
+    ("a.m3u", b"#EXTM3U\n#EXTENC: windows-1251\n" + RUSSIAN.encode("cp1251"), RUSSIAN, "the list says it"),
+    ("a.m3u", GERMAN.encode("cp1252"), GERMAN, "Winamp on Western Windows"),
+    ("a.m3u", "Für Elise.mp3".encode("latin-1"), "Für Elise.mp3", "Latin-1"),
+    ("a.m3u", "Für Elise.mp3".encode("cp850"), "Für Elise.mp3", "Western DOS"),
+    ("a.m3u", JAPANESE.encode("cp932"), JAPANESE, "Japanese Windows"),
+    ("a.m3u", "中文歌.mp3".encode("gb18030"), "中文歌.mp3", "Chinese Windows"),
+    ("a.pls", pls(RUSSIAN).encode("cp1251"), RUSSIAN, "a PLS, too"),
+    ("a.cue", sheet("Юлия.wav").encode("cp1251"), RUSSIAN, "EAC on Russian Windows, with another ending"),
+    ("a.cue", sheet(RUSSIAN).encode("utf-16"), RUSSIAN, "EAC: UTF-16 with a mark"),
+    ("a.m3u", b"f\xfcr.mp3", b"f\xfcr.mp3", "a name that is no UTF-8, byte by byte: all players on Linux"),
+    ("a.m3u", b"f%FCr.mp3", b"f\xfcr.mp3", "VLC writes it so"),
+    ("a.m3u", b"CD \xe4\\f\xfcr.mp3", b"CD \xe4/f\xfcr.mp3", "both are wrong"),
+    ("a.xspf", xspf("f%FCr.mp3"), b"f\xfcr.mp3", "VLC writes it so"),
+    ("a.cue", sheet("für.mp3").encode("latin-1"), b"f\xfcr.mp3", "a sheet, too"),
+    ("a.m3u", "für.mp3".encode(), "für.mp3".encode(), "and UTF-8 stays UTF-8"),
+]
+SHEETS: Sequence[Row] = [
+    ("a.cue", sheet("a.wav"), "a.flac", "EAC: the sheet was written before the file was encoded"),
+    ("a.cue", sheet("A.FLAC"), "a.flac", "made on Windows"),
+    ("a.cue", sheet("D:\\Rips\\a.wav"), "a.flac", "CDRWIN writes whole paths"),
+    ("a.cue", sheet("CDImage.wav"), "a.ape.flac", "foobar2000: the file called as the sheet is"),
+    ("My Album.cue", sheet("CDImage.wav"), "my album.ogg", "the same in other case"),
+    ("a.cue", sheet("a%20b.flac"), "a%20b.flac", "a name as written comes first"),
+]
+
+
+def make(folder: Path, name: bytes | str) -> bytes:
+    path = os.path.join(os.fsencode(folder), name if isinstance(name, bytes) else name.encode())
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(b"sound")
+    return path
+
+
+@pytest.mark.parametrize(("name", "data", "meant", "who"), [*M3U, *ENCODINGS, *SHEETS])
+async def test_the_file_that_is_meant(
+    tmp_path: Path, name: str, data: bytes | str, meant: bytes | str, who: str
+) -> None:
+    if meant == "a.ape.flac":
+        name = "a.ape.cue"
+    path = make(tmp_path, meant)
+    make(tmp_path, "another.mp3")
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    for files in (True, (str(tmp_path),)):
+        playlist = await playlist_of(str(tmp_path / name), files=files)
+        assert [os.fsencode(entry.uri.path) for entry in playlist.entries] == [path], who
+        assert await _content(playlist.entries[0].uri.given) == b"sound"
+
+
+async def _content(uri: str) -> bytes:
+    """What is read where a client gives this text, which is one that JSON can hold."""
+    uri.encode()
+    async with opened(uri) as file:
+        file.name.encode()
+        return await file.reader.read_at(0, 100)
+
+
+async def test_titles_are_read_as_the_names_are(tmp_path: Path) -> None:
+    make(tmp_path, RUSSIAN)
+    (tmp_path / "a.m3u").write_bytes("#EXTINF:1,Юлия\nЮлия.mp3\nhttp://a.example/x\n".encode("cp1251"))
+    first, second = (await playlist_of(str(tmp_path / "a.m3u"))).entries
+    assert (first.title, second.uri.given) == ("Юлия", "http://a.example/x")
+    (tmp_path / "b.m3u").write_bytes("#EXTINF:1,Für… Elise\nmissing.mp3\n".encode("cp1252"))
+    assert [entry.title for entry in (await playlist_of(str(tmp_path / "b.m3u"))).entries] == ["Für… Elise"]
+
+
+class TestNamesThatAreNotUtf8:
+    async def test_they_play_from_a_folder_and_by_a_uri_and_have_a_title(self, tmp_path: Path) -> None:
+        path = make(tmp_path, b"f\xfcr.mp3")
+        folder = await playlist_of(str(tmp_path))
+        assert [entry.uri.given for entry in folder.entries] == [f"file://{quote_from_bytes(path)}"]
+        track = folder.tracks(uuid.uuid4, {})[0]
+        assert (track.info.title, track.info.uri) == ("für", track.uri.given)
+        assert decode_track(encode_track(track.info)).identifier == track.uri.given
+        for uri in (track.uri.given, track.uri.given.lower(), track.info.uri):
+            assert os.fsencode(parse_source_uri(uri).path).lower() == path.lower()
+        async with opened(track.uri.given) as file:
+            assert (file.name, await file.reader.read_at(0, 9)) == ("für.mp3", b"sound")
+
+    def test_what_stays_as_it_is(self) -> None:
+        assert initial_track_info(parse_source_uri("/music/für.mp3")).uri == "/music/für.mp3"
+
+
+class TestWhatIsNotFound:
+    async def test_it_stays_as_it_was_written(self, tmp_path: Path) -> None:
+        make(tmp_path, "another.mp3")
+        (tmp_path / "a.m3u").write_text("CD%201\\x.mp3\nC:\\Music\\x.mp3\n/other/place.mp3\nftp://a/another.mp3")
+        playlist = await playlist_of(str(tmp_path / "a.m3u"))
+        assert [entry.uri.given for entry in playlist.entries] == [f"{tmp_path}/CD%201\\x.mp3", "/other/place.mp3"]
+        drive, scheme = playlist.left_out.reasons
+        assert "drive" in drive
+        assert "scheme 'ftp'" in scheme
+
+    async def test_what_the_policy_forbids_is_neither_opened_nor_looked_for(self, tmp_path: Path) -> None:
+        inside = tmp_path / "in"
+        make(inside, "own.mp3")
+        make(tmp_path, "secret.mp3")
+        (inside / "link.mp3").symlink_to(tmp_path / "secret.mp3")
+        (inside / "way out").symlink_to(tmp_path)
+        forbidden = ["../secret.mp3", "..\\SECRET.wav", "%2e%2e/secret.mp3", "/etc/passwd", "/proc/self/environ"]
+        names = [*forbidden, "LINK.mp3", "way out/Secret.mp3", "own.mp3"]
+        (inside / "a.m3u").write_text("\n".join(names))
+        playlist = await playlist_of(str(inside / "a.m3u"), files=(str(inside),))
+        found = [entry.uri.path for entry in playlist.entries]
+        assert found[-1] == f"{inside}/own.mp3"
+        for path in found[:-1]:
+            told = await failure_of(path, files=(str(inside),))
+            assert told.code in (FailureCode.SOURCE_REFUSED, FailureCode.FILE_MISSING)
+        assert any("sources.files" in reason for reason in playlist.left_out.reasons)
+
+    async def test_the_looking_has_an_end(self, tmp_path: Path) -> None:
+        deep = "/".join(f"d{number}" for number in range(1000))
+        lines = [f"C:\\{'x' * 200}\\{number}\\{deep}"[:1800] + ".mp3" for number in range(500)]
+        lines[0] = "\\".join("a" * 2000)
+        (tmp_path / "a.m3u").write_bytes("\n".join(lines).encode() + b"\n\xff.mp3\n")
+        make(tmp_path, "x.mp3")
+        begun_s = time.process_time()
+        playlist = await playlist_of(str(tmp_path / "a.m3u"))
+        assert (len(playlist.entries), playlist.left_out.count, len(playlist.left_out.reasons)) == (1, 500, 2)
+        assert time.process_time() - begun_s < 10
