@@ -31,7 +31,7 @@ from tonearm.core.events import (
 from tonearm.core.play_queue import LoopMode, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
-from tonearm.core.track import Track
+from tonearm.core.track import MOST_LISTS, Track
 from tonearm.core.track_info import SourceFacts
 
 LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
@@ -177,7 +177,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.playback = self.log.playback
         self.model = Model("0")
         self.names = 1
-        self.listed: set[str] = set()  # entries of playlists
+        self.listed: dict[str, int] = {}  # entries of playlists, and in how many they are
         self.unreported: set[SourceId | None] = set()  # failed, and no event yet
         self.started: SourceId | None = None
         self.open_start: str | None = None  # the track of a TrackStart without its TrackEnd
@@ -437,21 +437,22 @@ class PlaybackMachine(RuleBasedStateMachine):
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
-    @precondition(lambda self: self.model.current not in self.listed)
+    @precondition(lambda self: self.listed.get(self.model.current, 0) < MOST_LISTS)
     @rule(count=st.integers(1, 3))
     def current_expands(self, count: int) -> None:
-        tracks = self._entries(count)
+        tracks = self._entries(count, self.model.current)
         self.model.current, *others = (track.id for track in tracks)
         self.model.queue[:0] = others
         self._do(self.playback.expanded(self.log.close(self._current()), tracks))
 
     @precondition(lambda self: self._is_alive(self.playback.next_source))
-    @precondition(lambda self: self._next_track() in self.model.queue and self._next_track() not in self.listed)
+    @precondition(lambda self: self._next_track() in self.model.queue)
+    @precondition(lambda self: self.listed.get(self._next_track(), 0) < MOST_LISTS)
     @rule(count=st.integers(1, 3))
     def next_expands(self, count: int) -> None:
         source = self.playback.next_source
         assert source is not None
-        tracks = self._entries(count)
+        tracks = self._entries(count, self.model.queue[0])
         self.model.queue[:1] = (track.id for track in tracks)
         self._do(self.playback.expanded(self.log.close(source), tracks))
 
@@ -533,10 +534,10 @@ class PlaybackMachine(RuleBasedStateMachine):
         model.end()
         return model.current
 
-    def _entries(self, count: int) -> tuple[Track, ...]:
+    def _entries(self, count: int, playlist: str) -> tuple[Track, ...]:
         names = self._new_names(count)
-        self.listed.update(names)
-        return tuple(make_track(name, is_playlist_entry=True) for name in names)
+        self.listed.update(dict.fromkeys(names, self.listed.get(playlist, 0) + 1))
+        return tuple(make_track(name, lists=("",)) for name in names)
 
     def _finish_if_behind_end(self) -> None:
         """A failure that is kept for its turn comes before a seek that is."""

@@ -36,9 +36,14 @@ a playing track that expands is interrupted
     playing ab
     lists 1 xy: TrackException a not_audio, TrackEnd a loadFailed, QueueUpdate 0, PlayerUpdate loading, open 2 b
 
-a playlist in a playlist fails
+a playlist in a playlist is followed, and one in that fails
     loading pa; lists 1 xy
-    lists 2 uv: TrackException x limit_exceeded, TrackEnd x loadFailed, QueueUpdate 1, open 3 y
+    lists 2 uv: QueueUpdate 3, open 3 u; is: loading u vya
+    lists 3 st: TrackException u limit_exceeded, TrackEnd u loadFailed, QueueUpdate 2, open 4 v
+
+a playlist that leads back to itself fails
+    loading pa; lists 1 p
+    lists 2 xy: TrackException p limit_exceeded, TrackEnd p loadFailed, QueueUpdate 0, open 3 a
 
 entries come before the clock starts
     new pa

@@ -352,14 +352,16 @@ class TestPlaying:
         assert player.failures == ["resolve_failed"]
 
 
-async def test_lists_in_lists_are_not_followed(server: MediaServer) -> None:
+async def test_a_page_within_a_page_is_followed_two_levels_deep(server: MediaServer) -> None:
     async with running_node(SETTINGS, resolver=fake_sites()) as node:
         serve_songs(server, 2)
         inner = {"_type": "url", "url": server.url("/fake/pages?9"), "id": "i"}
         uri = list_page(server, page(server, 1), inner, page(server, 2))
-        server.serve("/api/pages?9", as_json({"entries": [page(server, 1), page(server, 2)]}))
+        deeper = {"_type": "url", "url": server.url("/fake/pages?10"), "id": "d"}
+        for number, entries in ((9, [page(server, 1), deeper]), (10, [page(server, 1), page(server, 2)])):
+            server.serve(f"/api/pages?{number}", as_json({"entries": entries}))
         await node.create_player("p", uri, {})
         player = Listening(node, "p")
         await player.wait_state("idle")
         assert player.failures == ["limit_exceeded"]
-        assert player.starts == ["A title", "A title"]
+        assert player.starts == ["A title"] * 3

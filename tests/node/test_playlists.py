@@ -1,6 +1,7 @@
 """Playlists through a whole node: asked for by a client, or found out when they are opened."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
@@ -53,14 +54,72 @@ async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: Media
     assert player.failures == []
 
 
+PLS, XSPF, ASX = "audio/x-scpls", "application/xspf+xml", "video/x-ms-asf"
+FORMS: Mapping[str, tuple[str, str, str]] = {
+    "m3u": ("#EXTM3U\n", "{}\n", "audio/x-mpegurl"),
+    "pls": ("[playlist]\n", "File{number}={}\n", PLS),
+    "xspf": ("<playlist><trackList>", "<track><location>{}</location></track>", XSPF),
+    "asx": ('<ASX VERSION="3.0">', '<Entry><Ref HREF="{}"/></Entry>', ASX),
+}
+ENDS = {"xspf": "</trackList></playlist>", "asx": "</ASX>"}
+
+
+def serve_form(server: MediaServer, form: str, path: str, *links: str) -> str:
+    head, line, kind = FORMS[form]
+    body = head + "".join(line.format(link, number=number) for number, link in enumerate(links, 1))
+    return server.serve(path, media((body + ENDS.get(form, "")).encode(), content_type=kind))
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "name"),
+    [
+        ("m3u", "pls", "in.pls"),  # what directories of stations give: VLC and mpv play all of these
+        ("m3u", "pls", "tune-in?id=1"),
+        ("pls", "m3u", "in.m3u"),
+        ("m3u", "m3u", "in.m3u"),
+        ("xspf", "pls", "in.pls"),
+        ("asx", "asx", "in.asx"),
+        ("pls", "xspf", "in"),
+    ],
+)
+async def test_a_list_of_lists(node: Node, server: MediaServer, outer: str, inner: str, name: str) -> None:
+    pcm = serve_songs(server, "a", "b", "c")
+    serve_form(server, inner, f"/{name}", "b.wav", "c.wav")
+    uri = serve_form(server, outer, f"/out.{outer}", "a.wav", name)
+    player = await listening(node, "p", uri)
+    await player.wait_state("idle")
+    assert (player.starts, player.failures) == (["a", "b", "c"], [])
+    assert player.listener.pcm == padded(pcm)
+    only = serve_form(server, outer, "/only", name)
+    info = await loaded(node, only)
+    assert isinstance(info, TrackInfo)
+    assert info.uri == server.url("/b.wav")
+
+
 @pytest.mark.parametrize("ending", ["", ".m3u"])
-async def test_a_playlist_within_itself_ends(node: Node, server: MediaServer, ending: str) -> None:
+@pytest.mark.parametrize(
+    ("lists", "told"),
+    [
+        ({"self": "self"}, "leads back to itself"),
+        ({"self": "b", "b": "self"}, "leads back to itself"),
+        ({"self": "b", "b": "c", "c": "d"}, "two levels deep"),
+    ],
+)
+async def test_what_does_not_end_is_told(
+    node: Node, server: MediaServer, ending: str, lists: dict[str, str], told: str
+) -> None:
     serve_songs(server, "a")
-    name = f"self{ending}"
-    player = await listening(node, "p", serve_list(server, f"/{name}", name, "a.wav", name))
-    await player.wait_state("failed")
-    assert player.starts == ["a"]
-    assert player.failures == ["limit_exceeded"] * 2
+    for name, inner in lists.items():
+        serve_list(server, f"/{name}{ending}", f"{inner}{ending}", *["a.wav"] * (name == "self"))
+    player = await listening(node, "p", server.url(f"/self{ending}"))
+    await player.wait_state("idle")
+    assert (player.starts, player.failures) == (["a"], ["limit_exceeded"])
+    failure = player.events.named("TrackException")[0]["error"]
+    assert told in f"{failure['message']} {failure['hint']}"
+    serve_list(server, f"/self{ending}", f"{lists['self']}{ending}")
+    answer = await loaded(node, server.url(f"/self{ending}"))
+    assert isinstance(answer, PlayFailure)
+    assert told in f"{answer.message} {answer.hint}"
 
 
 async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: MediaServer) -> None:

@@ -133,7 +133,7 @@ def paused_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
 
 def entries(names: str) -> tuple[Track, ...]:
     """What a playlist has in it."""
-    return tuple(make_track(name, is_playlist_entry=True) for name in names)
+    return tuple(make_track(name, lists=("",)) for name in names)
 
 
 def names_queued(playback: Playback) -> str:

@@ -17,12 +17,12 @@ FILE_MISSING = PlayFailure(FailureCode.FILE_MISSING, Stage.CONNECT, "There is no
 CONNECTION_LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection broke.", "Try again later.")
 
 
-def make_track(name: str, metadata: Json | None = None, *, is_playlist_entry: bool = False) -> Track:
+def make_track(name: str, metadata: Json | None = None, *, lists: tuple[str, ...] = ()) -> Track:
     """A track with the id `name`, as it is before its source was opened."""
     uri = parse_source_uri(f"http://radio.example/{name}.mp3")
     shown = {} if metadata is None else metadata
     length = len(json.dumps(shown))
-    return replace(Track.create(name, uri, shown, length), is_playlist_entry=is_playlist_entry)
+    return replace(Track.create(name, uri, shown, length), lists=lists)
 
 
 def make_status(

@@ -97,8 +97,14 @@ ENDED_WITHOUT_AUDIO: Final = PlayFailure(
 NESTED_PLAYLIST: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.READ,
-    "The playlist's entry is a playlist itself.",
-    "Give the inner playlist instead; playlists are followed one level deep.",
+    "The entry of a playlist in a playlist is a playlist itself.",
+    "Give the inner playlist instead; playlists are followed two levels deep.",
+)
+CIRCULAR_PLAYLIST: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.READ,
+    "The playlist leads back to itself.",
+    "Take the entry that leads back to it out of the playlist.",
 )
 NOT_ONE_SOUND: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source is a playlist.", "Give one of its entries: an overlay is one sound."

@@ -91,8 +91,8 @@ class PlaylistEntry:
     artwork_url: str | None = None
     has_own_tags: bool = False
 
-    def track(self, track_id: str, metadata: Json, metadata_bytes: int) -> Track:
-        """The track that it is. What the playlist calls it is its title until it is opened."""
+    def track(self, track_id: str, metadata: Json, metadata_bytes: int, lists: tuple[str, ...] = ("",)) -> Track:
+        """The track that it is, with its `lists`. What the playlist calls it is its title until it is opened."""
         track = Track.create(track_id, self.uri, metadata, metadata_bytes)
         info = replace(
             track.info,
@@ -102,9 +102,7 @@ class PlaylistEntry:
             artwork_url=self.artwork_url,
         )
         keeps_names = self.is_part and self.title is not None
-        return replace(
-            track, info=info, is_playlist_entry=True, keeps_names=keeps_names, has_own_tags=self.has_own_tags
-        )
+        return replace(track, info=info, lists=lists, keeps_names=keeps_names, has_own_tags=self.has_own_tags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,11 @@ class Playlist:
     name: str = ""
     selected: int | None = None
 
-    def tracks(self, new_id: Callable[[], object], metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
-        """A track with a new id for each entry."""
-        return tuple(entry.track(str(new_id()), metadata, metadata_bytes) for entry in self.entries)
+    def tracks(
+        self, new_id: Callable[[], object], metadata: Json, metadata_bytes: int = 2, lists: tuple[str, ...] = ("",)
+    ) -> tuple[Track, ...]:
+        """A track with a new id for each entry; `lists` as in `Track`."""
+        return tuple(entry.track(str(new_id()), metadata, metadata_bytes, lists) for entry in self.entries)
 
 
 class NothingFound(PlayError):

@@ -9,7 +9,7 @@ expanded is gone, and no `Drop` follows for it.
 from dataclasses import replace
 
 from tonearm.core.events import PlayerState, QueueDetails, QueueUpdate, SeekFailed, StreamTitle, TrackStart, TrackStuck
-from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, PlayFailure
+from tonearm.core.failure import ENDED_WITHOUT_AUDIO, TURNED_PLAYLIST, PlayFailure
 from tonearm.core.play_queue import EndReason, QueuedTrack, SourceId
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
@@ -55,14 +55,17 @@ class Playback(Requests):
         attempt = self._queue.attempt(source)
         if attempt is None or attempt.failure is not None:
             return self._outcome()
-        if attempt.queued_track.track.is_playlist_entry:
-            return self.failed(source, NESTED_PLAYLIST)
+        playlist = attempt.queued_track.track
+        refusal = playlist.refusal_as_playlist
+        if refusal is not None:
+            return self.failed(source, refusal)
         if attempt.has_started:
             return self.interrupted(source, TURNED_PLAYLIST)
         version_before = self.queue_version
-        playlist = attempt.queued_track.track
+        lists = playlist.lists_within
         tracks = tuple(
-            replace(track, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes) for track in tracks
+            replace(track, lists=lists, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes)
+            for track in tracks
         )
         # The first track takes the playlist's own place, so only the others need room.
         entries = tuple(map(QueuedTrack, (tracks[0], *tracks[1 : self.room_for(tracks[1:]) + 1])))

@@ -1,11 +1,16 @@
 """A track: its source, and the facts about it before and after the source is opened."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tonearm.core.failure import CIRCULAR_PLAYLIST, NESTED_PLAYLIST, PlayFailure
 from tonearm.core.metadata import Json
 from tonearm.core.source_uri import SourceUri, initial_track_info
 from tonearm.core.track_info import SourceFacts, TrackInfo
+
+MOST_LISTS: Final = 2  # in one another
+LIST_MARK_CHARACTERS: Final = 12
 
 _TRACK_BYTES: Final = 200  # without its URI and its metadata
 
@@ -14,18 +19,19 @@ _TRACK_BYTES: Final = 200  # without its URI and its metadata
 class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
-    `uri` is what the client gave, and is opened each time, because the link behind a page may expire. An entry of a
-    playlist must not be a playlist itself. `metadata_bytes` is the length of the metadata as JSON. The track is the
-    part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title and author were given with the
-    track, and tags do not replace them. `is_known`: the facts in `info` come from opening the source. `has_own_tags`:
-    until then they come from a playlist, and the file's tags may say more.
+    `uri` is what the client gave, and is opened each time, because the link behind a page may expire. `lists` are marks
+    of the playlists that led to the track, the outer one first; an empty mark is of an unknown one. `metadata_bytes` is
+    the length of the metadata as JSON. The track is the part of the file from `start_ms` to `end_ms` (None: to its
+    end). `keeps_names`: title and author were given with the track, and tags do not replace them. `is_known`: the facts
+    in `info` come from opening the source. `has_own_tags`: until then they come from a playlist, and the file's tags
+    may say more.
     """
 
     id: str
     uri: SourceUri
     info: TrackInfo
     metadata: Json
-    is_playlist_entry: bool = False
+    lists: tuple[str, ...] = ()
     start_ms: int = 0
     end_ms: int | None = None
     keeps_names: bool = False
@@ -50,6 +56,22 @@ class Track:
     def none(cls) -> "Track":
         """The current track of a player that never had one. It is never opened."""
         return cls("", SourceUri("file", "", "", ""), TrackInfo("", "", ""), {}, is_known=True)
+
+    @property
+    def is_playlist_entry(self) -> bool:
+        return bool(self.lists)
+
+    @property
+    def lists_within(self) -> tuple[str, ...]:
+        """The `lists` of its entries, if it is a playlist."""
+        return (*self.lists, hashlib.sha256(self.uri.normalised.encode()).hexdigest()[:LIST_MARK_CHARACTERS])
+
+    @property
+    def refusal_as_playlist(self) -> PlayFailure | None:
+        """Why the track must not be a playlist; None when it may be one."""
+        if self.lists_within[-1] in self.lists:
+            return CIRCULAR_PLAYLIST
+        return NESTED_PLAYLIST if len(self.lists) >= MOST_LISTS else None
 
     @property
     def is_none(self) -> bool:

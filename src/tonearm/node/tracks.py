@@ -248,7 +248,9 @@ class TrackMaker:
         if playlist is None:
             return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.
-        entries = await asyncio.to_thread(playlist.tracks, uuid.uuid4, track.metadata, track.metadata_bytes)
+        entries = await asyncio.to_thread(
+            playlist.tracks, uuid.uuid4, track.metadata, track.metadata_bytes, track.lists_within
+        )
         return entries, playlist.left_out
 
 

@@ -21,7 +21,7 @@ from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
-from tonearm.core.track import Track
+from tonearm.core.track import LIST_MARK_CHARACTERS, MOST_LISTS, Track
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
 from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out
 from tonearm.protocol.requests import CrossfadePatch, FiltersPatch
@@ -41,7 +41,6 @@ _OF_TRACK: Final = (
     "end_ms",
     "is_known",
     "keeps_names",
-    "is_playlist_entry",
     "has_own_tags",
 )
 _OF_INFO: Final[Mapping[str, str]] = {
@@ -83,8 +82,11 @@ class SavedTrack(RequestModel):
     keeps_names: bool = Field(
         False, description="Whether title and author were given with the track, so that tags do not replace them."
     )
-    is_playlist_entry: bool = Field(
-        False, description="Whether it came from a playlist; then it must not be one itself."
+    is_playlist_entry: bool = Field(False, description="Whether it came from a playlist.")
+    lists: list[Annotated[str, Field(max_length=LIST_MARK_CHARACTERS)]] = Field(
+        default_factory=list,
+        max_length=MOST_LISTS,
+        description="Marks of the playlists in one another that it came from, by which a circle is known.",
     )
     has_own_tags: bool = Field(
         False, description="False: what is known of it is a playlist's word, and its tags may say more."
@@ -111,7 +113,8 @@ class SavedTrack(RequestModel):
             **{attribute: getattr(self, name) for name, attribute in _OF_INFO.items()},
         )
         of_track = {name: getattr(self, name) for name in _OF_TRACK}
-        track = Track(uri=uri, info=info, metadata_bytes=json_bytes(self.metadata), **of_track)
+        lists = tuple(self.lists) or ("",) * self.is_playlist_entry
+        track = Track(uri=uri, info=info, metadata_bytes=json_bytes(self.metadata), lists=lists, **of_track)
         return QueuedTrack(track, **{name: getattr(self, name) for name in _OF_QUEUED})
 
     def _source(self, came_through_proxy: bool) -> SourceUri:
@@ -304,6 +307,8 @@ def saved_track_out(queued: QueuedTrack) -> JsonObject:
         "cameThroughProxy": uri.came_through_proxy,
         "title": "" if info.title == first.title else info.title,
         "openedUri": None if info.uri == first.uri else info.uri,
+        "isPlaylistEntry": track.is_playlist_entry,
+        "lists": list(track.lists),
     }
     for owner, attributes in ((track, _TRACK_OUT), (info, _INFO_OUT), (queued, _QUEUED_OUT)):
         for name, attribute in attributes:

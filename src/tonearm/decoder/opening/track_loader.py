@@ -7,10 +7,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.admission import ALWAYS
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import NESTED_PLAYLIST, FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -117,13 +118,6 @@ LOADS_AT_ONCE: Final = 8
 
 _Loaded: TypeAlias = SourceFacts | FoundPicture | PlayFailure
 
-_NOTHING_PLAYABLE: Final = PlayFailure(
-    FailureCode.EMPTY,
-    Stage.READ,
-    "No entry of the playlist can be played: those that open are playlists themselves.",
-    "Give one of the inner playlists.",
-)
-
 _NO_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
@@ -194,7 +188,7 @@ class TrackLoader:
             async with asyncio.timeout(self._deadline_s), place, self._pool.used() as pool:
                 outcome = await self._open(uri, pool, open_source, want)
                 if isinstance(outcome, tuple):
-                    outcome = await self._open_first_of(outcome, pool)
+                    outcome = await self._open_first_of(outcome, Track.create("", uri, {}).lists_within, pool)
         except TimeoutError as error:
             raise PlayError(_took_too_long(self._deadline_s)) from error
         if isinstance(outcome, PlayFailure):
@@ -210,11 +204,15 @@ class TrackLoader:
         finally:
             await load.close()
 
-    async def _open_first_of(self, entries: tuple[Track, ...], pool: DecoderPool) -> _Loaded:
-        """The facts of the first entry that can be played; if there is none, the failure of the last entry."""
-        failure = _NOTHING_PLAYABLE
-        for entry in entries:
+    async def _open_first_of(self, entries: tuple[Track, ...], lists: tuple[str, ...], pool: DecoderPool) -> _Loaded:
+        """The facts of the first entry that can be played; if there is none, the failure of the last entry. `lists` are
+        those of the entries."""
+        failure = NESTED_PLAYLIST
+        for entry in (replace(entry, lists=lists) for entry in entries):
             outcome = await self._open(entry.uri, pool, self._open_source)
+            if isinstance(outcome, tuple):
+                refusal = entry.refusal_as_playlist
+                outcome = refusal or await self._open_first_of(outcome, entry.lists_within, pool)
             match outcome:
                 case SourceFacts():
                     return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))
