@@ -30,6 +30,7 @@ from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 from tonearm.sources.lists.entries import playlist_in, playlist_of
+from tonearm.sources.lists.flac import flac_listing
 from tonearm.sources.lists.folder import folder_listing
 from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
@@ -164,13 +165,21 @@ class SourceOpener:
         return await self._pages.open_direct(uri)
 
     async def open_list(self, uri: SourceUri) -> Playlist:
-        """All entries of a playlist file, a page or a search. Raises `PlayError` and `LimitReached`."""
+        """All entries of a playlist file, a CUE sheet within FLAC, a page or a search.
+
+        Raises `PlayError` and `LimitReached`.
+        """
         is_resolved = self._pages is not None and uri.kind != "file"
         opened = await (self._pages.open_list(uri) if self._pages and is_resolved else self.open(uri))
         if isinstance(opened, Playlist):
             return opened
         if opened is not None:
-            await opened.close()
+            try:
+                listing = await flac_listing(opened, uri, self._settings)
+            finally:
+                await opened.close()
+            if listing is not None:
+                return await asyncio.to_thread(playlist_of, listing, uri, self.admit)
         message, hint = "That is a web page and no playlist.", RESOLVER_HINT
         if opened is None or opened.content_type != UNRESOLVED_PAGE:
             message = "That is a single track and no playlist."
