@@ -22,6 +22,7 @@ from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
 from tonearm.worker.media.opening import OpenedAudio, open_container
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader, TimedReader
+from tonearm.worker.reading.pictures import PictureHider
 from tonearm.worker.reading.reader import MediaReader
 
 MAX_TAG_CHARACTERS: Final = 1000
@@ -223,7 +224,9 @@ def _strings(raw: bytes) -> Mapping[str, str]:
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
     """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
     opening the audio may. Raises PlayError."""
-    guard = GuardedReader(TimedReader(reader, name), source_name=name, content_type=content_type, size_bytes=size_bytes)
+    pictures = PictureHider(TimedReader(reader, name))
+    guard = GuardedReader(pictures, source_name=name, content_type=content_type, size_bytes=size_bytes)
+    pictures.on_hidden = guard.allow
     container = open_container(guard)
     try:
         stream = _picture_stream(container)

@@ -39,6 +39,7 @@ from tonearm.worker.reading.guarded_reader import (
     read_first_bytes,
 )
 from tonearm.worker.reading.ogg_repair import OggRepairer
+from tonearm.worker.reading.pictures import PictureHider
 from tonearm.worker.reading.reader import DescriptorReader, MediaReader
 
 # How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
@@ -82,8 +83,10 @@ def open_media(
     whole: MediaReader = RewoundReader(first, timed)
     if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
-    first_sound = FirstSound(whole, id3_tag_bytes(first))
+    pictures = PictureHider(whole)
+    first_sound = FirstSound(pictures, id3_tag_bytes(first))
     guard = GuardedReader(first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes)
+    pictures.on_hidden = guard.allow
     opened = open_audio(guard, pcm_container(first), is_slow=is_slow)
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))

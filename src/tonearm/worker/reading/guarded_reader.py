@@ -112,6 +112,10 @@ class GuardedReader:
         """Gives a budget for the whole file: a container without an index is read through up to the position."""
         self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
 
+    def allow(self, more_bytes: int) -> None:
+        """So many bytes more may be read before the next packet."""
+        self._budget_left += more_bytes
+
     def packet_came(self) -> None:
         self._budget_left = self._budget_bytes
 
