@@ -91,8 +91,8 @@ def test_random_bytes_are_no_mp3_even_when_they_begin_like_one(seed: int) -> Non
         assert failure_of_opening(file).code is FailureCode.NOT_AUDIO
 
 
-def test_a_web_page_instead_of_a_file_is_named_as_such() -> None:
-    failure = failure_of_opening(b"<html></html>" * 9, content_type="text/html; charset=utf-8")
+def test_a_text_instead_of_a_file_is_named_as_such() -> None:
+    failure = failure_of_opening(b"Nothing here.\n" * 9, content_type="text/plain; charset=utf-8")
     assert "text page" in failure.hint
 
 

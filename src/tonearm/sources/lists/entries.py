@@ -22,7 +22,7 @@ from tonearm.sources.lists.listed import MAX_ENTRIES, Listed, Listing
 from tonearm.sources.lists.names import LocalNames, is_of_drive
 from tonearm.sources.lists.parsing import parse_listing, possible_encodings
 from tonearm.sources.local_file import FileOpener
-from tonearm.sources.playlist import leads_to_network, linked_uri, nothing_to_play
+from tonearm.sources.playlist import leads_to_network, linked_uri, nothing_to_play, too_large
 
 _MAX_LOGGED_CHARACTERS: Final = 200
 _MOST_TRIED: Final = 20  # names of a list that show its encoding
@@ -84,6 +84,8 @@ def playlist_of(listing: Listing, playlist: SourceUri, admit: Admit, names: Loca
         reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
     if listing.unread:
         reasons[listing.unread] = None
+    if listing.unread and not listing.entries:
+        raise too_large("there is no entry in its beginning, and it is too long to be read whole")
     if not entries:
         raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
     left_out = LeftOut.because(listing.count - len(entries), reasons)

@@ -56,7 +56,7 @@ def xml_listing(data: bytes, unread: str) -> Listing:
         if not reading.found:
             raise damaged("its XML is wrong") from error
         unread = f"The playlist is damaged after its first {reading.count} entries: its XML is wrong."
-    if not reading.found and reading.grammar is not _XSPF:
+    if not reading.found and reading.grammar is not _XSPF and not unread:
         raise nothing_to_play("is a feed of news and no podcast: no item of it encloses a sound")
     return Listing(tuple(reading.found), reading.count, clean(reading.name) or "", unread)
 

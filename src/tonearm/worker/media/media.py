@@ -28,6 +28,7 @@ from tonearm.worker.media.resampling import (
 )
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.first_frame import from_first_frame
+from tonearm.worker.reading.foreign_formats import foreign_format
 from tonearm.worker.reading.guarded_reader import (
     GuardedReader,
     RewoundReader,
@@ -72,6 +73,9 @@ def open_media(
     first = read_first_bytes(timed, is_live=is_live)
     if not first:
         raise errors.empty()
+    what = None if is_live else foreign_format(first)
+    if what is not None:
+        raise errors.foreign(name, content_type, what)
     if not reader.seekable() and has_mp4_index_at_end(first):
         raise errors.index_at_end(name)
     # A transport stream comes in whole segments, with video perhaps, not drop by drop.

@@ -10,6 +10,7 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE
+from tonearm.worker.reading.foreign_formats import Foreign
 
 
 class UnseekableSource(PlayError):
@@ -30,6 +31,12 @@ def not_audio(name: str, content_type: str | None) -> PlayError:
     else:
         hint = "Give the direct address of an audio file, such as MP3, FLAC, Ogg, Opus, WAV or M4A."
     return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is not in a known audio format.", hint)
+
+
+def foreign(name: str, content_type: str | None, what: Foreign) -> PlayError:
+    """The source is something else than sound, or a kind of sound that is not played."""
+    hint = RESOLVER_HINT if content_type == UNRESOLVED_PAGE else what.hint
+    return _decode_error(what.code, f"{_quoted(name)} is {what.is_what}.", hint)
 
 
 def no_audio_stream(name: str) -> PlayError:

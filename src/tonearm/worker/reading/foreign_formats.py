@@ -1,0 +1,128 @@
+"""What is often given and is no sound, or none that is played: known by its first bytes, so that errors can name it."""
+
+import re
+from typing import Final, NamedTuple
+
+from tonearm.core.failure import FailureCode
+from tonearm.core.file_formats import id3_tag_bytes, picture_type
+
+
+class Foreign(NamedTuple):
+    """`is_what` completes the sentence `This is …`, `hint` says what to do instead."""
+
+    is_what: str
+    hint: str
+    code: FailureCode = FailureCode.NOT_AUDIO
+
+
+def _sound(is_what: str, hint: str) -> Foreign:
+    return Foreign(f"{is_what}, which is not played", hint, FailureCode.UNSUPPORTED_CODEC)
+
+
+_GIVE_SOUND: Final = "Give the direct address of an audio file, such as MP3, FLAC, Ogg, Opus, WAV or M4A."
+_LOSSLESS: Final = "Convert it to FLAC, which loses nothing either."
+_RECORD: Final = "Convert it to FLAC or MP3 with a player that knows it."
+_DSD: Final = _sound("DSD", "Convert it to FLAC.")
+_MIDI: Final = _sound(
+    "MIDI: notes and no sound", "Make an audio file of it with a synthesizer, such as FluidSynth, and give that."
+)
+_TRACKER: Final = _sound("a module of a tracker", _RECORD)
+_ARCHIVE: Final = Foreign("a packed archive", "Unpack it, and give the audio files in it, or their folder.")
+_MUSEPACK: Final = _sound("Musepack", _RECORD)
+_FEED: Final = Foreign(
+    "a podcast feed", "Give it as a link, or as a file whose name ends in .rss or .xml: its episodes are tracks then."
+)
+_PAGE: Final = Foreign(
+    "a web page, perhaps a login or an error, and no audio",
+    "Open the address in a browser to see what it says, and give the direct address of the audio file.",
+)
+
+
+def _list(kind: str, ending: str) -> Foreign:
+    hint = f"Give it under a name that ends in {ending}, or have its server call it a playlist."
+    return Foreign(f"a playlist ({kind}) under another name", hint)
+
+
+_BY_FIRST_BYTES: Final = (
+    (b"DSD ", _DSD),
+    (b"MAC ", _sound("Monkey's Audio (APE)", _LOSSLESS)),
+    (b"MPCK", _MUSEPACK),
+    (b"MP+", _MUSEPACK),
+    (b"TTA1", _sound("True Audio (TTA)", _LOSSLESS)),
+    (b"TTA2", _sound("True Audio (TTA)", _LOSSLESS)),
+    (b"tBaK", _sound("TAK", _LOSSLESS)),
+    (b"OFR ", _sound("OptimFROG", _LOSSLESS)),
+    (b".RMF", _sound("RealMedia", "Convert it to MP3 or AAC.")),
+    (b".ra\xfd", _sound("RealAudio", "Convert it to MP3 or AAC.")),
+    (b"#!AMR", _sound("AMR, as telephones record", "Convert it to MP3, Opus or WAV.")),
+    (b"MThd", _MIDI),
+    (b"Extended Module: ", _TRACKER),
+    (b"IMPM", _TRACKER),
+    (b"PSID", _TRACKER),
+    (b"RSID", _TRACKER),
+    (b"NESM\x1a", _TRACKER),
+    (b"SNES-SPC700", _TRACKER),
+    (b"PK\3\4", _ARCHIVE),
+    (b"Rar!\x1a\7", _ARCHIVE),
+    (b"7z\xbc\xaf\x27\x1c", _ARCHIVE),
+    (b"\x1f\x8b\x08", _ARCHIVE),
+    (b"\xfd7zXZ\0", _ARCHIVE),
+    (b"BZh", _ARCHIVE),
+    (b"%PDF-", Foreign("a document (PDF)", _GIVE_SOUND)),
+    (b"d8:announce", Foreign("a torrent, which names files elsewhere", _GIVE_SOUND)),
+)
+# The first bytes, others, and where these are.
+_BY_TWO_WORDS: Final = ((b"FRM8", b"DSD ", 12, _DSD), (b"RIFF", b"RMID", 8, _MIDI))
+_AUDIBLE: Final = _sound("an encrypted book of Audible", "Convert it to MP3 or M4B with the key of your account.")
+
+_TEXT_MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+_BEFORE_ROOT: Final = re.compile(r"<\?[^>]*>|<!--.*?-->|<![^>]*>", re.DOTALL)
+_ROOT: Final = re.compile(r"<(?:[a-z][\w.-]{0,40}:)?([a-z][\w.-]{0,40})(?=[\s/>])", re.ASCII)
+_BY_ROOT: Final = {
+    **dict.fromkeys(("html", "head", "body", "script", "meta", "title", "div"), _PAGE),
+    **dict.fromkeys(("rss", "rdf", "feed"), _FEED),
+    "opml": Foreign("a list of podcasts (OPML)", "Give the address of one of its feeds: an xmlUrl in it."),
+    "mpd": Foreign(
+        "a DASH manifest (.mpd), which is not played",
+        "Give the HLS address (.m3u8) of the stream, or with the resolver the address of its page.",
+    ),
+    "smoothstreamingmedia": Foreign(
+        "a manifest of Smooth Streaming, which is not played", "Give the HLS address (.m3u8) of the stream."
+    ),
+    "asx": _list("ASX", ".asx"),
+    "playlist": _list("XSPF", ".xspf"),
+}
+_XML: Final = Foreign("XML of a kind that is not played", _GIVE_SOUND)
+
+
+def foreign_format(first: bytes) -> Foreign | None:
+    """What the source is whose first bytes these are; None for what may be sound that is played."""
+    bare = first[id3_tag_bytes(first) :] or first
+    for start, foreign in _BY_FIRST_BYTES:
+        if bare.startswith(start):
+            return foreign
+    for start, word, at, foreign in _BY_TWO_WORDS:
+        if first.startswith(start) and first.startswith(word, at):
+            return foreign
+    if first[4:12] in (b"ftypaax ", b"ftypaaxc"):
+        return _AUDIBLE
+    if picture_type(first) is not None:
+        return Foreign("a picture", _GIVE_SOUND)
+    return _foreign_text(first)
+
+
+def _foreign_text(first: bytes) -> Foreign | None:
+    mark, encoding = next((found for found in _TEXT_MARKS if first.startswith(found[0])), (b"", "latin-1"))
+    text = first[len(mark) :].decode(encoding, "replace").lstrip().lower()
+    if text.startswith("#extm3u"):
+        return _list("M3U", ".m3u or .m3u8")
+    if text.startswith("[playlist]"):
+        return _list("PLS", ".pls")
+    if text.startswith(('{"', "{\n", "{\r\n", '[{"')):
+        return Foreign("JSON, an answer of a service for programs", _GIVE_SOUND)
+    if not text.startswith("<") or (encoding == "latin-1" and "\0" in text[:64]):
+        return None
+    if text.startswith("<!doctype html"):
+        return _PAGE
+    root = _ROOT.search(_BEFORE_ROOT.sub("", text))
+    return None if root is None else _BY_ROOT.get(root[1], _XML)
