@@ -1,7 +1,10 @@
 """Playlists through a whole node: asked for by a client, or found out when they are opened."""
 
 import asyncio
+import os
 from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 import pytest
 
@@ -52,6 +55,23 @@ async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: Media
     assert [reason for _, reason in player.ends] == ["finished"] * 4
     assert player.listener.pcm == padded(pcm)
     assert player.failures == []
+
+
+async def test_files_of_a_list_from_another_machine_and_names_that_are_no_utf_8(node: Node, tmp_path: Path) -> None:
+    """They play, have titles, and are the same tracks by what the answers say of them."""
+    songs = [music(0.2, seed=number) for number in range(2)]
+    (tmp_path / "CD 1").mkdir()
+    for name, song in zip((b"CD 1/02 x.wav", b"CD 1/f\xfcr.wav"), songs, strict=True):
+        (tmp_path / os.fsdecode(name)).write_bytes(wav(song))
+    sheet = tmp_path / os.fsdecode(b"l\xefste.m3u")
+    sheet.write_bytes(b"C:\\Music\\CD 1\\02 X.flac\nCD%201\\f\xfcr.wav\n")
+    uri = f"file://{quote_from_bytes(os.fsencode(sheet))}"
+    player = await listening(node, "p", uri)
+    await player.wait_state("idle")
+    assert (player.starts, player.failures) == (["02 x", "für"], [])
+    assert player.listener.pcm == padded(b"".join(map(pcm_of, songs)))
+    assert state_of(node, "p")["track"]["info"]["uri"].endswith("/CD%201/f%FCr.wav")
+    assert isinstance(await loaded(node, uri), TrackInfo)
 
 
 PLS, XSPF, ASX = "audio/x-scpls", "application/xspf+xml", "video/x-ms-asf"

@@ -141,6 +141,7 @@ class TestLinks:
             ("https://a.example/list.m3u", " HTTP://c.example/b.mp3 ", False, "HTTP://c.example/b.mp3"),
             ("/music/list.m3u", "sub/b#1 50%.mp3", False, "/music/sub/b#1 50%.mp3"),
             ("/music/list.xspf", "sub/b%231.mp3", True, "/music/sub/b#1.mp3"),
+            ("/music/list.xspf", "f%FCr.mp3", True, "file:///music/f%FCr.mp3"),
             ("/music/list.m3u", "/other/b.mp3", False, "/other/b.mp3"),
             ("file:///music/list.m3u", "b.mp3", False, "/music/b.mp3"),
             ("/music/list.m3u", "http://a.example/b.mp3", False, "http://a.example/b.mp3"),

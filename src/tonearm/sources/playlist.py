@@ -11,7 +11,7 @@ from urllib.parse import unquote, urljoin
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, media_type
-from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending
+from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, text_of_file
 from tonearm.sources.http.settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
@@ -195,7 +195,7 @@ def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
     if _SCHEME.match(reference):
         return reference
     path = unquote(reference, errors="surrogateescape") if is_uri else reference
-    return posixpath.join(posixpath.dirname(playlist.path), path)
+    return text_of_file(posixpath.join(posixpath.dirname(playlist.path), path))
 
 
 def playlist_error(code: FailureCode, message: str, hint: str) -> PlayError:

@@ -114,8 +114,7 @@ def entry_uri(playlist: SourceUri, listed: Listed, names: LocalNames | None = No
         return text_of_file(path) + part
     if is_of_drive(reference):
         raise BadRequest("The entry lies on a drive of another machine, and no file of its name beside the playlist.")
-    written = linked_uri(playlist, reference, is_uri=listed.is_uri)
-    return (text_of_file(written) if written.startswith("/") else written) + part
+    return linked_uri(playlist, reference, is_uri=listed.is_uri) + part
 
 
 def _shown(uri: SourceUri) -> str:
