@@ -77,6 +77,25 @@ def snapshot_of(names: str, mode: LoopMode = LoopMode.NONE) -> PlayerSnapshot:
 
 
 @pytest.mark.parametrize(
+    ("replaced", "with_", "lists"),
+    [
+        ('"lists":["0123456789ab","ba9876543210"]', '"lists":["0123456789ab","ba9876543210"]', 2),
+        ('"lists":["0123456789ab","ba9876543210"],', "", 1),  # as older nodes wrote it: an entry of an unknown list
+    ],
+)
+def test_what_lists_led_to_a_track_comes_back(replaced: str, with_: str, lists: int) -> None:
+    snapshot = snapshot_of("ab")
+    entry = snapshot.queue[0].track
+    uri = parse_source_uri("file:///music/f%FCr.mp3")
+    snapshot.queue[0].track = replace(entry, uri=uri, lists=("0123456789ab", "ba9876543210"))
+    text = json_text(state_out(snapshot, 1))
+    assert replaced in text
+    again = SavedPlayer.model_validate_json(text.replace(replaced, with_)).as_snapshot().queue[0].track
+    assert (len(again.lists), again.is_playlist_entry, again.uri.path) == (lists, True, uri.path)
+    assert (again.refusal_as_playlist is None) is (lists < 2)
+
+
+@pytest.mark.parametrize(
     ("mode", "passed_ms", "current", "position_ms", "queue"),
     [
         (LoopMode.NONE, -5, "a", 10_000, "bc"),
