@@ -88,7 +88,7 @@ def test_what_lists_led_to_a_track_comes_back(replaced: str, with_: str, lists: 
     entry = snapshot.queue[0].track
     uri = parse_source_uri("file:///music/f%FCr.mp3")
     snapshot.queue[0].track = replace(entry, uri=uri, lists=("0123456789ab", "ba9876543210"))
-    text = json_text(state_out(snapshot, 1))
+    text = json_text(state_out(snapshot, 1)).decode()
     assert replaced in text
     again = SavedPlayer.model_validate_json(text.replace(replaced, with_)).as_snapshot().queue[0].track
     assert (len(again.lists), again.is_playlist_entry, again.uri.path) == (lists, True, uri.path)
