@@ -71,11 +71,13 @@ _BY_FIRST_BYTES: Final = (
     (b"%PDF-", Foreign("a document (PDF)", _GIVE_SOUND)),
     (b"d8:announce", Foreign("a torrent, which names files elsewhere", _GIVE_SOUND)),
 )
+_STARTS: Final = tuple(start for start, _ in _BY_FIRST_BYTES)
 # The first bytes, others, and where these are.
 _BY_TWO_WORDS: Final = ((b"FRM8", b"DSD ", 12, _DSD), (b"RIFF", b"RMID", 8, _MIDI))
 _AUDIBLE: Final = _sound("an encrypted book of Audible", "Convert it to MP3 or M4B with the key of your account.")
 
 _TEXT_MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+_MARKS: Final = tuple(mark for mark, _ in _TEXT_MARKS)
 _BEFORE_ROOT: Final = re.compile(r"<\?[^>]*>|<!--.*?-->|<![^>]*>", re.DOTALL)
 _ROOT: Final = re.compile(r"<(?:[a-z][\w.-]{0,40}:)?([a-z][\w.-]{0,40})(?=[\s/>])", re.ASCII)
 _BY_ROOT: Final = {
@@ -98,9 +100,8 @@ _XML: Final = Foreign("XML of a kind that is not played", _GIVE_SOUND)
 def foreign_format(first: bytes) -> Foreign | None:
     """What the source is whose first bytes these are; None for what may be sound that is played."""
     bare = first[id3_tag_bytes(first) :] or first
-    for start, foreign in _BY_FIRST_BYTES:
-        if bare.startswith(start):
-            return foreign
+    if bare.startswith(_STARTS):
+        return next(foreign for start, foreign in _BY_FIRST_BYTES if bare.startswith(start))
     for start, word, at, foreign in _BY_TWO_WORDS:
         if first.startswith(start) and first.startswith(word, at):
             return foreign
@@ -108,7 +109,8 @@ def foreign_format(first: bytes) -> Foreign | None:
         return _AUDIBLE
     if picture_type(first) is not None:
         return Foreign("a picture", _GIVE_SOUND)
-    return _foreign_text(first)
+    is_text = first.startswith(_MARKS) or first[:64].lstrip()[:1] in (b"<", b"#", b"[", b"{")
+    return _foreign_text(first) if is_text else None
 
 
 def _foreign_text(first: bytes) -> Foreign | None:
