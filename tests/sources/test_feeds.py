@@ -62,8 +62,10 @@ FEEDS: list[tuple[str | bytes, str, list[Listed]]] = [
     (rss(f"<title>\u00fc</title>{ONE}").replace('"1.0"?', '"1.0" encoding="windows-1252"?').encode("cp1252"),
      "The Show", first("ü")),
     (rss(f"<title>ü</title>{ONE}").encode("utf-16"), "The Show", first("ü")),
+    (b"\xef\xbb\xbf\r\n" + rss(ONE).encode(), "The Show", first()),  # feedparser takes it, as what follows
+    (rss(f"<title>Caf&eacute; &amp; &none; B</title>{ONE}"), "The Show", first("Café & &none; B")),  # HTML's names
     (rss(ONE).replace("<rss", "\n<!-- <playlist> -->\n<?xml-stylesheet href='x'?>\n<rss"), "The Show", first()),
-    (rss(ONE).replace("</channel></rss>", "<item>&nbsp;</item>"), "The Show", first()),  # what stands before the damage
+    (rss(ONE).replace("</channel></rss>", "<item>&</item>"), "The Show", first()),  # what stands before the damage
     ('<rdf:RDF xmlns:rdf="x"><channel><title>Old</title></channel><item>' + ONE + "</item></rdf:RDF>", "Old", first()),
     # Atom, RFC 4287, 4.2.7.2.
     (atom('<title>One</title><author><name>Her</name></author><link rel="enclosure" href="http://a.example/1.mp3"/>'),

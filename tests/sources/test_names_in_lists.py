@@ -99,6 +99,7 @@ SHEETS: Sequence[Row] = [
     ("a.cue", sheet("a.wav"), "a.flac", "EAC: the sheet was written before the file was encoded"),
     ("a.cue", sheet("A.FLAC"), "a.flac", "made on Windows"),
     ("a.cue", sheet("D:\\Rips\\a.wav"), "a.flac", "CDRWIN writes whole paths"),
+    ("x.cue", sheet("a.tak"), "a.flac", "the same, of a format that is not played"),
     ("a.cue", sheet("CDImage.wav"), "a.ape.flac", "foobar2000: the file called as the sheet is"),
     ("My Album.cue", sheet("CDImage.wav"), "my album.ogg", "the same in other case"),
     ("a.cue", sheet("a%20b.flac"), "a%20b.flac", "a name as written comes first"),

@@ -16,6 +16,8 @@ _LINK: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.ASCII | re.IGNORE
 _FILE_SCHEME: Final = re.compile(r"file:(?://[^/]*)?(?=/)", re.ASCII | re.IGNORECASE)
 # An absolute name is looked for beside the list, too, with so many of its last folders.
 _MOST_FOLDERS: Final = 8
+# A file of such an ending may have been encoded anew.
+_REPLACED_ENDINGS: Final = (*AUDIO_ENDINGS, ".ape", ".bin", ".mpc", ".shn", ".tak", ".tta")
 # Of a list, so many folders are listed at most, to find names in other case or with other endings.
 _MOST_LISTED: Final = 64
 # How often a list has the disk asked whether something is there: lists of 500 entries need some thousands.
@@ -103,7 +105,7 @@ class LocalNames:
         if not takes_other_ending:
             known = whole.get(_folded(name))
         else:
-            known = stems.get(_folded(stem)) if ending.lower() in (*AUDIO_ENDINGS, ".ape") else None
+            known = stems.get(_folded(stem)) if ending.lower() in _REPLACED_ENDINGS else None
         return None if known is None else posixpath.join(here, known)
 
     def _has(self, path: str) -> bool:

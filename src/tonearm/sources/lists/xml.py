@@ -86,7 +86,10 @@ class _Reading:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._texts.append
-        parser.Parse(data.lstrip(), is_whole)
+        # Feeds have names of HTML's characters, as &eacute;, which XML does not know. Nothing is opened for this.
+        parser.UseForeignDTD(True)
+        parser.SkippedEntityHandler = lambda name, _: self._texts.append(html.unescape(f"&{name};"))
+        parser.Parse(data.removeprefix(b"\xef\xbb\xbf").lstrip(), is_whole)
 
     def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
