@@ -65,6 +65,7 @@ M3U: Sequence[Row] = [
     ("a.m3u", "a\\b.mp3", "a\\b.mp3", "the name as written comes first, as Linux allows it"),
     ("a.m3u", "what? #1.mp3", "what? #1.mp3", "nothing means anything in a path"),
     ("a.m3u", "take #t=1", "take #t=1", "not even a fragment, where the file has that name"),
+    ("a.m3u", "CD 1\\03 x.mp3#t=10", SONG, "a part of the file (W3C Media Fragments), elsewhere written"),
     ("a.pls", pls("C:\\Music\\CD 1\\03 x.mp3"), SONG, "Winamp"),
     ("a.pls", pls("CD%201/03%20x.mp3"), SONG, "percent-encoded"),
     ("a.xspf", xspf("CD%201/03%20x.mp3"), SONG, "XSPF 1, 4.1.1: a URI"),

@@ -397,6 +397,8 @@ class TestOpening:
             (b"[playlist]\n" + b"".join(b"File%d=http://a.example/%d\n" % (n, n) for n in range(1, 60_000)), 500),
             (xspf(*["<location>http://a.example/x</location>" + "<x/>" * 20] * 12_000), 500),
             (xspf(*["<location>http://a.example/x</location><annotation>" + "x" * 9000 + "</annotation>"] * 160), 112),
+            (b"<?xml version='1.0'?>\n" + xspf(*["<location>http://a.example/x</location>"] * 50_000)[38:], 500),
+            (b"a.mp3\r" * 300_000, 500),
             (b"a.mp3\n" * 9_000_000, 500),
             (b"a.mp3\n" + b"x" * 9_000_000, 1),
         ],
@@ -407,6 +409,20 @@ class TestOpening:
         assert len(opened.entries) >= count
         assert "1024 KiB" in opened.left_out.reasons[-1]
         assert server.replies[0].sent_bytes < 12_000_000
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+    @pytest.mark.parametrize("before", range(4))
+    async def test_of_a_large_one_no_half_character_or_line_is_read(
+        self, server: MediaServer, tmp_path: Path, before: int, encoding: str
+    ) -> None:
+        text = "x" * before + "\n#EXTINF:1,日本" + "日本" * 4000 + "\nhttp://a.example/日本\n"
+        body = ("#EXTM3U\n" + text * 100).encode(encoding)
+        (tmp_path / "list.m3u").write_bytes(body)
+        for uri in (server.serve("/list.m3u", media(body)), str(tmp_path / "list.m3u")):
+            opened = await playlist_of(uri)
+            ends = {entry.uri.given.rpartition("/")[2] for entry in opened.entries}
+            assert ends == {"日本"} | ({"x" * before} if before else set())
+            assert {entry.title for entry in opened.entries} <= {"日本" * 500, None}
 
     @pytest.mark.parametrize(
         ("body", "code"),

@@ -54,6 +54,7 @@ _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
 _FRAGMENT: Final = re.compile(
     r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
 )
+_ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 # A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
@@ -174,7 +175,7 @@ def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
     found = _SEARCH.fullmatch(bare) if takes_search else None
     if found is not None:
         return search_uri(found[1].lower(), found[2], given=text)
-    whole, start_ms, end_ms = without_media_fragment(bare)
+    whole, start_ms, end_ms = _without_media_fragment(bare)
     if whole == bare:
         return _parse(text, text)
     return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms)
@@ -202,7 +203,7 @@ def media_fragment(start_ms: int, end_ms: int | None) -> str:
     return f"#t={start_ms / 1000:.3f}{end}"
 
 
-def without_media_fragment(text: str) -> tuple[str, int, int | None]:
+def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
     """The text before a fragment that names a part, where the part starts and where it ends, both in ms.
 
     A fragment that names no time, or an end that is not behind the start, is ignored, as W3C demands.
@@ -392,8 +393,14 @@ def _file_uri(path: str) -> str:
 def text_of_file(path: str) -> str:
     """The text that `parse_source_uri` takes for the file at this absolute path, whatever its name: the path itself, if
     it can."""
-    is_plain = _BYTE.search(path) is None and _FRAGMENT.search(path) is None
+    is_plain = _BYTE.search(path) is None and not split_fragment(path)[1]
     return path if is_plain else _file_uri(path)
+
+
+def split_fragment(path: str) -> tuple[str, str]:
+    """A path, and the fragment behind it by which a part of the file may be meant."""
+    found = _ANY_FRAGMENT.search(path)
+    return (path, "") if found is None else (path[: found.start()], found[0])
 
 
 def normalise_host(host: str) -> str:

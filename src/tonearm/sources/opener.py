@@ -289,7 +289,7 @@ class SourceOpener:
                 is_kept = True
                 return source
             rest, is_whole = await read_beginning(body, self._settings, MAX_PLAYLIST_BYTES)
-            data = head + rest
+            data = (head + rest)[:MAX_PLAYLIST_BYTES]
         finally:
             if not is_kept:
                 await source.close()
@@ -299,10 +299,7 @@ class SourceOpener:
                 raise too_large(more)
             files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
             return await open_hls(files, PlaylistFile(data, source.uri))
-        unread = ""
-        if more:
-            data = data[: data.rfind(b"\n") + 1] or data  # no entry is taken whose end is missing
-            unread = f"The end of the playlist is not read: {more}."
+        unread = f"The end of the playlist is not read: {more}." if more else ""
         # In a thread: admitting hundreds of entries takes some ms, and a local list has to be looked for on the disk.
         parse = partial(playlist_in, data, source.uri, self.admit, self._files, unread=unread)
         return await (self._files.run(parse) if source.uri.kind == "file" else asyncio.to_thread(parse))

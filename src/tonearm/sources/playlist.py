@@ -142,11 +142,11 @@ class ReaderBody:
         await self._reader.close()
 
 
-async def read_playlist(body: ByteStream, settings: FetchSettings) -> bytes:
+async def read_playlist(body: ByteStream, settings: FetchSettings, max_bytes: int = MAX_PLAYLIST_BYTES) -> bytes:
     """The rest of a playlist's bytes. Raises `PlayError`, also when there are too many or they come too slowly."""
-    data, is_whole = await read_beginning(body, settings, MAX_PLAYLIST_BYTES)
+    data, is_whole = await read_beginning(body, settings, max_bytes)
     if not is_whole:
-        raise too_large(f"it has more than {MAX_PLAYLIST_BYTES // 1024} KiB")
+        raise too_large(f"it has more than {max_bytes // 1024} KiB")
     return data
 
 

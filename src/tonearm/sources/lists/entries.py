@@ -13,14 +13,14 @@ from tonearm.core.source_uri import (
     SourceUri,
     media_fragment,
     parse_source_uri,
+    split_fragment,
     text_of_file,
     title_from_uri,
     uri_for_logs,
-    without_media_fragment,
 )
 from tonearm.sources.lists.listed import MAX_ENTRIES, Listed, Listing
 from tonearm.sources.lists.names import LocalNames, is_of_drive
-from tonearm.sources.lists.parsing import parse_listing, possible_encodings
+from tonearm.sources.lists.parsing import parse_listing, possible_encodings, whole_characters
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import leads_to_network, linked_uri, nothing_to_play, too_large
 
@@ -37,6 +37,8 @@ def playlist_in(data: bytes, playlist: SourceUri, admit: Admit, files: FileOpene
 
     `admit` judges each entry. It blocks: a local list's names are looked for among the `files`. Raises `PlayError`.
     """
+    if unread:
+        data = whole_characters(data)
     if playlist.kind == "http":
         return playlist_of(parse_listing(data, unread=unread), playlist, admit)
     names = LocalNames(files, playlist.path)
@@ -107,8 +109,8 @@ def entry_uri(playlist: SourceUri, listed: Listed, names: LocalNames | None = No
         return linked_uri(playlist, reference, is_uri=listed.is_uri) + part
     path = names.find(reference, is_uri=listed.is_uri, or_own=or_own)
     if path is None:
-        reference, _, _ = without_media_fragment(listed.reference)
-        part = part or listed.reference[len(reference) :]
+        reference, fragment = split_fragment(reference)
+        part = part or fragment
         path = names.find(reference, is_uri=listed.is_uri)
     if path is not None:
         return text_of_file(path) + part

@@ -1,5 +1,6 @@
 """From the bytes of a list of tracks to its entries, and the encodings that its text may have."""
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -45,6 +46,8 @@ def parse_listing(data: bytes, encoding: str | None = None, *, unread: str = "")
         return asx_listing(text, unread)
     if text.startswith("<"):
         return xml_listing(data, unread)
+    if unread:  # no entry is taken whose end is missing
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1]
     name = ""
     if text[:HEAD_BYTES].lower().startswith(("[playlist]", "[reference]")):
         found = pls(text)
@@ -55,3 +58,12 @@ def parse_listing(data: bytes, encoding: str | None = None, *, unread: str = "")
     else:
         found, count, name = m3u(text)
     return Listing(tuple(found[:MAX_ENTRIES]), count, clean(name) or "", unread)
+
+
+def whole_characters(data: bytes) -> bytes:
+    """The beginning of a text without the half character at its end, which would make it none of its encoding."""
+    for missing in range(4):
+        with contextlib.suppress(UnicodeDecodeError):
+            data[: len(data) - missing].decode()
+            return data[: len(data) - missing]
+    return data[: len(data) // 2 * 2]
