@@ -13,7 +13,6 @@ import pytest
 from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener, playlist_of
 from tests.support.media_server import MediaServer, drip, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
-from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut
@@ -159,10 +158,6 @@ class TestLinks:
         with pytest.raises(PlayError) as caught:
             linked_uri(parse_source_uri("http://a.example/list.m3u"), reference, is_uri=False)
         assert caught.value.failure.code == FailureCode.SOURCE_REFUSED
-
-    def test_what_is_no_uri(self) -> None:
-        with pytest.raises(BadRequest):
-            linked_uri(parse_source_uri("http://a.example/list.m3u"), "//[x/", is_uri=False)
 
 
 class TestRecognition:

@@ -73,6 +73,10 @@ _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
 _SAFE_IN_PATH: Final = "%/:@!$&'()*+,;=~"
 _SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
+_NOT_ALLOWED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9._~:@!$&'()*+,;=/?%-]+", re.ASCII)
+_HERE: Final = frozenset({".", "%2e", "%2E"})
+_UP: Final = frozenset(first + second for first in _HERE for second in _HERE)
+_DOTS: Final = _HERE | _UP
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Control characters, halves of surrogate pairs, line and paragraph separators.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -90,8 +94,9 @@ _DEVIATIONS: Final = "ßς"  # letters of their own in domain names today (UTS 4
 class SourceUri:
     """A URI whose form is right, and whether the node's policy allows it.
 
-    `given` is the text that was parsed. `normalised` is the comparable form, which policy judges; for `http` it is
-    also what is fetched. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
+    `given` is the text that was parsed. `normalised` is the comparable form, which policy judges. `opened` is what is
+    fetched: of `http` path and query as written, but for dot segments and what a URI may not hold, since a signed link
+    is good in no other form. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
     `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names, and
     with surrogate escapes for bytes that are no UTF-8, as `os` has them.
     `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
@@ -111,11 +116,13 @@ class SourceUri:
     came_through_proxy: bool = field(default=False, compare=False)
     start_ms: int = field(default=0, compare=False)
     end_ms: int | None = field(default=None, compare=False)
+    # Of `http`, what is fetched where that is not the normalised form.
+    written: str | None = field(default=None, compare=False)
 
     @property
     def opened(self) -> str:
-        """What is really opened: the normalised URI, or the path of a file, if it is Unicode."""
-        return self.path if self.kind == "file" and _BYTE.search(self.path) is None else self.normalised
+        """What is really opened: the URI as it is fetched, or the path of a file, if it is Unicode."""
+        return self.path if self.kind == "file" and _BYTE.search(self.path) is None else self.written or self.normalised
 
     @property
     def without_query(self) -> str:
@@ -143,9 +150,9 @@ class SourceUri:
 
     @property
     def page(self) -> tuple[str, int | None]:
-        """The normalised URI of a page, and which of its recordings is meant, counted from 1; None: all of them."""
-        found = _ITEM.search(self.normalised)
-        return (self.normalised, None) if found is None else (self.normalised[: found.start()], int(found[1]))
+        """The URI of a page, and which of its recordings is meant, counted from 1; None: all of them."""
+        found = _ITEM.search(self.opened)
+        return (self.opened, None) if found is None else (self.opened[: found.start()], int(found[1]))
 
     def absolute(self, working_folder: str) -> "SourceUri":
         """A file with a relative path, seen from `working_folder`; anything else is itself."""
@@ -192,7 +199,28 @@ def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
 
 def item_of_page(page: SourceUri, number: int) -> str:
     """The URI of a page's recording with this number, from 1; see `SourceUri.page`."""
-    return f"{page.normalised}{'&' if '#' in page.normalised else '#'}item={number}"
+    return f"{page.opened}{'&' if '#' in page.opened else '#'}item={number}"
+
+
+def joined_uri(base: SourceUri, reference: str) -> str:
+    """RFC 3986, 5.2.2: the absolute text that `reference` means at `base`, an http URI: what was written, but for dot
+    segments of a relative path."""
+    if _SCHEME.match(reference):
+        return reference
+    target = base.opened.partition("#")[0]
+    scheme, _, rest = target.partition("//")
+    authority, slash, path = rest.partition("?")[0].partition("/")
+    if reference.startswith("//"):
+        return scheme + reference
+    if not reference or reference.startswith("#"):
+        return target + reference
+    path = slash + path
+    if reference.startswith("/"):
+        path = ""
+    elif not reference.startswith("?"):
+        relative = re.split(r"[?#]", reference, maxsplit=1)[0]
+        path, reference = _without_dot_segments(path[: path.rindex("/") + 1] + relative), reference[len(relative) :]
+    return f"{scheme}//{authority}{path}{reference}"
 
 
 def media_fragment(start_ms: int, end_ms: int | None) -> str:
@@ -305,17 +333,20 @@ def _http(given: str, scheme: str, rest: str) -> SourceUri:
     end = end_found.start() if end_found else len(rest)
     host, port = _host_and_port(rest[:end], scheme)
     target, has_fragment, fragment = rest[end:].partition("#")
-    raw_path, has_query, query = target.partition("?")
-    path = _without_dot_segments(_percent_encoded(raw_path, _SAFE_IN_PATH))
-    authority = in_url(host)
+    path, has_query, query = target.partition("?")
+    origin = f"{scheme}://{in_url(host)}"
     if port != DEFAULT_PORTS[scheme]:
-        authority += f":{port}"
-    normalised = f"{scheme}://{authority}{path}"
-    if has_query:
-        normalised += "?" + _percent_encoded(query, _SAFE_IN_QUERY)
-    if has_fragment:
-        normalised += "#" + _percent_encoded(fragment, _SAFE_IN_QUERY)
-    return SourceUri("http", given, normalised, path, host, port)
+        origin += f":{port}"
+    normal_path = _without_dot_segments(_percent_encoded(path, _SAFE_IN_PATH))
+    normal_query, normal_fragment = _percent_encoded(query, _SAFE_IN_QUERY), _percent_encoded(fragment, _SAFE_IN_QUERY)
+    normalised = f"{origin}{normal_path}{has_query}{normal_query}{has_fragment}{normal_fragment}"
+    written = None
+    if "%" in rest:  # else the two forms are the same
+        path = _without_dot_segments(_allowed(path))
+        written = f"{origin}{path}{has_query}{_allowed(query)}{has_fragment}{_allowed(fragment)}"
+    return SourceUri(
+        "http", given, normalised, normal_path, host, port, written=None if written == normalised else written
+    )
 
 
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
@@ -347,16 +378,21 @@ def _percent_encoded(text: str, safe: str) -> str:
     return quote(_PERCENT_PAIR.sub(put_right, text), safe=safe)
 
 
+def _allowed(text: str) -> str:
+    """A path, query or fragment as written, with a pair for each byte that RFC 3986 does not allow there."""
+    return _NOT_ALLOWED.sub(lambda found: quote(found[0], safe=""), text)
+
+
 def _without_dot_segments(path: str) -> str:
-    """RFC 3986, 5.2.4, for a path after an authority: always absolute."""
+    """RFC 3986, 5.2.4, for a path after an authority: always absolute. Dots may be percent-encoded."""
     kept: list[str] = []
     segments = path.removeprefix("/").split("/")
     for segment in segments:
-        if segment == "..":
+        if segment in _UP:
             del kept[-1:]
-        elif segment != ".":
+        elif segment not in _HERE:
             kept.append(segment)
-    if segments[-1] in (".", ".."):
+    if segments[-1] in _DOTS:
         kept.append("")
     return "/" + "/".join(kept)
 

@@ -6,12 +6,11 @@ import asyncio
 import posixpath
 import re
 from typing import Final, Protocol
-from urllib.parse import unquote, urljoin
+from urllib.parse import unquote
 
-from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, media_type
-from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, text_of_file
+from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, joined_uri, text_of_file
 from tonearm.sources.http.settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
@@ -177,7 +176,7 @@ def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
     """The URI or path that `reference` means in the playlist at `playlist`, as text that is to be parsed and judged.
 
     `is_uri`: relative references are percent-encoded, as in HLS and XSPF; else they are plain paths in local playlists.
-    Raises `PlayError` for one that leads from the network to this machine, `BadRequest` for one that is no URI.
+    Raises `PlayError` for one that leads from the network to this machine.
     """
     reference = reference.strip()
     if leads_to_network(reference):
@@ -185,13 +184,7 @@ def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
     if playlist.kind == "http":
         if _SCHEME.match(reference):
             raise _leads_to_file()
-        try:
-            joined = urljoin(playlist.normalised, reference)
-        except ValueError as error:
-            raise BadRequest("The playlist's entry cannot be read as a URI.") from error
-        if not _NETWORK.match(joined):
-            raise _leads_to_file()
-        return joined
+        return joined_uri(playlist, reference)
     if _SCHEME.match(reference):
         return reference
     path = unquote(reference, errors="surrogateescape") if is_uri else reference

@@ -8,6 +8,7 @@ import functools
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
+from urllib.parse import quote
 
 import aiohttp
 import yarl
@@ -16,13 +17,14 @@ from aiohttp.client_proto import ResponseHandler
 
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, Stage
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 
 _ICY: Final = b"ICY "
 _HTTP: Final = b"HTTP/1.0 "
+_ASCII: Final = bytes(range(128))
 
 
 class RadioConnector(aiohttp.TCPConnector):
@@ -91,7 +93,7 @@ class HttpClient:
             if response.status not in _REDIRECT_STATUSES or location is None:
                 return response, uri
             response.close()
-            uri = self._admitted(_joined(url, location))
+            uri = self._admitted(_joined(uri, location))
             url = self._url_to_dial(uri)
         raise PlayError.of(
             FailureCode.TOO_MANY_REDIRECTS,
@@ -129,7 +131,7 @@ class HttpClient:
             raise refused("The server redirects to something that is not http or https.", "Give a direct URI.")
         try:
             self._guard.check_host(uri.host, uri.port)
-            url = yarl.URL(uri.normalised, encoded=True)
+            url = yarl.URL(uri.opened, encoded=True)
         except AddressRefusedError as error:
             raise refused(error.message, error.hint) from error
         except ValueError as error:
@@ -169,9 +171,7 @@ async def next_chunk(response: aiohttp.ClientResponse, host: str, stall_timeout_
         raise read_error(error, host) from error
 
 
-def _joined(base: yarl.URL, location: str) -> str:
-    """The absolute form of a `Location` header."""
-    try:
-        return str(base.join(yarl.URL(location)))
-    except ValueError as error:
-        raise refused("The server redirects to something that is no URI.", "Give a direct URI.") from error
+def _joined(base: SourceUri, location: str) -> str:
+    """The absolute form of a `Location` header, whose bytes are kept whatever their charset is."""
+    raw = location.strip().encode("utf-8", "surrogateescape")
+    return joined_uri(base, quote(raw, safe=_ASCII))

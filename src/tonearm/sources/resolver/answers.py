@@ -174,7 +174,7 @@ def _artwork(value: Json) -> str | None:
         uri = parse_source_uri(value)
     except BadRequest:
         return None
-    return uri.normalised if uri.kind == "http" else None
+    return uri.opened if uri.kind == "http" else None
 
 
 def _headers(value: Json) -> dict[str, str]:

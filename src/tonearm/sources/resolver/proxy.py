@@ -323,8 +323,8 @@ async def _connected(addresses: Iterable[str], port: int) -> tuple[asyncio.Strea
 
 
 def _head_for(request: ProxyRequest, uri: SourceUri) -> bytes:
-    """The head for the server, with the URI as it was admitted. Each connection is for one request."""
-    authority, _, rest = uri.normalised.removeprefix("http://").partition("#")[0].partition("/")
+    """The head for the server, with path and query as yt-dlp wrote them. Each connection is for one request."""
+    authority, _, rest = uri.opened.removeprefix("http://").partition("#")[0].partition("/")
     lines = [f"{request.method} /{rest} HTTP/1.1", f"Host: {authority}"]
     lines += [f"{name}: {value}" for name, value in request.headers]
     return "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1")
