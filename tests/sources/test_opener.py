@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificate import unsigned_certificate
-from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, opener, read_all
+from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, opener, playlist_of, read_all, read_bytes
 from tests.support.media_server import (
     Answer,
     Canary,
@@ -49,7 +49,8 @@ FAULTS: dict[str, tuple[Answer, FailureCode, int | None, str, int]] = {
     "a drip of a header": (drip(b"HTTP/1.1 200 OK\r\n" + b"X: b\r\n" * 100, 0.02), FailureCode.TIMEOUT, None, "", 1),
     "no HTTP": (raw(b"220 mail.example ESMTP\r\n"), FailureCode.CONNECT_FAILED, None, "", 1),
     "packed": (media(BODY, headers="Content-Encoding: gzip\r\n"), FailureCode.NOT_AUDIO, None, "gzip", 1),
-    "a circle": (redirect("/a"), FailureCode.TOO_MANY_REDIRECTS, None, "", 6),
+    "a circle": (redirect("/a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
+    "a circle that is written otherwise": (redirect("/x/../a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
     **{
         f"a part of something else: {header}": (status(206, header), FailureCode.HTTP_STATUS, 206, "", 1)
         for header in ("", "Content-Range: bytes 5-9/10\r\n", "Content-Range: bytes x/y\r\n")
@@ -118,13 +119,42 @@ class TestServersThatFail:
 
 
 class TestRedirects:
-    async def test_followed_to_the_end(self, server: MediaServer) -> None:
-        for number in range(5):
-            server.serve(f"/{number}", redirect(f"/{number + 1}", (301, 302, 303, 307, 308)[number]))
-        server.serve("/5", media(BODY))
+    # ffmpeg follows 8, browsers 20, curl 50; podcasts' prefixes chain 7.
+    @pytest.mark.parametrize("count", [10, 20])
+    @pytest.mark.parametrize("kind", ["a file", "a list", "a radio", "HLS"])
+    async def test_followed_to_the_end(self, server: MediaServer, count: int, kind: str) -> None:
+        for number in range(count):
+            server.serve(f"/{number}", redirect(f"/{number + 1}", (301, 302, 303, 307, 308)[number % 5]))
+        listed = b"#EXTM3U\n#EXTINF:9,\n/body\n#EXT-X-TARGETDURATION:9\n#EXT-X-ENDLIST\n"
+        last = {
+            "a file": media(BODY),
+            "a list": media(listed[:27], content_type="audio/x-mpegurl"),
+            "a radio": raw(b"ICY 200 OK\r\nicy-br: 128\r\n\r\n" + BODY),
+            "HLS": media(listed, content_type="audio/x-mpegurl"),
+        }
+        server.serve("/body", media(BODY))
+        server.serve(f"/{count}", last[kind])
+        if kind == "a list":
+            assert len((await playlist_of(server.url("/0"))).entries) == 1
+            return
         async with opened(server.url("/0")) as source:
-            assert await read_all(source) == BODY
-            assert source.name == "5"
+            assert await read_bytes(source, 1000) == BODY[:1000]
+
+    @pytest.mark.parametrize(
+        ("ways", "words"),
+        [
+            ({number: number + 1 for number in range(30)}, "more than 20"),
+            ({0: 1, 1: 2, 2: 0}, "in a circle"),
+            ({0: 1, 1: 2, 2: 1}, "in a circle"),
+        ],
+        ids=["without an end", "back to the first", "back into the middle"],
+    )
+    async def test_that_lead_nowhere(self, server: MediaServer, ways: dict[int, int], words: str) -> None:
+        for here, there in ways.items():
+            server.serve(f"/{here}", redirect(f"/{there}"))
+        told = await failure_of(server.url("/0"))
+        assert (told.code, len(server.requests)) == (FailureCode.TOO_MANY_REDIRECTS, min(len(ways), 21))
+        assert words in told.message
 
     async def test_each_hop_is_asked_of_the_patterns(self, server: MediaServer) -> None:
         async with Canary() as canary:

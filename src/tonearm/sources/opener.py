@@ -23,7 +23,7 @@ from tonearm.core.source_uri import (
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.source import open_hls
-from tonearm.sources.http.client import Answer, HttpClient
+from tonearm.sources.http.client import Answer, HttpClient, SourceClient
 from tonearm.sources.http.errors import PassingError, admission_error
 from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
@@ -147,7 +147,7 @@ class SourceOpener:
                 raise admission_error(error) from error
         if uri.kind == "file":
             try:
-                return await self._expand(await self._files.open(uri), None)
+                return await self._expand(await self._files.open(uri), self._client.for_source())
             except IsFolderError as folder:
                 listing = folder_listing(uri, folder.names)
                 # In a thread, as below.
@@ -266,10 +266,11 @@ class SourceOpener:
         return opened
 
     async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:
-        source = await open_http(self._client, uri, self._settings, link_headers)
-        return source if source.is_live else await self._expand(source, link_headers)
+        client = self._client.for_source(link_headers)
+        source = await open_http(client, uri, self._settings)
+        return source if source.is_live else await self._expand(source, client)
 
-    async def _expand(self, source: OpenedSource, link_headers: LinkHeaders | None) -> OpenedSource | Playlist:
+    async def _expand(self, source: OpenedSource, client: SourceClient) -> OpenedSource | Playlist:
         """What a playlist means, a stream or a list of tracks; `source` itself when it is no playlist.
 
         A source that is not returned is closed. A local file is read only when its name says that it is a playlist.
@@ -297,7 +298,7 @@ class SourceOpener:
         if is_hls(decode(data)):
             if more:
                 raise too_large(more)
-            files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
+            files = HlsFiles(client, self._files, self._admit, self._settings)
             return await open_hls(files, PlaylistFile(data, source.uri))
         unread = f"The end of the playlist is not read: {more}." if more else ""
         # In a thread: admitting hundreds of entries takes some ms, and a local list has to be looked for on the disk.
@@ -320,26 +321,22 @@ class SourceOpener:
 _FIRST_HEADERS: Final[Mapping[str, str]] = {"Range": "bytes=0-", **TITLES_WANTED}
 
 
-async def open_http(
-    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None = None
-) -> OpenedSource:
+async def open_http(client: SourceClient, uri: SourceUri, settings: FetchSettings) -> OpenedSource:
     """Requests the whole file by a range request, and retries failures that may pass. Raises `PlayError`."""
     for delay_s in settings.open_retry_delays_s:
         try:
-            return await _open_once(client, uri, settings, link_headers)
+            return await _open_once(client, uri, settings)
         except PassingError:
             await asyncio.sleep(delay_s)
-    return await _open_once(client, uri, settings, link_headers)
+    return await _open_once(client, uri, settings)
 
 
-async def _open_once(
-    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None
-) -> OpenedSource:
-    answer = await client.get(uri, _FIRST_HEADERS, link_headers)
+async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettings) -> OpenedSource:
+    answer = await client.get(uri, _FIRST_HEADERS)
     try:
         if answer[0].status == 416:
-            answer = await _without_range(client, uri, answer, link_headers)
-        file = remote_file(uri, answer, link_headers)
+            answer = await _without_range(client, uri, answer)
+        file = remote_file(uri, answer)
     except BaseException:
         answer[0].close()
         raise
@@ -357,12 +354,10 @@ async def _open_once(
     )
 
 
-async def _without_range(
-    client: HttpClient, uri: SourceUri, refusal: Answer, link_headers: LinkHeaders | None
-) -> Answer:
+async def _without_range(client: SourceClient, uri: SourceUri, refusal: Answer) -> Answer:
     """The answer to a plain request. An empty file has no range from 0; other servers just refuse ranges."""
     response, _ = refusal
     response.close()
     if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
         raise empty_error(response.url.host or "")
-    return await client.get(uri, TITLES_WANTED, link_headers)
+    return await client.get(uri, TITLES_WANTED)

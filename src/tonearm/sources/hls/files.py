@@ -10,10 +10,10 @@ from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.hls.playlist import ByteRange
-from tonearm.sources.http.client import HttpClient, next_chunk
+from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import admission_error, status_error
 from tonearm.sources.http.facts import content_range, refuse_encoded
-from tonearm.sources.http.settings import FetchSettings, LinkHeaders
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import ByteStream, ReaderBody, linked_uri, playlist_error, read_playlist
 
@@ -30,24 +30,22 @@ class PlaylistFile:
 
 
 class HlsFiles:
-    """The files that a playlist leads to. `link_headers` are the headers that a page's player would send for them.
+    """The files that a playlist leads to. `client` is that of the opened source.
 
     `admit` checks the URIs in a playlist.
     """
 
     def __init__(
         self,
-        client: HttpClient,
+        client: SourceClient,
         files: FileOpener,
         admit: Callable[[SourceUri], SourceUri],
         settings: FetchSettings,
-        link_headers: LinkHeaders | None = None,
     ) -> None:
         self.settings = settings
         self._client = client
         self._files = files
         self._admit = admit
-        self._link_headers = link_headers
 
     def linked(self, playlist: SourceUri, reference: str) -> SourceUri:
         """The URI that a reference in the playlist at `playlist` means. Raises `PlayError`."""
@@ -77,7 +75,7 @@ class HlsFiles:
         headers = {}
         if start or length is not None:
             headers["Range"] = f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"
-        response, final_uri = await self._client.get(uri, headers, self._link_headers)
+        response, final_uri = await self._client.get(uri, headers)
         host = response.url.host or ""
         try:
             if response.status not in (200, 206):

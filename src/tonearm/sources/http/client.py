@@ -19,6 +19,7 @@ from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
+from tonearm.sources.http.cookies import CookieJar
 from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 
@@ -60,17 +61,15 @@ class _RadioResponseHandler(ResponseHandler):
 
 Answer: TypeAlias = tuple[aiohttp.ClientResponse, SourceUri]
 
-MAX_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 20  # as browsers follow
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 # aiohttp stops reading from the socket at twice this; the node's own, larger window follows it.
 _SOCKET_BUFFER_BYTES: Final = 64 * 1024
 
 
 class HttpClient:
-    """Sends GET requests and follows redirects.
-
-    `admit` judges the URI of a redirect. The guard is asked for each address that is dialled.
-    """
+    """The connections of a node. `admit` judges the URI of a redirect. The guard is asked for each address that is
+    dialled."""
 
     def __init__(self, guard: AddressGuard, admit: Callable[[SourceUri], SourceUri], settings: FetchSettings) -> None:
         self._guard = guard
@@ -79,28 +78,8 @@ class HttpClient:
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
 
-    async def get(self, uri: SourceUri, headers: Mapping[str, str], link_headers: LinkHeaders | None = None) -> Answer:
-        """The first response that is no redirect, its body not yet read, and the URI that gave it.
-
-        The caller judges the status and closes the response. `headers` go to each hop, `link_headers` only to the host
-        that they belong to. Raises `PlayError`, as its subclass `PassingError` where a retry may help.
-        """
-        url = self._url_to_dial(uri)
-        for _ in range(MAX_REDIRECTS + 1):
-            own_headers = {} if link_headers is None else link_headers.headers_for(uri)
-            response = await self._get_once(url, {**own_headers, **headers})
-            location = response.headers.get("Location")
-            if response.status not in _REDIRECT_STATUSES or location is None:
-                return response, uri
-            response.close()
-            uri = self._admitted(_joined(uri, location))
-            url = self._url_to_dial(uri)
-        raise PlayError.of(
-            FailureCode.TOO_MANY_REDIRECTS,
-            Stage.CONNECT,
-            f"The URI leads through more than {MAX_REDIRECTS} redirects.",
-            "Give the URI at which the redirects end; if they go in a circle, the server is at fault.",
-        )
+    def for_source(self, link_headers: LinkHeaders | None = None) -> "SourceClient":
+        return SourceClient(self, link_headers)
 
     async def close(self) -> None:
         """Closes all connections at once, and opens none any more."""
@@ -109,7 +88,9 @@ class HttpClient:
             await self._session.close()
             self._session = None
 
-    async def _get_once(self, url: yarl.URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """The answer to one request, a redirect too, its body not yet read. Raises `PlayError`."""
+        url = self._url_to_dial(uri)
         host = url.host or ""
         answer_within_s = self._settings.connect_timeout_s + self._settings.headers_timeout_s
         try:
@@ -119,7 +100,8 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise connect_error(error, host) from error
 
-    def _admitted(self, location: str) -> SourceUri:
+    def admitted(self, location: str) -> SourceUri:
+        """The URI of a redirect. Raises `PlayError` for one that leads to where the node must not go."""
         try:
             return self._admit(parse_source_uri(location))
         except RequestError as error:
@@ -162,6 +144,45 @@ class HttpClient:
         return self._session
 
 
+class SourceClient:
+    """Sends the GET requests of one opened source and follows their redirects. The requests share their cookies, and
+    `link_headers`, which go only to the host that they belong to."""
+
+    def __init__(self, client: HttpClient, link_headers: LinkHeaders | None = None) -> None:
+        self._client = client
+        self._link_headers = link_headers
+        self._cookies = CookieJar()
+
+    async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> Answer:
+        """The first response that is no redirect, its body not yet read, and the URI that gave it.
+
+        The caller judges the status and closes the response. `headers` go to each hop. Raises `PlayError`, as its
+        subclass `PassingError` where a retry may help.
+        """
+        asked: set[tuple[str, str]] = set()
+        for _ in range(MAX_REDIRECTS + 1):
+            own_headers = self._own_headers(uri)
+            response = await self._client.get(uri, {**own_headers, **headers})
+            for set_cookie in response.headers.getall("Set-Cookie", ()):
+                self._cookies.take(uri, set_cookie)
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECT_STATUSES or location is None:
+                return response, uri
+            response.close()
+            # A server may send back to where it set a cookie, once it has seen that the cookie is kept.
+            asked.add((uri.opened, own_headers.get("Cookie", "")))
+            uri = self._client.admitted(_joined(uri, location))
+            if (uri.opened, self._own_headers(uri).get("Cookie", "")) in asked:
+                raise _too_many_redirects("The redirects go in a circle.")
+        raise _too_many_redirects(f"The URI leads through more than {MAX_REDIRECTS} redirects.")
+
+    def _own_headers(self, uri: SourceUri) -> Mapping[str, str]:
+        headers = {} if self._link_headers is None else self._link_headers.headers_for(uri)
+        given = next((name for name in headers if name.lower() == "cookie"), "Cookie")
+        cookies = self._cookies.header_for(uri, headers.get(given, ""))
+        return {**headers, given: cookies} if cookies else headers
+
+
 async def next_chunk(response: aiohttp.ClientResponse, host: str, stall_timeout_s: float) -> bytes:
     """The bytes of a body that arrive next; `b""` at its end. Raises `PlayError`."""
     try:
@@ -169,6 +190,11 @@ async def next_chunk(response: aiohttp.ClientResponse, host: str, stall_timeout_
             return await response.content.readany()
     except (aiohttp.ClientError, OSError) as error:
         raise read_error(error, host) from error
+
+
+def _too_many_redirects(message: str) -> PlayError:
+    hint = "The server is at fault; give the URI at which the file itself is."
+    return PlayError.of(FailureCode.TOO_MANY_REDIRECTS, Stage.CONNECT, message, hint)
 
 
 def _joined(base: SourceUri, location: str) -> str:

@@ -11,7 +11,6 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.client import Answer
 from tonearm.sources.http.errors import status_error
-from tonearm.sources.http.settings import LinkHeaders
 
 _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
 
@@ -21,7 +20,6 @@ class RemoteFile:
     """A file behind a URI: `given_uri` as asked for, `final_uri` where the redirects ended.
 
     `validator` is what `If-Range` needs to get the rest of the same file and of no other; None without one.
-    `link_headers` go with every request for the file.
     """
 
     given_uri: SourceUri
@@ -33,7 +31,6 @@ class RemoteFile:
     is_seekable: bool
     is_live: bool
     validator: str | None
-    link_headers: LinkHeaders | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def content_range(response: aiohttp.ClientResponse) -> ContentRange | None:
     return ContentRange(int(first), None if total == "*" else int(total))
 
 
-def remote_file(given_uri: SourceUri, answer: Answer, link_headers: LinkHeaders | None = None) -> RemoteFile:
+def remote_file(given_uri: SourceUri, answer: Answer) -> RemoteFile:
     """The facts in the answer to a request for everything from offset 0. Raises `PlayError` for a useless one."""
     response, final_uri = answer
     host = response.url.host or ""
@@ -75,7 +72,6 @@ def remote_file(given_uri: SourceUri, answer: Answer, link_headers: LinkHeaders 
         is_seekable=part is not None and not is_live,
         is_live=is_live,
         validator=_validator(response),
-        link_headers=link_headers,
     )
 
 

@@ -8,7 +8,7 @@ import aiohttp
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.http.client import HttpClient, next_chunk
+from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import may_pass, read_error, status_error
 from tonearm.sources.http.facts import RemoteFile, content_range, empty_error, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
@@ -31,7 +31,7 @@ class HttpFileReader(SourceReader):
     window."""
 
     def __init__(
-        self, client: HttpClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
+        self, client: SourceClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
     ) -> None:
         self._client = client
         self._file = file
@@ -108,7 +108,7 @@ class RangeStream:
 
     def __init__(
         self,
-        client: HttpClient,
+        client: SourceClient,
         file: RemoteFile,
         settings: FetchSettings,
         retries: RetryBudget,
@@ -220,7 +220,7 @@ class RangeStream:
         headers = {"Range": f"bytes={self.ahead.end}-"}
         if self._file.validator is not None:
             headers["If-Range"] = self._file.validator
-        response, _ = await self._client.get(uri, headers, self._file.link_headers)
+        response, _ = await self._client.get(uri, headers)
         return response
 
     def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:

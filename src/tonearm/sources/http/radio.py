@@ -16,7 +16,7 @@ from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.http.client import HttpClient, next_chunk
+from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import status_error
 from tonearm.sources.http.facts import RemoteFile, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings
@@ -45,7 +45,7 @@ class RadioReader(SourceReader):
     """
 
     def __init__(
-        self, client: HttpClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
+        self, client: SourceClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
     ) -> None:
         self._client = client
         self._file = file
@@ -133,7 +133,7 @@ class RadioReader(SourceReader):
 
     async def _tune_in(self) -> aiohttp.ClientResponse:
         # The URI as given: it may lead to another server when the one before is gone.
-        response, _ = await self._client.get(self._file.given_uri, TITLES_WANTED, self._file.link_headers)
+        response, _ = await self._client.get(self._file.given_uri, TITLES_WANTED)
         try:
             if response.status != 200:
                 raise status_error(response.status, self._file.host, Stage.READ)

@@ -1,0 +1,148 @@
+"""Cookies that a server sets while a source is opened: what goes back to it, and to nobody else."""
+
+import pytest
+
+from tests.support.fetching import failure_of, opened, opener, playlist_of, read_all, read_bytes
+from tests.support.media_server import (
+    Answer,
+    Canary,
+    MediaServer,
+    Reply,
+    Request,
+    in_turn,
+    media,
+    raw,
+    redirect,
+    status,
+)
+from tests.support.radio_server import radio
+from tonearm.core.failure import FailureCode
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import parse_source_uri
+
+BODY = bytes(range(256)) * 40
+
+# What `/auth/in` sets on its way to a path, and what that is asked with. The reasons are from RFC 6265, by which curl
+# and ffmpeg go, too, but for hosts: a cookie is never for a neighbour, whatever the server says.
+SET: dict[str, tuple[list[str], str, str | None]] = {
+    "the whole host": (["a=1; Path=/"], "/x", "a=1"),
+    "5.1.4, without a path": (["a=1"], "/auth/x", "a=1"),
+    "5.1.4, without a path, elsewhere": (["a=1"], "/x", None),
+    "5.1.4, a path": (["a=1; path=/music"], "/music/x", "a=1"),
+    "5.1.4, a path that ends so": (["a=1; Path=/music/"], "/music/x", "a=1"),
+    "5.1.4, half of a name": (["a=1; Path=/music"], "/musicians/x", None),
+    "5.2.4, no path": (["a=1; Path=music"], "/auth/x", "a=1"),
+    "5.2, what is not known": (["a=1;Path=/ ; HttpOnly;SameSite=Strict; Priority=High"], "/x", "a=1"),
+    "5.2.3, the own domain": (["a=1; Path=/; Domain=127.0.0.1"], "/x", "a=1"),
+    "5.2.5, only over TLS": (["a=1; Path=/; Secure"], "/x", None),
+    "5.2.2, for an hour": (["a=1; Path=/; Max-Age=3600"], "/x", "a=1"),
+    "5.2.2, over": (["a=1; Path=/; Max-Age=0"], "/x", None),
+    "5.2.2, over before": (["a=1; Path=/; Max-Age=-1"], "/x", None),
+    "5.2.1, over by date": (["a=1; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], "/x", None),
+    "5.2.1, a date to come": (["a=1; Path=/; Expires=Wed, 01-Jan-2138 00:00:00 GMT"], "/x", "a=1"),
+    "5.2.1, no date": (["a=1; Path=/; Expires=soon"], "/x", "a=1"),
+    "5.2, a value with signs": (['a="b c=d,e"; Path=/'], "/x", 'a="b c=d,e"'),
+    "5.2, an empty value": (["a=; Path=/"], "/x", "a="),
+    "5.2, no value": (["a; Path=/"], "/x", None),
+    "5.2, no name": (["=1; Path=/"], "/x", None),
+    "5.3, two": (["a=1; Path=/", "b=2; Path=/"], "/x", "a=1; b=2"),
+    "5.3, set again": (["a=1; Path=/", "a=2; Path=/"], "/x", "a=2"),
+    "5.3, taken back": (["a=1; Path=/", "a=; Path=/; Max-Age=0"], "/x", None),
+    "5.4, the longer path counts": (["a=2; Path=/music", "a=1; Path=/"], "/music/x", "a=2"),
+    "6.1, too long": ([f"a={'x' * 5000}; Path=/"], "/x", None),
+    "6.1, too many": ([f"a{n}=1; Path=/" for n in range(60)], "/x", "; ".join(f"a{n}=1" for n in range(50))),
+    "too much": ([f"{n}={'x' * 4000}; Path=/" for n in "abcdef"], "/x", "; ".join(f"{n}={'x' * 4000}" for n in "abcd")),
+    "no ASCII": (["a=ä; Path=/"], "/x", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SET)
+async def test_what_goes_back(server: MediaServer, name: str) -> None:
+    cookies, path, sent = SET[name]
+    lines = "".join(f"Set-Cookie: {cookie}\r\n" for cookie in cookies)
+    server.serve(path, media(BODY))
+    head = f"HTTP/1.1 302 Found\r\n{lines}Location: {path}\r\nContent-Length: 0\r\n\r\n"
+    async with opened(server.serve("/auth/in", raw(head.encode()))) as source:
+        assert await read_all(source) == BODY
+    assert _cookies(server) == [None, sent]
+
+
+def _cookies(server: MediaServer) -> list[str | None]:
+    return [request.headers.get("cookie") for request in server.requests]
+
+
+def _only_with(cookie: str, answer: Answer) -> Answer:
+    """Who comes without the cookie gets it, and is sent to where it is looked for, as curl and browsers go."""
+
+    async def wall(request: Request, reply: Reply) -> None:
+        if request.headers.get("cookie") != cookie:
+            await status(302, f"Set-Cookie: {cookie}; Path=/\r\nLocation: /check\r\n")(request, reply)
+        else:
+            await answer(request, reply)
+
+    return wall
+
+
+async def test_every_request_of_a_source_has_them_and_no_other_source(server: MediaServer) -> None:
+    big = BODY * 100
+    server.serve("/check", redirect("/a"))
+    uri = server.serve("/a", _only_with("k=1", in_turn(media(big, cut_after=500_000), media(big))))
+    async with opener() as source_opener:
+        for _ in range(2):
+            source = await source_opener.open(parse_source_uri(uri))
+            assert isinstance(source, OpenedSource)
+            assert await read_all(source) == big
+            await source.close()
+    assert _cookies(server) == [None, "k=1", "k=1", "k=1", None, "k=1", "k=1"]
+    assert [request.path for request in server.requests[:3]] == ["/a", "/check", "/a"]
+
+
+async def test_a_radio_that_is_joined_again(server: MediaServer) -> None:
+    station = in_turn(radio(BODY, stop_after=5000), radio(BODY))
+    uri = server.serve("/go", status(302, "Set-Cookie: k=1; Path=/\r\nLocation: /radio\r\n"))
+    server.serve("/radio", station)
+    async with opened(uri) as source:
+        assert await read_bytes(source, 10_000) == BODY[:5000] * 2
+    assert _cookies(server) == [None, "k=1", "k=1", "k=1"]
+
+
+@pytest.mark.parametrize("kind", ["HLS", "a list of tracks"])
+async def test_what_a_playlist_leads_to(server: MediaServer, kind: str) -> None:
+    """The segments of a stream are part of the source, the tracks of a list are not."""
+    server.serve("/one.mp3", media(BODY, headers="Set-Cookie: s=2; Path=/\r\n"))
+    server.serve("/two.mp3", media(BODY))
+    lines = "#EXTM3U\n#EXTINF:9,\none.mp3\n#EXTINF:9,\ntwo.mp3\n"
+    lines += "#EXT-X-TARGETDURATION:9\n#EXT-X-ENDLIST\n" if kind == "HLS" else ""
+    uri = server.serve("/list", media(lines.encode(), content_type="text/plain", headers="Set-Cookie: k=1\r\n"))
+    if kind == "HLS":
+        async with opened(uri) as source:
+            assert await read_bytes(source, len(BODY)) == BODY
+            await server.requested(3)
+        assert _cookies(server) == [None, "k=1", "k=1; s=2"]
+    else:
+        for entry in (await playlist_of(uri)).entries:
+            async with opened(entry.uri.given) as source:
+                assert await read_all(source) == BODY
+        assert _cookies(server) == [None, None, None]
+
+
+@pytest.mark.parametrize("domain", ["", "; Domain=127.0.0.2", "; Domain=0.0.2", "; Domain=.example"])
+async def test_no_other_host_gets_them(server: MediaServer, domain: str) -> None:
+    async with MediaServer(host="127.0.0.2") as other:
+        there = other.serve("/a", media(BODY))
+        go = server.serve("/go", status(302, f"Set-Cookie: k=1; Path=/{domain}\r\nLocation: {there}\r\n"))
+        async with opened(go) as source:
+            assert await read_all(source) == BODY
+        assert _cookies(other) == [None]
+
+
+async def test_after_a_cookie_a_private_network_is_as_closed_as_before(
+    server: MediaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonearm.sources.guard.is_public", lambda address: str(address) == server.host)
+    async with Canary("127.0.0.2") as canary:
+        go = status(302, f"Set-Cookie: k=1; Path=/\r\nLocation: http://127.0.0.2:{canary.port}/a\r\n")
+        server.serve("/check", go)
+        told = await failure_of(server.serve("/a", _only_with("k=1", go)), private_networks=False)
+        assert (told.code, canary.connections) == (FailureCode.SOURCE_REFUSED, 0)
+        assert "sources.private_networks" in told.hint
