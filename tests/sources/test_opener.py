@@ -51,10 +51,7 @@ FAULTS: dict[str, tuple[Answer, FailureCode, int | None, str, int]] = {
     "packed": (media(BODY, headers="Content-Encoding: gzip\r\n"), FailureCode.NOT_AUDIO, None, "gzip", 1),
     "a circle": (redirect("/a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
     "a circle that is written otherwise": (redirect("/x/../a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
-    **{
-        f"a part of something else: {header}": (status(206, header), FailureCode.HTTP_STATUS, 206, "", 1)
-        for header in ("", "Content-Range: bytes 5-9/10\r\n", "Content-Range: bytes x/y\r\n")
-    },
+    "a part of something else": (status(206, "Content-Range: bytes 5-9/10\r\n"), FailureCode.HTTP_STATUS, 206, "", 1),
     **{
         f"a flood of {len(flood)} bytes": (
             raw(b"HTTP/1.1 200 OK\r\n" + flood + b"\r\n\r\n"), FailureCode.CONNECT_FAILED, None, "", 1,

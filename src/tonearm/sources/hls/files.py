@@ -12,7 +12,7 @@ from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.hls.playlist import ByteRange
 from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import admission_error, status_error
-from tonearm.sources.http.facts import content_range, refuse_encoded
+from tonearm.sources.http.facts import content_range, is_success, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import ByteStream, ReaderBody, linked_uri, playlist_error, read_playlist
@@ -78,10 +78,10 @@ class HlsFiles:
         response, final_uri = await self._client.get(uri, headers)
         host = response.url.host or ""
         try:
-            if response.status not in (200, 206):
+            if not is_success(response):
                 raise status_error(response.status, host, Stage.READ)
             refuse_encoded(response, host)
-            part = content_range(response) if response.status == 206 else None
+            part = content_range(response)
             skip_bytes = start - (part.first if part else 0)
             if not 0 <= skip_bytes <= _MAX_SKIPPED_BYTES:
                 message = f"{host} does not send the part of the file that the playlist names."

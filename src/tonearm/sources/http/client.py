@@ -1,19 +1,12 @@
-"""The HTTP client through which every source is fetched: GET, with the node's policy and guard asked on each hop.
-
-Beside it what makes SHOUTcast servers readable.
-"""
+"""The HTTP client through which every source is fetched: GET, with the node's policy and guard asked on each hop."""
 
 import asyncio
-import functools
-import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 import aiohttp
 import yarl
-from aiohttp.abc import AbstractResolver
-from aiohttp.client_proto import ResponseHandler
 
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, Stage
@@ -21,43 +14,10 @@ from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.cookies import CookieJar
 from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
+from tonearm.sources.http.heads import TolerantConnector
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 
-_ICY: Final = b"ICY "
-_HTTP: Final = b"HTTP/1.0 "
 _ASCII: Final = bytes(range(128))
-
-
-class RadioConnector(aiohttp.TCPConnector):
-    """A connector that understands SHOUTcast 1, which answers `ICY 200 OK` where HTTP has its version."""
-
-    def __init__(self, *, resolver: AbstractResolver, socket_factory: Callable[[Any], socket.socket]) -> None:
-        # No limit: one source must not wait for another.
-        super().__init__(resolver=resolver, socket_factory=socket_factory, limit=0)
-        handler: Callable[[], ResponseHandler] = functools.partial(_RadioResponseHandler, loop=self._loop)
-        self._factory = cast("functools.partial[ResponseHandler]", handler)
-
-
-class _RadioResponseHandler(ResponseHandler):
-    # The first bytes of an answer while they may still become `ICY `; None afterwards.
-    _begun: bytes | None = b""
-
-    def set_response_params(self, **params: Any) -> None:
-        """aiohttp calls this before each request: a connection may have served another one before."""
-        self._begun = b""
-        super().set_response_params(**params)
-
-    def data_received(self, data: bytes) -> None:
-        if self._begun is not None and data:
-            data = self._begun + data
-            self._begun = None
-            if data.startswith(_ICY):
-                data = _HTTP + data[len(_ICY) :]
-            elif _ICY.startswith(data):
-                self._begun = data
-                return
-        super().data_received(data)
-
 
 Answer: TypeAlias = tuple[aiohttp.ClientResponse, SourceUri]
 
@@ -128,7 +88,7 @@ class HttpClient:
             raise aiohttp.ClientConnectionError("The node is shutting down.")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=RadioConnector(
+                connector=TolerantConnector(
                     resolver=GuardedResolver(self._guard),
                     socket_factory=self._guard.open_socket,
                 ),

@@ -42,20 +42,30 @@ class ContentRange:
 
 
 def content_range(response: aiohttp.ClientResponse) -> ContentRange | None:
-    """The range that a 206 response carries; None when it is missing or cannot be read."""
+    """The range that a 206 response carries; None when it is missing or cannot be read, and in any other response."""
     match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
-    if match is None:
+    if response.status != 206 or match is None:
         return None
     first, _, total = match.groups()
     return ContentRange(int(first), None if total == "*" else int(total))
+
+
+def is_success(response: aiohttp.ClientResponse) -> bool:
+    """Whether the body is a file or a part of one: also with the status 203 of proxies that changed it."""
+    return 200 <= response.status < 300 and response.status not in (204, 205)
+
+
+def begins_whole(response: aiohttp.ClientResponse) -> bool:
+    """Whether the body is that of a whole file, as far as is said: a 206 without a range says nothing else."""
+    return is_success(response) and content_range(response) is None
 
 
 def remote_file(given_uri: SourceUri, answer: Answer) -> RemoteFile:
     """The facts in the answer to a request for everything from offset 0. Raises `PlayError` for a useless one."""
     response, final_uri = answer
     host = response.url.host or ""
-    part = content_range(response) if response.status == 206 else None
-    if response.status not in (200, 206) or (response.status == 206 and (part is None or part.first != 0)):
+    part = content_range(response)
+    if not begins_whole(response) and (part is None or part.first != 0):
         raise status_error(response.status, host, Stage.CONNECT)
     refuse_encoded(response, host)
     is_live = any(name.lower().startswith("icy-") for name in response.headers)

@@ -10,7 +10,7 @@ from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import may_pass, read_error, status_error
-from tonearm.sources.http.facts import RemoteFile, content_range, empty_error, refuse_encoded
+from tonearm.sources.http.facts import RemoteFile, begins_whole, content_range, empty_error, is_success, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -224,12 +224,12 @@ class RangeStream:
         return response
 
     def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:
-        if response.status not in (200, 206, 416):
+        if response.status != 416 and not is_success(response):
             raise status_error(response.status, self._file.host, Stage.READ)
         refuse_encoded(response, self._file.host)
-        part = content_range(response) if response.status == 206 else None
+        part = content_range(response)
         goes_on = part is not None and part.first == self.ahead.end and self._fits(part.total_bytes)
-        begins_again = response.status == 200 and self.ahead.end == 0
+        begins_again = begins_whole(response) and self.ahead.end == 0
         if not goes_on and not begins_again:
             message = f"{self._file.host} does not send the rest of the file: it has changed there meanwhile."
             hint = "Play the track again to get the new file."

@@ -18,7 +18,7 @@ from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.http.client import SourceClient, next_chunk
 from tonearm.sources.http.errors import status_error
-from tonearm.sources.http.facts import RemoteFile, refuse_encoded
+from tonearm.sources.http.facts import RemoteFile, begins_whole, refuse_encoded
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -135,7 +135,7 @@ class RadioReader(SourceReader):
         # The URI as given: it may lead to another server when the one before is gone.
         response, _ = await self._client.get(self._file.given_uri, TITLES_WANTED)
         try:
-            if response.status != 200:
+            if not begins_whole(response):
                 raise status_error(response.status, self._file.host, Stage.READ)
             refuse_encoded(response, self._file.host)
         except PlayError:
