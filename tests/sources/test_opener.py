@@ -48,7 +48,7 @@ FAULTS: dict[str, tuple[Answer, FailureCode, int | None, str, int]] = {
     "no answer in time": (stall(), FailureCode.TIMEOUT, None, "", 1),
     "a drip of a header": (drip(b"HTTP/1.1 200 OK\r\n" + b"X: b\r\n" * 100, 0.02), FailureCode.TIMEOUT, None, "", 1),
     "no HTTP": (raw(b"220 mail.example ESMTP\r\n"), FailureCode.CONNECT_FAILED, None, "", 1),
-    "packed": (media(BODY, headers="Content-Encoding: gzip\r\n"), FailureCode.NOT_AUDIO, None, "gzip", 1),
+    "packed": (media(BODY, headers="Content-Encoding: br\r\n"), FailureCode.NOT_AUDIO, None, "br", 1),
     "a circle": (redirect("/a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
     "a circle that is written otherwise": (redirect("/x/../a"), FailureCode.TOO_MANY_REDIRECTS, None, "in a circle", 1),
     "a part of something else": (status(206, "Content-Range: bytes 5-9/10\r\n"), FailureCode.HTTP_STATUS, 206, "", 1),

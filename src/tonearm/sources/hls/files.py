@@ -10,9 +10,10 @@ from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.hls.playlist import ByteRange
-from tonearm.sources.http.client import SourceClient, next_chunk
+from tonearm.sources.http.body import Body, packed_error, packing
+from tonearm.sources.http.client import SourceClient
 from tonearm.sources.http.errors import admission_error, status_error
-from tonearm.sources.http.facts import content_range, is_success, refuse_encoded
+from tonearm.sources.http.facts import content_range, is_success
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import ByteStream, ReaderBody, linked_uri, playlist_error, read_playlist
@@ -80,8 +81,10 @@ class HlsFiles:
         try:
             if not is_success(response):
                 raise status_error(response.status, host, Stage.READ)
-            refuse_encoded(response, host)
             part = content_range(response)
+            how = packing(response, host)
+            if how is not None and part is not None and "Range" in headers:
+                raise packed_error(host, how)
             skip_bytes = start - (part.first if part else 0)
             if not 0 <= skip_bytes <= _MAX_SKIPPED_BYTES:
                 message = f"{host} does not send the part of the file that the playlist names."
@@ -90,23 +93,22 @@ class HlsFiles:
         except BaseException:
             response.close()
             raise
-        return _HttpBody(response, length, self.settings.stall_timeout_s, skip_bytes), final_uri
+        body = Body(response, host, self.settings.stall_timeout_s)
+        return _HttpBody(response, body, length, skip_bytes), final_uri
 
 
 class _HttpBody:
-    def __init__(
-        self, response: aiohttp.ClientResponse, length: int | None, stall_timeout_s: float, skip_bytes: int
-    ) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, body: Body, length: int | None, skip_bytes: int) -> None:
         self._response = response
+        self._body = body
         self._skip_bytes = skip_bytes
         self._left_bytes = length
-        self._stall_timeout_s = stall_timeout_s
 
     async def read(self) -> bytes:
         if self._left_bytes == 0:
             return b""
         while True:
-            data = await next_chunk(self._response, self._response.url.host or "", self._stall_timeout_s)
+            data = await self._body.read()
             skipped = min(self._skip_bytes, len(data))
             self._skip_bytes -= skipped
             if not data or skipped < len(data):

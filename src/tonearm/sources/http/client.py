@@ -13,7 +13,7 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.cookies import CookieJar
-from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
+from tonearm.sources.http.errors import admission_error, connect_error, refused
 from tonearm.sources.http.heads import TolerantConnector
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 
@@ -141,15 +141,6 @@ class SourceClient:
         given = next((name for name in headers if name.lower() == "cookie"), "Cookie")
         cookies = self._cookies.header_for(uri, headers.get(given, ""))
         return {**headers, given: cookies} if cookies else headers
-
-
-async def next_chunk(response: aiohttp.ClientResponse, host: str, stall_timeout_s: float) -> bytes:
-    """The bytes of a body that arrive next; `b""` at its end. Raises `PlayError`."""
-    try:
-        async with asyncio.timeout(stall_timeout_s):
-            return await response.content.readany()
-    except (aiohttp.ClientError, OSError) as error:
-        raise read_error(error, host) from error
 
 
 def _too_many_redirects(message: str) -> PlayError:

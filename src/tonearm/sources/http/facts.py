@@ -9,6 +9,7 @@ import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri
+from tonearm.sources.http.body import packing
 from tonearm.sources.http.client import Answer
 from tonearm.sources.http.errors import status_error
 
@@ -67,7 +68,7 @@ def remote_file(given_uri: SourceUri, answer: Answer) -> RemoteFile:
     part = content_range(response)
     if not begins_whole(response) and (part is None or part.first != 0):
         raise status_error(response.status, host, Stage.CONNECT)
-    refuse_encoded(response, host)
+    is_packed = packing(response, host) is not None  # then sizes and ranges are those of what is packed
     is_live = any(name.lower().startswith("icy-") for name in response.headers)
     size_bytes = part.total_bytes if part is not None else response.content_length
     if size_bytes == 0 and not is_live:
@@ -78,20 +79,11 @@ def remote_file(given_uri: SourceUri, answer: Answer) -> RemoteFile:
         host=host,
         name=unquote(response.url.raw_path.rpartition("/")[2]),
         content_type=response.headers.get("Content-Type"),
-        size_bytes=None if is_live else size_bytes,
-        is_seekable=part is not None and not is_live,
+        size_bytes=None if is_live or is_packed else size_bytes,
+        is_seekable=part is not None and not is_live and not is_packed,
         is_live=is_live,
         validator=_validator(response),
     )
-
-
-def refuse_encoded(response: aiohttp.ClientResponse, host: str) -> None:
-    """Raises `PlayError` for a compressed body, in which offsets mean nothing. The request declined compression."""
-    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        message = f"{host} sends the file packed ({encoding[:40]!r}), although the node asked for it as it is."
-        hint = "The server has to stop compressing audio files."
-        raise PlayError.of(FailureCode.NOT_AUDIO, Stage.CONNECT, message, hint)
 
 
 def empty_error(host: str) -> PlayError:

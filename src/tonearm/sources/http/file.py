@@ -1,16 +1,17 @@
 """Reading a remote file by offset: transfers from an offset on, kept while the reader jumps, resumed when lost."""
 
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 
 import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.http.client import SourceClient, next_chunk
+from tonearm.sources.http.body import Body, packed_error, packing
+from tonearm.sources.http.client import SourceClient
 from tonearm.sources.http.errors import may_pass, read_error, status_error
-from tonearm.sources.http.facts import RemoteFile, begins_whole, content_range, empty_error, is_success, refuse_encoded
+from tonearm.sources.http.facts import RemoteFile, begins_whole, content_range, empty_error, is_success
 from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -161,15 +162,16 @@ class RangeStream:
 
     async def _receive(self, response: aiohttp.ClientResponse) -> PlayError | None:
         """Reads a body to its end; returns the reason when the transfer was lost before."""
+        body = Body(response, self._file.host, self._stall_timeout_s)
         try:
             while True:
                 await self.ahead.wait_for_room()
-                chunk = await next_chunk(response, self._file.host, self._stall_timeout_s)
+                chunk = await body.read()
                 if not chunk:
                     return None
                 self._append(chunk)
         except PlayError as lost:
-            self._append(_left_in(response.content))
+            self._append(body.left())
             return lost
 
     def _append(self, chunk: bytes) -> None:
@@ -226,7 +228,9 @@ class RangeStream:
     def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:
         if response.status != 416 and not is_success(response):
             raise status_error(response.status, self._file.host, Stage.READ)
-        refuse_encoded(response, self._file.host)
+        how = packing(response, self._file.host)
+        if how is not None and self.ahead.end:
+            raise packed_error(self._file.host, how)
         part = content_range(response)
         goes_on = part is not None and part.first == self.ahead.end and self._fits(part.total_bytes)
         begins_again = begins_whole(response) and self.ahead.end == 0
@@ -237,9 +241,3 @@ class RangeStream:
 
     def _fits(self, total_bytes: int | None) -> bool:
         return total_bytes is None or self._file.size_bytes in (None, total_bytes)
-
-
-def _left_in(content: aiohttp.StreamReader) -> bytes:
-    """The bytes that arrived before the transfer was lost; aiohttp holds them back behind its exception."""
-    content.set_exception(cast(BaseException, None))
-    return content.read_nowait()

@@ -16,9 +16,10 @@ from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.http.client import SourceClient, next_chunk
-from tonearm.sources.http.errors import status_error
-from tonearm.sources.http.facts import RemoteFile, begins_whole, refuse_encoded
+from tonearm.sources.http.body import Body, packing
+from tonearm.sources.http.client import SourceClient
+from tonearm.sources.http.errors import may_pass, status_error
+from tonearm.sources.http.facts import RemoteFile, begins_whole
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
@@ -98,12 +99,15 @@ class RadioReader(SourceReader):
 
     async def _receive(self, response: aiohttp.ClientResponse) -> None:
         """Reads a body until it ends, is cut or stalls, which is the same for radio."""
+        body = Body(response, self._file.host, self._stall_timeout_s)
         splitter = IcySplitter(metadata_interval(response.headers.get("icy-metaint")), self._ahead.end)
         while True:
             await self._ahead.wait_for_room()
             try:
-                chunk = await next_chunk(response, self._file.host, self._stall_timeout_s)
-            except PlayError:
+                chunk = await body.read()
+            except PlayError as error:
+                if not may_pass(error):
+                    raise
                 return
             if not chunk:
                 return
@@ -137,7 +141,7 @@ class RadioReader(SourceReader):
         try:
             if not begins_whole(response):
                 raise status_error(response.status, self._file.host, Stage.READ)
-            refuse_encoded(response, self._file.host)
+            packing(response, self._file.host)
         except PlayError:
             response.close()
             raise
