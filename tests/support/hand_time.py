@@ -52,13 +52,15 @@ class HandTime:
 
 
 class LoopTime:
-    """The running event loop's time, which goes on as ever and can be put forward: what is due then comes at once."""
+    """The running event loop's time, which goes on as ever, or `stands`, and can be put forward: what is due then comes
+    at once. While it stands, somebody must have something to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stands: bool = False) -> None:
         self._ahead_s = 0.0
         loop = asyncio.get_running_loop()
         time_s = loop.time
-        loop.time = lambda: time_s() + self._ahead_s  # type: ignore[method-assign]
+        stood_s = time_s()
+        loop.time = lambda: (stood_s if stands else time_s()) + self._ahead_s  # type: ignore[method-assign]
 
     def forward(self, seconds: float) -> None:
         self._ahead_s += seconds

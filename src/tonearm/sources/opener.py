@@ -12,7 +12,16 @@ from typing import Final, Literal, TypeAlias
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.figures import ResolverFigures
-from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE, OpenedSource, ReportWait, ignore_wait, is_html
+from tonearm.core.live_pace import may_be_live
+from tonearm.core.opened_source import (
+    RESOLVER_HINT,
+    UNRESOLVED_PAGE,
+    OpenedSource,
+    ReportWait,
+    SourceReader,
+    ignore_wait,
+    is_html,
+)
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.source_uri import (
@@ -23,11 +32,12 @@ from tonearm.core.source_uri import (
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.source import open_hls
+from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import Answer, HttpClient, SourceClient
 from tonearm.sources.http.errors import PassingError, admission_error
-from tonearm.sources.http.facts import empty_error, remote_file
+from tonearm.sources.http.facts import begins_whole, empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
-from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
+from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, is_live_stream, station_name
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
 from tonearm.sources.lists.entries import playlist_in, playlist_of
 from tonearm.sources.lists.flac import flac_listing
@@ -336,15 +346,24 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
     try:
         if answer[0].status == 416:
             answer = await _without_range(client, uri, answer)
+        response = answer[0]
         file = remote_file(uri, answer)
+        body = Body(response, file.host, settings.stall_timeout_s)
+        first = b""
+        if not file.is_live and begins_whole(response) and may_be_live(response.headers):
+            is_live, first = await is_live_stream(body)
+            file = dataclasses.replace(file, is_live=is_live)
     except BaseException:
         answer[0].close()
         raise
-    response = answer[0]
-    reader = RadioReader if file.is_live else HttpFileReader
+    reader: SourceReader
+    if file.is_live:
+        reader = RadioReader(client, file, settings, body, first)
+    else:
+        reader = HttpFileReader(client, file, settings, body)
     return OpenedSource(
         uri=file.final_uri,
-        reader=reader(client, file, settings, response),
+        reader=reader,
         name=file.name,
         size_bytes=file.size_bytes,
         is_seekable=file.is_seekable,

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
-
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
@@ -94,12 +92,11 @@ class HlsFiles:
             response.close()
             raise
         body = Body(response, host, self.settings.stall_timeout_s)
-        return _HttpBody(response, body, length, skip_bytes), final_uri
+        return _HttpBody(body, length, skip_bytes), final_uri
 
 
 class _HttpBody:
-    def __init__(self, response: aiohttp.ClientResponse, body: Body, length: int | None, skip_bytes: int) -> None:
-        self._response = response
+    def __init__(self, body: Body, length: int | None, skip_bytes: int) -> None:
         self._body = body
         self._skip_bytes = skip_bytes
         self._left_bytes = length
@@ -121,4 +118,4 @@ class _HttpBody:
 
     async def close(self) -> None:
         # A connection is used again when the body was read to its end; otherwise it is cut.
-        self._response.close()
+        self._body.close()

@@ -2,6 +2,8 @@
 
 import asyncio
 import zlib
+from collections import deque
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import aiohttp
@@ -44,17 +46,21 @@ def packed_error(host: str, how: str) -> PlayError:
 
 
 class Body:
-    """The bytes of a response in order. `stall_timeout_s` is the longest silence."""
+    """The bytes of `response` in order. `stall_timeout_s` is the longest silence."""
 
     def __init__(self, response: aiohttp.ClientResponse, host: str, stall_timeout_s: float) -> None:
         how = packing(response, host)
+        self.response: Final = response
         self._content = response.content
+        self._begun: deque[bytes] = deque()
         self._host = host
         self._stall_timeout_s = stall_timeout_s
         self._unpacker = None if how is None else _Unpacker(how, host)
 
     async def read(self) -> bytes:
         """The bytes that come next; `b""` at the end. Raises `PlayError`."""
+        if self._begun:
+            return self._begun.popleft()
         while True:
             if self._unpacker is not None and ((piece := self._unpacker.take()) or self._unpacker.is_over):
                 return piece
@@ -66,6 +72,14 @@ class Body:
             if self._unpacker is None or not chunk:
                 return chunk
             self._unpacker.feed(chunk)
+
+    def put_back(self, chunks: Iterable[bytes]) -> None:
+        """`read` gives these once more, in their order."""
+        self._begun.extendleft(reversed([*chunks]))
+
+    def close(self) -> None:
+        """Cuts the connection, unless the body was read to its end."""
+        self.response.close()
 
     def left(self) -> bytes:
         """What had arrived when `read` failed; aiohttp holds it back behind its exception."""

@@ -31,14 +31,12 @@ class HttpFileReader(SourceReader):
     """Reads a remote file. It has at most two transfers, the current one and the one before, each with a bounded
     window."""
 
-    def __init__(
-        self, client: SourceClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
-    ) -> None:
+    def __init__(self, client: SourceClient, file: RemoteFile, settings: FetchSettings, body: Body) -> None:
         self._client = client
         self._file = file
         self._settings = settings
         self._retries = RetryBudget(settings.resume_delays_s)
-        self._current = self._stream(0, response)
+        self._current = self._stream(0, body)
         self._left: RangeStream | None = None
         self._read_since_jump_bytes = 0
         self._is_closed = False
@@ -92,8 +90,8 @@ class HttpFileReader(SourceReader):
                 "Play it from its start, or serve it from a server that supports range requests.",
             )
 
-    def _stream(self, offset: int, response: aiohttp.ClientResponse | None = None) -> "RangeStream":
-        return RangeStream(self._client, self._file, self._settings, self._retries, offset=offset, response=response)
+    def _stream(self, offset: int, body: Body | None = None) -> "RangeStream":
+        return RangeStream(self._client, self._file, self._settings, self._retries, offset=offset, body=body)
 
     async def _close_left(self) -> None:
         if self._left is not None:
@@ -104,7 +102,7 @@ class HttpFileReader(SourceReader):
 class RangeStream:
     """One transfer from an offset on, resumed when it is lost. `ahead` has its bytes.
 
-    `response` is one that begins at `offset`; without one the stream asks for it itself.
+    `body` is one that begins at `offset`; without one the stream asks for it itself.
     """
 
     def __init__(
@@ -115,13 +113,13 @@ class RangeStream:
         retries: RetryBudget,
         *,
         offset: int,
-        response: aiohttp.ClientResponse | None = None,
+        body: Body | None = None,
     ) -> None:
         self._client = client
         self._file = file
         self._stall_timeout_s = settings.stall_timeout_s
         self._retries = retries
-        self._response = response
+        self._body = body
         self.ahead = ReadAhead(
             self._fill,
             host=file.host,
@@ -138,31 +136,30 @@ class RangeStream:
         """Cuts the connection, whatever is under way. A waiting `read_at` raises `PlayError`."""
         await self.ahead.close()
         # A task that is cancelled before its first step does not run its `finally`.
-        self._drop_response()
+        self._drop_body()
 
     async def _fill(self) -> None:
         try:
-            if self._response is None:
-                self._response = await self._begin()
+            if self._body is None:
+                self._body = await self._begin()
             while True:
-                lost = await self._receive(self._response)
-                self._drop_response()
+                lost = await self._receive(self._body)
+                self._drop_body()
                 if lost is None and not self._is_short():
                     break
-                self._response = await self._resume(lost)
+                self._body = await self._resume(lost)
         finally:
-            self._drop_response()
+            self._drop_body()
         if self.ahead.end == 0:
             raise empty_error(self._file.host)
 
-    def _drop_response(self) -> None:
-        if self._response is not None:
-            self._response.close()
-            self._response = None
+    def _drop_body(self) -> None:
+        if self._body is not None:
+            self._body.close()
+            self._body = None
 
-    async def _receive(self, response: aiohttp.ClientResponse) -> PlayError | None:
+    async def _receive(self, body: Body) -> PlayError | None:
         """Reads a body to its end; returns the reason when the transfer was lost before."""
-        body = Body(response, self._file.host, self._stall_timeout_s)
         try:
             while True:
                 await self.ahead.wait_for_room()
@@ -182,7 +179,7 @@ class RangeStream:
         size_bytes = self._file.size_bytes
         return size_bytes is not None and self.ahead.end < size_bytes
 
-    async def _begin(self) -> aiohttp.ClientResponse:
+    async def _begin(self) -> Body:
         """The first response of a jump. Only its retries count."""
         try:
             return await self._request()
@@ -191,7 +188,7 @@ class RangeStream:
                 raise
             return await self._resume(error)
 
-    async def _resume(self, lost: PlayError | None) -> aiohttp.ClientResponse:
+    async def _resume(self, lost: PlayError | None) -> Body:
         """A response that begins where the window ends. Raises `lost` when there is no way or no retry left."""
         lost = lost or read_error(ConnectionResetError(), self._file.host)
         if not self._file.is_seekable:
@@ -206,7 +203,7 @@ class RangeStream:
                     raise
         raise lost
 
-    async def _request(self) -> aiohttp.ClientResponse:
+    async def _request(self) -> Body:
         response = await self._ask(self._file.final_uri)
         if response.status in _EXPIRED_STATUSES and self._file.given_uri.normalised != self._file.final_uri.normalised:
             response.close()
@@ -216,7 +213,7 @@ class RangeStream:
         except PlayError:
             response.close()
             raise
-        return response
+        return Body(response, self._file.host, self._stall_timeout_s)
 
     async def _ask(self, uri: SourceUri) -> aiohttp.ClientResponse:
         headers = {"Range": f"bytes={self.ahead.end}-"}

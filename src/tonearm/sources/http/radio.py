@@ -5,6 +5,8 @@ SHOUTcast began it and Icecast does it too: a server that is asked for titles (`
 as `StreamTitle='Artist - Title';StreamUrl='';`, filled up with zeros.
 """
 
+import asyncio
+import contextlib
 import re
 from collections import deque
 from collections.abc import Mapping
@@ -13,10 +15,11 @@ from typing import Final
 import aiohttp
 
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
+from tonearm.core.live_pace import COMPARED_BYTES, WATCHED_S, Pace, is_of_station_server
 from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.http.body import Body, packing
+from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import SourceClient
 from tonearm.sources.http.errors import may_pass, status_error
 from tonearm.sources.http.facts import RemoteFile, begins_whole
@@ -42,11 +45,12 @@ class RadioReader(SourceReader):
     """Reads the sound of a station in order. Offsets count the bytes of sound over all connections.
 
     A stream that ends was lost, for radio has no end: the reader tunes in again, as often as `live_resume_delays_s`
-    allows, and goes on with what the station sends then.
+    allows, and goes on with what the station sends then. What begins twice with `first`, and ends after as many bytes,
+    is a file that was sent in real time, and has ended.
     """
 
     def __init__(
-        self, client: SourceClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
+        self, client: SourceClient, file: RemoteFile, settings: FetchSettings, body: Body, first: bytes = b""
     ) -> None:
         self._client = client
         self._file = file
@@ -55,7 +59,8 @@ class RadioReader(SourceReader):
         self._titles: deque[TitleAtByte] = deque(maxlen=MAX_UNTOLD_TITLES)
         self._last_title = ""
         self._is_reconnecting = False
-        self._response: aiohttp.ClientResponse | None = response
+        self._body: Body | None = body
+        self._first = first
         self._ahead = ReadAhead(self._fill, host=file.host, behind_bytes=0, ahead_bytes=settings.read_ahead_bytes)
 
     @property
@@ -83,24 +88,29 @@ class RadioReader(SourceReader):
     async def close(self) -> None:
         await self._ahead.close()
         # A task that is cancelled before its first step does not run its `finally`.
-        self._drop_response()
+        self._drop_body()
 
     async def _fill(self) -> None:
+        received_bytes = -1
         try:
             while True:
-                if self._response is not None:
-                    await self._receive(self._response)
-                    self._drop_response()
+                if self._body is not None:
+                    begun_at = self._ahead.end
+                    begins_alike = bool(self._first) and await self._begins_with_first(self._body)
+                    await self._receive(self._body)
+                    self._drop_body()
+                    received_bytes, last_bytes = self._ahead.end - begun_at, received_bytes
+                    if begins_alike and received_bytes == last_bytes:
+                        return
                 self._is_reconnecting = True
-                self._response = await self._tune_in_again()
+                self._body = await self._tune_in_again()
                 self._is_reconnecting = False
         finally:
-            self._drop_response()
+            self._drop_body()
 
-    async def _receive(self, response: aiohttp.ClientResponse) -> None:
+    async def _receive(self, body: Body) -> None:
         """Reads a body until it ends, is cut or stalls, which is the same for radio."""
-        body = Body(response, self._file.host, self._stall_timeout_s)
-        splitter = IcySplitter(metadata_interval(response.headers.get("icy-metaint")), self._ahead.end)
+        splitter = IcySplitter(metadata_interval(body.response.headers.get("icy-metaint")), self._ahead.end)
         while True:
             await self._ahead.wait_for_room()
             try:
@@ -119,7 +129,7 @@ class RadioReader(SourceReader):
             self._retries.earn(len(sound))
             self._ahead.append(sound)
 
-    async def _tune_in_again(self) -> aiohttp.ClientResponse:
+    async def _tune_in_again(self) -> Body:
         """The stream where it is now. Raises `PlayError` when no retry is left."""
         # A reader that is paused for long needs no connection.
         await self._ahead.wait_for_room()
@@ -135,22 +145,57 @@ class RadioReader(SourceReader):
             "Play it again later; the station or the way to it is down.",
         )
 
-    async def _tune_in(self) -> aiohttp.ClientResponse:
+    async def _tune_in(self) -> Body:
         # The URI as given: it may lead to another server when the one before is gone.
         response, _ = await self._client.get(self._file.given_uri, TITLES_WANTED)
         try:
             if not begins_whole(response):
                 raise status_error(response.status, self._file.host, Stage.READ)
-            packing(response, self._file.host)
+            return Body(response, self._file.host, self._stall_timeout_s)
         except PlayError:
             response.close()
             raise
-        return response
 
-    def _drop_response(self) -> None:
-        if self._response is not None:
-            self._response.close()
-            self._response = None
+    async def _begins_with_first(self, body: Body) -> bool:
+        """Whether the first bytes are those that came when the stream was opened."""
+        chunks: list[bytes] = []
+        with contextlib.suppress(PlayError):  # which the next read meets, too
+            while sum(map(len, chunks)) < len(self._first) and (chunk := await body.read()):
+                chunks.append(chunk)
+        body.put_back(chunks)
+        return b"".join(chunks).startswith(self._first)
+
+    def _drop_body(self) -> None:
+        if self._body is not None:
+            self._body.close()
+            self._body = None
+
+
+async def is_live_stream(body: Body) -> tuple[bool, bytes]:
+    """Whether what may be a stream is one, and its first bytes, by which it is known again if only its pace tells so.
+
+    Reads for `WATCHED_S` at most; `body` gives the bytes again.
+    """
+    if is_of_station_server(body.response.headers):
+        return True, b""
+    time_s = asyncio.get_running_loop().time
+    pace = Pace()
+    chunks: list[bytes] = []
+    is_live = False
+    try:
+        chunks.append(await body.read())
+        begun_s = time_s()
+        pace.feed(0.0, chunks[0])
+        async with asyncio.timeout_at(begun_s + WATCHED_S):
+            while chunks[-1] and not pace.is_a_files:
+                chunks.append(await body.read())
+                pace.feed(time_s() - begun_s, chunks[-1])
+    except TimeoutError:
+        is_live = pace.is_live
+    except PlayError:
+        pass  # the next read meets it, too
+    body.put_back(chunks)
+    return is_live, b"".join(chunks)[:COMPARED_BYTES]
 
 
 def station_name(response: aiohttp.ClientResponse) -> str | None:

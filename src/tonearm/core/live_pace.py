@@ -1,0 +1,96 @@
+"""Which HTTP source is a live stream although it has no `icy-` headers: a rule for those of MP3 and AAC.
+
+A stream has no length, is sent in real time, and is another one each time it is asked for. A file that is sent slowly,
+or made while it is sent, has no length either; so all of this must hold of a stream:
+
+1. The answer tells no length, and ignores that a range was asked for.
+2. It has no mark of a file: an entity tag, a date, a name to save it under, the offer of ranges, a packing.
+3. The server is one of those that send nothing but stations without a length; or else
+4. it comes in real time: within two seconds half to 1.7 times as much sound as time passes. A burst at the beginning is
+   left out, unless the sound begins as a file's does: then nothing may come before its time.
+
+A stream that the fourth point tells is asked for again when it breaks off. One that begins twice with the same bytes,
+and ends after as many, was a file after all.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tonearm.core.mpeg_frames import begins_as_file, seconds_a_byte
+from tonearm.core.opened_source import media_type
+
+WATCHED_S: Final = 2.0
+MOST_WATCHED_BYTES: Final = 512 * 1024  # no station sends so much at once
+COMPARED_BYTES: Final = 4096
+
+_TYPES: Final = frozenset(
+    {"audio/mpeg", "audio/mp3", "audio/x-mpeg", "audio/mpeg3", "audio/aac", "audio/aacp", "audio/x-aac"}
+)
+_FILE_HEADERS: Final = ("ETag", "Last-Modified", "Content-Disposition", "Content-Length", "Content-Range")
+_STATION_SERVERS: Final = re.compile(r"icecast|shoutcast|liquidsoap|steamcast|azuracast|nicecast", re.IGNORECASE)
+_OGG_TYPES: Final = frozenset({"audio/ogg", "application/ogg"})
+_BURST_S: Final = 0.5  # the burst is over then
+_LEAST_PACE: Final = 0.5
+_MOST_PACE: Final = 1.7
+_ONE_PIECE_S: Final = 1.25  # servers send so much sound in one piece
+_LEAST_MEASURED_BYTES: Final = 1024
+_MEASURED_BYTES: Final = 24 * 1024
+
+
+def may_be_live(headers: Mapping[str, str]) -> bool:
+    """Whether a 200 answer with these headers, whose names have no case, may be a stream: the first two points."""
+    said = media_type(headers.get("Content-Type"))
+    if said not in _TYPES and not (said in _OGG_TYPES and is_of_station_server(headers)):
+        return False
+    has_mark = any(name in headers for name in _FILE_HEADERS) or headers.get("Content-Encoding")
+    return not has_mark and headers.get("Accept-Ranges", "none").strip().lower() == "none"
+
+
+def is_of_station_server(headers: Mapping[str, str]) -> bool:
+    """The third point."""
+    return _STATION_SERVERS.search(headers.get("Server", "")) is not None
+
+
+class Pace:
+    """How fast sound comes: the fourth point. It is fed with all bytes, and with the second, from the first byte on, at
+    which they came."""
+
+    def __init__(self) -> None:
+        self._first = b""
+        self._tried_bytes = 0
+        self._second_a_byte: float | None = None
+        self._has_burst = True
+        self._burst_bytes = 0
+        self._size_bytes = 0
+        self._at_s = 0.0
+
+    def feed(self, at_s: float, data: bytes) -> None:
+        self._at_s = at_s
+        self._size_bytes += len(data)
+        if at_s <= _BURST_S:
+            self._burst_bytes = self._size_bytes
+        if self._second_a_byte is None and self._tried_bytes < _MEASURED_BYTES:
+            self._first += data[: _MEASURED_BYTES - len(self._first)]
+            if len(self._first) >= min(max(self._tried_bytes * 2, _LEAST_MEASURED_BYTES), _MEASURED_BYTES):
+                self._tried_bytes = len(self._first)
+                self._second_a_byte = seconds_a_byte(self._first)
+                self._has_burst = not begins_as_file(self._first)
+
+    @property
+    def is_a_files(self) -> bool:
+        """Whether so much came before its time that it is none of a stream, however it goes on."""
+        sound_s, passed_s = self._behind_burst(self._at_s)
+        return self._size_bytes > MOST_WATCHED_BYTES or sound_s > _ONE_PIECE_S + passed_s * _MOST_PACE
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it was that of a stream, when `WATCHED_S` have passed and nothing has ended."""
+        sound_s, passed_s = self._behind_burst(WATCHED_S)
+        return passed_s * _LEAST_PACE <= sound_s <= passed_s * _MOST_PACE
+
+    def _behind_burst(self, at_s: float) -> tuple[float, float]:
+        if self._second_a_byte is None:
+            return 0.0, max(at_s, _BURST_S)
+        size_bytes = self._size_bytes - (self._burst_bytes if self._has_burst else 0)
+        return size_bytes * self._second_a_byte, max(at_s - (_BURST_S if self._has_burst else 0.0), 0.0)

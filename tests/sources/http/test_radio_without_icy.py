@@ -1,0 +1,177 @@
+"""Stations that do not say so: what is a live stream, and what is a file that is sent slowly.
+
+Neither ffmpeg nor curl tell them apart; ffmpeg ends both where they break off.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import pytest
+
+from tests.support.audio_files import encoded, music
+from tests.support.fetching import opener, read_all, read_bytes
+from tests.support.hand_time import LoopTime
+from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, status
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import parse_source_uri
+from tonearm.sources.http.file import HttpFileReader
+from tonearm.sources.http.radio import RadioReader
+
+BYTES_PER_S: Final = 16_000  # of MP3; AAC is near it
+STEP_S: Final = 0.125
+TYPE: Final = "Content-Type: audio/mpeg\r\n"
+
+
+@cache
+def sound(kind: str = "mp3") -> bytes:
+    """Ten seconds from the middle of a programme, or of a file from its beginning."""
+    if kind == "aac":
+        return encoded("adts", "aac", music(10.0, 48_000), 48_000, bit_rate=128_000)[3000:]
+    options = {
+        "write_xing": str(int(kind == "mp3 with its length")),
+        "id3v2_version": "3" if kind == "mp3 with a tag" else "0",
+    }
+    whole = encoded("mp3", "libmp3lame", music(10.0, 48_000), 48_000, bit_rate=128_000, options=options)
+    return whole[1000:] if kind == "mp3" else whole
+
+
+@dataclass(frozen=True)
+class Sent:
+    """How something without `icy-` headers is sent: a burst in seconds, then `pace` seconds of sound a second."""
+
+    headers: str = TYPE
+    kind: str = "mp3"
+    burst_s: float = 2.0
+    pace: float = 1.0
+    chunked: bool = False
+    delay_s: float = 0.0
+    ends_after_s: float | None = None
+    begins_at_s: float = 0.0
+
+    async def __call__(self, _: Request, reply: Reply) -> None:
+        coding = "Transfer-Encoding: chunked\r\n" if self.chunked else ""
+        await reply.send(f"HTTP/1.1 200 OK\r\nConnection: close\r\n{self.headers}{coding}\r\n".encode())
+        await asyncio.sleep(self.delay_s)
+        data = sound(self.kind)[round(self.begins_at_s * BYTES_PER_S) :] * 5
+        sent, due_s, passed_s = 0, self.burst_s, 0.0
+        while self.ends_after_s is None or passed_s < self.ends_after_s:
+            part = data[sent : round(due_s * BYTES_PER_S)]
+            sent += len(part)
+            if part:
+                await reply.send(b"%x\r\n%s\r\n" % (len(part), part) if self.chunked else part)
+            await asyncio.sleep(STEP_S)
+            passed_s += STEP_S
+            due_s += STEP_S * self.pace
+        await reply.send(b"0\r\n\r\n" if self.chunked else b"")
+        reply.cut()
+
+
+@asynccontextmanager
+async def opened_in_its_time(server: MediaServer, answer: Answer) -> AsyncIterator[OpenedSource]:
+    """The source, opened while time goes on by hand: what is sent and what is read have the same clock."""
+    time = LoopTime(stands=True)
+    async with opener() as source_opener:
+        uri = parse_source_uri(server.serve("/listen", answer))
+        opening = asyncio.create_task(source_opener.open(uri))
+        while not opening.done():
+            for _ in range(50):
+                await asyncio.sleep(0)
+            if server.replies:
+                time.forward(STEP_S)
+        source = opening.result()
+        assert isinstance(source, OpenedSource)
+        turning = asyncio.create_task(_turn(time))
+        try:
+            yield source
+        finally:
+            turning.cancel()
+            await source.close()
+
+
+async def _turn(time: LoopTime) -> None:
+    while True:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        time.forward(STEP_S)
+
+
+LIVE: Final = {
+    "a station": Sent(),
+    "in chunks": Sent(chunked=True),
+    "without a burst": Sent(burst_s=0.0),
+    "with a burst of ten seconds": Sent(burst_s=10.0),
+    "AAC": Sent("Content-Type: audio/aacp\r\n", kind="aac"),
+    "a clock that goes a little wrong": Sent(pace=1.2),
+    "bytes that come later than the head": Sent(delay_s=1.0),
+    "no ranges": Sent(f"{TYPE}Accept-Ranges: none\r\n"),
+    "what proxies add": Sent(f"{TYPE}Cache-Control: no-cache, no-store\r\nPragma: no-cache\r\nServer: nginx\r\n"),
+    "a programme from its beginning": Sent(burst_s=0.0, kind="mp3 from its beginning"),
+    "a programme with a tag, in large pieces": Sent(burst_s=1.0, pace=0.9, kind="mp3 with a tag"),
+    "Icecast, all at once": Sent(f"{TYPE}Server: Icecast 2.4.4\r\n", burst_s=40.0, pace=0.0),
+}
+
+FILES: Final = {
+    "sent three times as fast": Sent(pace=3.0),
+    "sent far too slowly": Sent(pace=0.2),
+    "sent all at once": Sent(burst_s=45.0, ends_after_s=STEP_S),
+    "sent all at once, and held": Sent(burst_s=45.0, pace=0.0),
+    "short": Sent(ends_after_s=1.0),
+    "with a tag, before its time": Sent(kind="mp3 with a tag"),
+    "with the frame that tells its length": Sent(kind="mp3 with its length"),
+    "speech while it is made": Sent(burst_s=0.25, pace=3.0, kind="mp3 from its beginning"),
+    "with an entity tag": Sent(f'{TYPE}ETag: "one"\r\n'),
+    "with a date": Sent(f"{TYPE}Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n"),
+    "to be saved": Sent(f"{TYPE}Content-Disposition: attachment; filename=a.mp3\r\n"),
+    "with ranges": Sent(f"{TYPE}Accept-Ranges: bytes\r\n"),
+    "with a length": Sent(f"{TYPE}Content-Length: 999999\r\n"),
+    "of a type without frames": Sent("Content-Type: audio/wav\r\n"),
+    "of no type": Sent(""),
+    "of Icecast, with a length": Sent(f"{TYPE}Server: Icecast 2.4.4\r\nContent-Length: 999999\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+async def test_what_is_live(server: MediaServer, name: str) -> None:
+    async with opened_in_its_time(server, LIVE[name]) as source:
+        assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
+        assert isinstance(source.reader, RadioReader)
+        assert await read_bytes(source, 20_000) == sound(LIVE[name].kind)[:20_000]
+        assert server.ranges == ["bytes=0-"]
+
+
+@pytest.mark.parametrize("name", FILES)
+async def test_what_is_a_file(server: MediaServer, name: str) -> None:
+    async with opened_in_its_time(server, FILES[name]) as source:
+        assert not source.is_live
+        assert isinstance(source.reader, HttpFileReader)
+        assert await read_bytes(source, 20_000) == sound(FILES[name].kind)[:20_000]
+        assert await source.reader.read_at(10, 10) == sound(FILES[name].kind)[10:20]
+
+
+async def test_after_a_break_it_is_opened_again(server: MediaServer) -> None:
+    ending = Sent(ends_after_s=4.0)
+    later = Sent(begins_at_s=5.0)
+    async with opened_in_its_time(server, in_turn(ending, status(503), later)) as source:
+        count = round((2.0 + 4.0 - STEP_S) * BYTES_PER_S)
+        assert await read_bytes(source, count + 1000) == sound()[:count] + sound()[80_000:81_000]
+        assert len(server.requests) == 3
+
+
+async def test_what_begins_and_ends_twice_alike_was_a_file(server: MediaServer) -> None:
+    async with opened_in_its_time(server, Sent(ends_after_s=4.0)) as source:
+        assert source.is_live
+        whole = sound()[: round((2.0 + 4.0 - STEP_S) * BYTES_PER_S)]
+        assert await read_all(source) == whole * 2
+        assert len(server.requests) == 2
+
+
+async def test_what_is_too_fast_is_not_waited_for(server: MediaServer) -> None:
+    """Speech that is made while it is sent is to be heard at once."""
+    speech = Sent(burst_s=2.0, pace=3.0, kind="mp3 from its beginning")
+    begun_s = asyncio.get_running_loop().time()
+    async with opened_in_its_time(server, speech):
+        assert asyncio.get_running_loop().time() - begun_s < 4 * STEP_S
