@@ -35,7 +35,7 @@ from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import Answer, HttpClient, SourceClient
 from tonearm.sources.http.errors import PassingError, admission_error
-from tonearm.sources.http.facts import begins_whole, empty_error, remote_file
+from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, is_live_stream, station_name
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
@@ -350,7 +350,7 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
         file = remote_file(uri, answer)
         body = Body(response, file.host, settings.stall_timeout_s)
         first = b""
-        if not file.is_live and begins_whole(response) and may_be_live(response.headers):
+        if not file.is_live and not file.is_seekable and may_be_live(response.headers):
             is_live, first = await is_live_stream(body)
             file = dataclasses.replace(file, is_live=is_live)
     except BaseException:

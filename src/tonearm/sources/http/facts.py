@@ -66,7 +66,7 @@ def remote_file(given_uri: SourceUri, answer: Answer) -> RemoteFile:
     response, final_uri = answer
     host = response.url.host or ""
     part = content_range(response)
-    if not begins_whole(response) and (part is None or part.first != 0):
+    if not is_success(response) or (part is not None and part.first != 0):
         raise status_error(response.status, host, Stage.CONNECT)
     is_packed = packing(response, host) is not None  # then sizes and ranges are those of what is packed
     is_live = any(name.lower().startswith("icy-") for name in response.headers)
