@@ -80,14 +80,11 @@ FAULTS: Final[dict[str, tuple[Answer, set[str]]]] = {
     "end without a word": (raw(b""), {"connection_lost connect"}),
     "half a header": (raw(b"HTTP/1.1 200 OK\r\nContent-Ty"), {"connection_lost connect", "connect_failed connect"}),
     "TLS where HTTP was asked for": (raw(b"\x15\x03\x01\x00\x02\x02\x46"), {"connect_failed connect"}),
-    "HTTP/9": (raw(b"HTTP/9.9 200 OK\r\n\r\n"), {"connect_failed connect"}),
+    "HTTP/9": (raw(b"HTTP/9.9 200 OK\r\n\r\n"), {"empty read"}),
     "status 99": (plain("99 What"), {"connect_failed connect", "http_status connect"}),
     "two lengths": (plain("200 OK\r\nContent-Length: 5\r\nContent-Length: 9", b"x" * 9), {"connect_failed connect"}),
-    "a length below zero": (plain("200 OK\r\nContent-Length: -1"), {"connect_failed connect"}),
-    "a length without end": (
-        plain("200 OK\r\nContent-Length: " + "9" * 30, b"x" * 99),
-        {"connect_failed connect", "connection_lost read"},
-    ),
+    "a length below zero": (plain("200 OK\r\nContent-Length: -1"), {"empty read"}),
+    "a length without end": (plain("200 OK\r\nContent-Length: " + "9" * 30, b"x" * 99), {"not_audio decode"}),
     "chunks that are none": (
         plain("200 OK\r\nTransfer-Encoding: chunked", b"zz\r\nhello"),
         {"connection_lost read", "connect_failed connect", "connection_lost connect"},
@@ -100,7 +97,7 @@ FAULTS: Final[dict[str, tuple[Answer, set[str]]]] = {
     "a page": (media(b"<!doctype html><title>x</title>" * 9, content_type="audio/mpeg"), {"not_audio decode"}),
     "packed": (
         plain("200 OK\r\nContent-Encoding: gzip", PACKED_ZEROS),
-        {"not_audio connect"},
+        {"limit_exceeded read"},
     ),
     "packed twice": (plain("200 OK\r\nContent-Encoding: gzip, br", b"x"), {"not_audio connect"}),
     "a packed file": (media(PACKED_ZEROS, content_type="audio/mpeg"), {"not_audio decode"}),
@@ -133,6 +130,8 @@ ODDITIES: Final[dict[str, Answer]] = {
     "small ranges only": media(LONG_SONG, at_most=100_000),
     "an old radio server": raw(b"ICY 200 OK\r\nContent-Type: audio/wav\r\n\r\n" + SONG),
     "HTTP/1.0": raw(b"HTTP/1.0 200 OK\r\n\r\n" + SONG),
+    "a head that is hardly HTTP": raw(b"http/2  203\r\nnothing\r\nContent-Length: -1\r\n\r\n" + SONG),
+    "packed": plain("200 OK\r\nContent-Encoding: gzip", gzip.compress(SONG)),
     "many headers": media(SONG, headers="".join(f"X-{number}: {'y' * 50}\r\n" for number in range(90))),
 }
 

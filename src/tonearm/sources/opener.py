@@ -1,7 +1,6 @@
 """From a URI to an opened source: policy, files, HTTP, pages and playlists put together."""
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 import os
@@ -316,14 +315,20 @@ class SourceOpener:
         return await (self._files.run(parse) if source.uri.kind == "file" else asyncio.to_thread(parse))
 
     async def _head(self, body: ByteStream) -> bytes | None:
-        """The first bytes; None when they cannot be read, which the decoder will meet and report, too."""
+        """The first bytes; None when they cannot be read, which the decoder will meet and report, too, unless they are
+        made to cost memory."""
         head = b""
-        with contextlib.suppress(PlayError, TimeoutError):
+        try:
             async with asyncio.timeout(self._settings.headers_timeout_s):
                 while len(head) < HEAD_BYTES and (part := await body.read()):
                     head += part
-            return head
-        return None
+        except TimeoutError:
+            return None
+        except PlayError as error:
+            if error.failure.code is FailureCode.LIMIT_EXCEEDED:
+                raise
+            return None
+        return head
 
 
 # The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask

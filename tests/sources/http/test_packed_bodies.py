@@ -12,8 +12,8 @@ from tests.support.fetching import failure_of, opened, playlist_of, read_all, re
 from tests.support.media_server import MediaServer, in_turn, media, raw
 from tonearm.core.failure import FailureCode
 
-# Half of it shrinks.
-BODY: Final = random.Random(6).randbytes(200_000) + bytes(200_000)
+# Of silence, noise and silence, as sound is.
+BODY: Final = bytes(1_000_000) + random.Random(6).randbytes(200_000) + bytes(200_000)
 
 
 def raw_deflate(data: bytes) -> bytes:
@@ -94,11 +94,11 @@ REFUSED: dict[str, tuple[str, bytes, FailureCode, str, int]] = {
     "zstd": ("zstd", BODY, FailureCode.NOT_AUDIO, "packed ('zstd')", 0),
     "compress": ("compress", BODY, FailureCode.NOT_AUDIO, "packed ('compress')", 0),
     "packed twice": ("gzip, gzip", BODY, FailureCode.NOT_AUDIO, "packed ('gzip, gzip')", 0),
-    "a bomb": ("gzip", bomb(50_000_000), FailureCode.LIMIT_EXCEEDED, "200 times", 4_200_000),
-    "deflate": ("deflate", zlib.compress(bytes(50_000_000)), FailureCode.LIMIT_EXCEEDED, "200 times", 4_200_000),
-    "a bomb in members": ("gzip", bomb(1_000_000) * 50, FailureCode.LIMIT_EXCEEDED, "200 times", 4_200_000),
+    "a bomb": ("gzip", bomb(50_000_000), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
+    "deflate": ("deflate", zlib.compress(bytes(50_000_000)), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
+    "a bomb in members": ("gzip", bomb(1_000_000) * 50, FailureCode.LIMIT_EXCEEDED, "200 times", 2_200_000),
     "members without end": ("gzip", gzip.compress(b"") * 5000, FailureCode.LIMIT_EXCEEDED, "1000 parts", 0),
-    "damaged": ("gzip", gzip.compress(BODY)[:9999] + BODY, FailureCode.CORRUPT, "damaged", 200_000),
+    "damaged": ("gzip", gzip.compress(BODY)[:12] + b"\xff" * 5000, FailureCode.CORRUPT, "damaged", 0),
     "not deflate": ("deflate", b"\xff" * 5000, FailureCode.CORRUPT, "damaged", 0),
 }  # fmt: skip
 

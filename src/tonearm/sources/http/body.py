@@ -1,6 +1,7 @@
 """The body of an answer: its bytes as they come, and unpacked where a server packed them unasked."""
 
 import asyncio
+import contextlib
 import zlib
 from collections import deque
 from collections.abc import Iterable
@@ -15,8 +16,8 @@ from tonearm.sources.http.errors import read_error
 _UNPACKED: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 _NOT_UNPACKED: Final = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "lzma", "xz", "bzip2"})
 _PIECE_BYTES: Final = 64 * 1024
-# Sound hardly shrinks; silence of half a minute may. What grows so much beyond that is made to cost time.
-_FREE_BYTES: Final = 4 * 1024 * 1024
+# Sound hardly shrinks; ten seconds of silence may. What grows so much beyond that is made to cost time.
+_FREE_BYTES: Final = 2 * 1024 * 1024
 _MOST_GROWTH: Final = 200
 
 _MOST_MEMBERS: Final = 1000
@@ -148,10 +149,24 @@ class _Unpacker:
             self._packed, self._inflater = inflater.unused_data, None
             self.is_over = self._how == "deflate"
         self._unpacked_bytes += len(piece)
-        spent_bytes = self._packed_bytes - len(self._packed)
-        if self._unpacked_bytes > max(_FREE_BYTES, spent_bytes * _MOST_GROWTH):
-            raise self._error(FailureCode.LIMIT_EXCEEDED, f"unpacks to over {_MOST_GROWTH} times its size")
+        self._check_growth(self._unpacked_bytes, self._packed)
+        if self._unpacked_bytes == _PIECE_BYTES:
+            self._foresee(inflater.copy())
         return piece
+
+    def _foresee(self, inflater: Any) -> None:
+        """Unpacks what is there, so that who reads gets nothing of what grows too much. It takes some milliseconds."""
+        packed, unpacked_bytes = self._packed, self._unpacked_bytes
+        with contextlib.suppress(zlib.error):
+            while packed and not inflater.eof and unpacked_bytes > (self._packed_bytes - len(packed)) * _MOST_GROWTH:
+                unpacked_bytes += len(inflater.decompress(packed, _PIECE_BYTES))
+                packed = inflater.unconsumed_tail
+                self._check_growth(unpacked_bytes, packed)
+
+    def _check_growth(self, unpacked_bytes: int, packed: bytes) -> None:
+        """Raises `PlayError` when what came before `packed` has grown too much."""
+        if unpacked_bytes > max(_FREE_BYTES, (self._packed_bytes - len(packed)) * _MOST_GROWTH):
+            raise self._error(FailureCode.LIMIT_EXCEEDED, f"unpacks to over {_MOST_GROWTH} times its size")
 
     def _error(self, code: FailureCode, what: str) -> PlayError:
         return PlayError.of(code, Stage.READ, f"What {self._host} sends packed ({self._how!r}) {what}.", _HINT)
