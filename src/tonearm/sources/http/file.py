@@ -205,7 +205,7 @@ class RangeStream:
 
     async def _request(self) -> Body:
         response = await self._ask(self._file.final_uri)
-        if response.status in _EXPIRED_STATUSES and self._file.given_uri.normalised != self._file.final_uri.normalised:
+        if response.status in _EXPIRED_STATUSES and self._file.given_uri.opened != self._file.final_uri.opened:
             response.close()
             response = await self._ask(self._file.given_uri)
         try:
