@@ -115,7 +115,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("discord",),
     "disnake": ("disnake",),
     "nextcord": ("nextcord",),
-    "msgspec": MESSAGES,
+    "msgspec": (*MESSAGES, "server.json_pieces"),
     "multidict": ("server",),
     "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),

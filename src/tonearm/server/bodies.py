@@ -1,11 +1,11 @@
-"""Reading a request's JSON body within limits, as one of the models of `protocol.requests`. Unknown names of
-fields are found, and the known names that were probably meant.
+"""Reading a request's JSON body within limits, as one of the models of `protocol.requests`; a player's record, which
+may be long, in pieces. Unknown names of fields are found, and the known names that were probably meant.
 """
 
 import asyncio
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeVar, get_args
@@ -16,11 +16,12 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
-from tonearm.core.errors import BadRequest
-from tonearm.core.metadata import MAX_NESTING, Json, levels_of
+from tonearm.core.errors import BadRequest, LimitReached
+from tonearm.core.metadata import MAX_NESTING, MAX_RECORD_NESTING, Json, JsonObject, levels_of
+from tonearm.protocol.saved_state import SavedPlayer, SavedTrack
 from tonearm.protocol.wire_model import ExactModel, RequestModel
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.long_json import PART_VALUES, read_long_json
+from tonearm.server.json_pieces import MAX_PIECE_BYTES, PieceTooLong, is_object, pieces_of
 from tonearm.server.replies import BodyTooLarge
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
@@ -43,32 +44,97 @@ def as_model(request: EdgeRequest, value: Json, model: type[ModelT]) -> ModelT:
     Raises `BadRequest` that names the first field that is wrong.
     """
     ignored: list[str] = []
-    for unknown in unknown_names(model, value):
-        if unknown.is_refused:
-            raise BadRequest(unknown.sentence)
-        ignored.append(unknown.shown)
-    if ignored:
-        request.add_reply_header(IGNORED_HEADER, header_text(ignored))
+    try:
+        return _checked(value, model, ignored)
+    finally:
+        _name_ignored(request, ignored)
+
+
+def _checked(value: Json, model: type[ModelT], ignored: list[str], place: str = "") -> ModelT:
+    """`value`, which stands at `place` of the body, as `model`. Adds the names that are `ignored`. Raises
+    `BadRequest`."""
+    unknown = [*unknown_names(model, value, place)]
+    for one in unknown:
+        if one.is_refused:
+            raise BadRequest(one.sentence)
+    ignored += [one.shown for one in unknown]
     try:
         return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise BadRequest(_sentence(error)) from error
+        raise BadRequest(_sentence(error, place)) from error
 
 
-async def read_json(
-    request: EdgeRequest,
-    max_bytes: int = MAX_BODY_BYTES,
-    max_values: int = MAX_VALUES,
-    max_nesting: int = MAX_NESTING,
-) -> Json:
+def _name_ignored(request: EdgeRequest, ignored: Sequence[str]) -> None:
+    if ignored:
+        request.add_reply_header(IGNORED_HEADER, header_text(ignored))
+
+
+async def read_json(request: EdgeRequest) -> Json:
     """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
-    raw = await _read(request, max_bytes)
+    raw = await _read(request, MAX_BODY_BYTES)
     if len(raw) >= _THREAD_FROM_BYTES:
-        return await asyncio.to_thread(_decode, raw, max_values, max_nesting)
-    return _decode(raw, max_values, max_nesting)
+        return (await asyncio.to_thread(_decode, raw))[0]
+    return _decode(raw)[0]
 
 
-async def _read(request: EdgeRequest, max_bytes: int) -> bytes:
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
+    """Of a player's record: its bytes, the values in it, and its tracks."""
+
+    max_bytes: int
+    max_values: int
+    max_tracks: int
+
+
+async def read_record(request: EdgeRequest, limits: RecordLimits) -> SavedPlayer:
+    """The body as a player's record. Raises `BodyTooLarge`, `LimitReached` for too many tracks, and `BadRequest` that
+    names the first field that is wrong."""
+    raw, ignored = await _read(request, limits.max_bytes), list[str]()
+    try:
+        return await asyncio.to_thread(_record, raw, limits, ignored)
+    finally:
+        _name_ignored(request, ignored)
+
+
+def _record(raw: bytearray, limits: RecordLimits, ignored: list[str]) -> SavedPlayer:
+    if not is_object(raw):  # the refusal needs to know no more of what is long
+        return _checked(None if len(raw) > MAX_PIECE_BYTES else _decode(raw)[0], SavedPlayer, ignored)
+    fields: JsonObject = {}
+    tracks: list[SavedTrack] = []
+    values = 0
+    try:
+        for piece in pieces_of(raw):
+            (name, _), (value, count) = _decode(piece.name), _decode(piece.value, MAX_RECORD_NESTING)
+            assert isinstance(name, str), "a piece's name is one"
+            values += count
+            if values > limits.max_values:
+                raise _too_many_values(limits.max_values)
+            if piece.index is None:
+                fields[name] = value
+                if name == "tracks":  # of a field that is there twice the last counts
+                    tracks.clear()
+                continue
+            if piece.index >= limits.max_tracks:
+                raise LimitReached(
+                    f"`{name}` of the record has more than {limits.max_tracks} entries, as many as a player has tracks "
+                    "with those that player.max_waiting_tracks allows. Leave some out."
+                )
+            if name == "tracks":
+                tracks.append(_checked(value, SavedTrack, ignored, f"tracks.{piece.index}."))
+            else:
+                items = fields[name]
+                assert isinstance(items, list), "its `[]` came first"
+                items.append(value)
+        return _checked(fields, SavedPlayer, ignored).model_copy(update={"tracks": tracks})
+    except PieceTooLong:
+        raise BodyTooLarge(f"A value in the body has more than {MAX_PIECE_BYTES} bytes. Send less at once.") from None
+    except RecursionError:
+        raise _too_deep(MAX_RECORD_NESTING) from None
+    except ValueError as error:
+        raise _not_json(error) from error
+
+
+async def _read(request: EdgeRequest, max_bytes: int) -> bytearray:
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     expects = request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue"
@@ -85,55 +151,52 @@ async def _read(request: EdgeRequest, max_bytes: int) -> bytes:
         # Nothing more can be read; aiohttp would try, and log a failure.
         request.content.feed_eof()
         raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
-    return bytes(raw)
+    return raw
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(f"The body is larger than {max_bytes} bytes. Send less.")
 
 
-def _decode(raw: bytes, max_values: int, max_nesting: int) -> Json:
+def _decode(raw: bytes | bytearray, max_nesting: int = MAX_NESTING) -> tuple[Json, int]:
+    """The value, and how many values it holds."""
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
-    count = _require_few_values(raw, max_values, max_nesting)
+    _require_few_values(raw, max_nesting)
     try:
-        value = _parse(raw) if count <= MAX_VALUES else read_long_json(raw, _parse, PART_VALUES + MAX_VALUES)
+        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
+        value: Json = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        # The place in a part is none in the body.
-        problem = str(error) if count <= MAX_VALUES else str(error).partition(" at line")[0]
-        raise BadRequest(f"The body is not valid JSON: {problem}.") from error
-    if value is None and count > MAX_VALUES:
-        raise BodyTooLarge(f"The body holds more than {MAX_VALUES} values in one place. Send less at once.")
-    _require_plain(value, max_nesting)
-    return value
+        raise _not_json(error) from error
+    return value, _count_plain(value, max_nesting)
 
 
-def _parse(raw: bytes) -> Json:
-    # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
-    value: Json = from_json(raw, allow_inf_nan=False)
-    return value
+def _not_json(error: ValueError) -> BadRequest:
+    return BadRequest(f"The body is not valid JSON: {error}.")
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
 
 
-def _require_few_values(raw: bytes, max_values: int, max_nesting: int) -> int:
-    """Refuses bodies of very many values by their punctuation, before anything is made of them. Returns about how
-    many there are."""
+def _require_few_values(raw: bytes | bytearray, max_nesting: int) -> None:
+    """Refuses what holds very many values by its punctuation, before anything is made of them."""
     commas, brackets = _punctuation(raw)
-    if commas + brackets > max_values:
+    if commas + brackets > MAX_VALUES:
         for match in _STRING.finditer(raw):
             commas_inside, brackets_inside = _punctuation(match[0])
             commas -= commas_inside
             brackets -= brackets_inside
-    if commas + brackets > max_values:
+    if commas + brackets > MAX_VALUES:
         if brackets > max_nesting * (commas + 1):  # with so few branches one of them is too deep
             raise _too_deep(max_nesting)
-        raise BodyTooLarge(f"The body holds more than {max_values} values. Send less at once.")
-    return commas + brackets
+        raise _too_many_values(MAX_VALUES)
 
 
-def _punctuation(raw: bytes) -> tuple[int, int]:
+def _too_many_values(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body holds more than {most} values. Send less at once.")
+
+
+def _punctuation(raw: bytes | bytearray) -> tuple[int, int]:
     return raw.count(b","), raw.count(b"[") + raw.count(b"{")
 
 
@@ -141,13 +204,17 @@ def _too_deep(max_nesting: int) -> BadRequest:
     return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send it flatter.")
 
 
-def _require_plain(value: Json, max_nesting: int) -> None:
-    """Refuses what is valid JSON but cannot be kept or sent again: deep nesting, and `1e999`, read as infinity."""
+def _count_plain(value: Json, max_nesting: int) -> int:
+    """How many values `value` holds. Refuses what is valid JSON but cannot be kept or sent again: deep nesting, and
+    `1e999`, read as infinity."""
+    count = 0
     for depth, level in enumerate(levels_of(value)):
         if depth > max_nesting:
             raise _too_deep(max_nesting)
         if any(isinstance(item, float) and not math.isfinite(item) for item in level):
             raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
+        count += len(level)
+    return count
 
 
 _EXPECTED: Final[Mapping[str, str]] = {
@@ -162,10 +229,10 @@ _EXPECTED: Final[Mapping[str, str]] = {
 }
 
 
-def _sentence(error: ValidationError) -> str:
-    """A sentence about the first field that is wrong, and what it must be."""
+def _sentence(error: ValidationError, place: str) -> str:
+    """A sentence about the first field that is wrong, and what it must be. What was looked at stands at `place`."""
     first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
+    field = (place + ".".join(str(part) for part in first["loc"])).rstrip(".")
     subject = f"The field `{field}`" if field else "The body"
     if first["type"] == "enum":
         return f"{subject} must be one of {first['ctx']['expected']}."

@@ -9,16 +9,16 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.core.metadata import MAX_RECORD_NESTING
+from tonearm.core.play_queue import MAX_PLAYED
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.description.node import GET_RECORDS
 from tonearm.description.players import GET_RECORD, PUT_RECORD
 from tonearm.node.node import Node
 from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
-from tonearm.protocol.saved_state import SavedPlayer, state_out
+from tonearm.protocol.saved_state import state_out
 from tonearm.protocol.wire_model import json_text
-from tonearm.server.bodies import as_model, read_json
+from tonearm.server.bodies import RecordLimits, read_record
 from tonearm.server.replies import encoded_reply, json_reply
 from tonearm.server.routing import Call, Route
 
@@ -58,11 +58,13 @@ class StateRoutes:
         return encoded_reply(await _record(self._node.player(call.player_id)))
 
     async def _take_over(self, call: Call) -> web.Response:
-        waiting_bytes = self._node.settings.max_waiting_bytes
-        max_bytes = max(LEAST_MAX_BYTES, 2 * waiting_bytes)
-        max_values = max(LEAST_MAX_VALUES, waiting_bytes // _BYTES_A_VALUE)
-        value = await read_json(call.request, max_bytes, max_values, MAX_RECORD_NESTING)
-        body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
+        settings = self._node.settings
+        limits = RecordLimits(
+            max_bytes=max(LEAST_MAX_BYTES, 2 * settings.max_waiting_bytes),
+            max_values=max(LEAST_MAX_VALUES, settings.max_waiting_bytes // _BYTES_A_VALUE),
+            max_tracks=settings.max_waiting_tracks + MAX_PLAYED + 1,
+        )
+        body = await read_record(call.request, limits)
         as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
         replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.request.client)
         call.new_players.append(call.player_id)
