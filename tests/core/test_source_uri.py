@@ -203,7 +203,7 @@ def test_a_fragment_names_a_part_of_what_is_opened(
     assert (uri.start_ms, uri.end_ms) == (start_ms, end_ms)
     assert uri.given == whole + fragment
     assert (uri.opened, uri.normalised) == (parse_source_uri(whole).opened, parse_source_uri(whole).normalised)
-    track = Track.create("t", uri, {})
+    track = Track.create("t", uri)
     assert (track.start_ms, track.end_ms, track.info.identifier) == (start_ms, end_ms, whole + fragment)
 
 

@@ -96,7 +96,7 @@ def test_it_is_no_change_of_the_player() -> None:
 
 def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read() -> None:
     entry = PlaylistEntry(make_track("a").uri, "Them - Song", length_ms=4000, has_own_tags=True)
-    playback = playing(entry.track("a", {}, 2))
+    playback = playing(entry.track("a", b"{}"))
     assert playback.queue[0].info.length_ms == 4000
     assert unread(playback) == "a"
     playback.tags_read("a", FACTS)
@@ -106,7 +106,7 @@ def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read() -> No
 
 
 def test_names_from_a_playlist_stay() -> None:
-    playback = playing(PlaylistEntry(make_track("a").uri, "Part", "Them", is_part=True).track("a", {}, 2))
+    playback = playing(PlaylistEntry(make_track("a").uri, "Part", "Them", is_part=True).track("a", b"{}"))
     playback.tags_read("a", FACTS)
     (waiting,) = playback.queue
     assert (waiting.info.title, waiting.info.author, waiting.info.length_ms) == ("Part", "Them", 5000)

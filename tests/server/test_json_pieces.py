@@ -63,7 +63,8 @@ def test_of_a_field_that_is_there_twice_the_last_counts_and_spaces_are_none() ->
 
 
 def test_no_piece_is_long() -> None:
-    for long in ("x" * MAX_PIECE_BYTES, [[1] * MAX_PIECE_BYTES], {"a": [{}] * MAX_PIECE_BYTES}):
+    longs: tuple[Json, ...] = ("x" * MAX_PIECE_BYTES, [[1] * MAX_PIECE_BYTES], {"a": [{}] * MAX_PIECE_BYTES})
+    for long in longs:
         with pytest.raises(PieceTooLong):
             put_together(json.dumps({"a": long}).encode())
 

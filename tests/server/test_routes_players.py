@@ -101,7 +101,7 @@ async def test_absent_metadata_is_an_object_and_any_that_is_given_is_itself(node
 async def test_a_record_may_hold_as_many_values_as_metadata_of_a_full_queue_have(node: StillNode, port: int) -> None:
     """A million was too few for ten thousand tracks with a hundred fields each."""
     for values, status, reason in ((1_500_000, 400, "is missing"), (2_800_000, 413, "2796202 values")):
-        body = b'{"tracks": [' + b"0," * values + b"0]}"
+        body = b'{"x": [' + (b"[" + b"0," * 39_999 + b"0],") * (values // 40_000) + b"0]}"
         answer = await request(port, "PUT", "/v0/players/q/state", body=body)
         assert answer.status == status
         assert reason in answer.json()["message"]

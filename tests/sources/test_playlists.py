@@ -263,7 +263,7 @@ class TestCueSheets:
     async def test_its_entries_are_tracks_with_their_own_names(self, tmp_path: Path) -> None:
         (tmp_path / "x.cue").write_text(CUE)
         playlist = await playlist_of(str(tmp_path / "x.cue"))
-        first, second, third = playlist.tracks(uuid.uuid4, {})
+        first, second, third = playlist.tracks(uuid.uuid4)
         assert (first.info.title, first.info.author, first.start_ms, first.end_ms) == ("One", "The Band", 0, 192_493)
         tagged = second.with_facts(SourceFacts(length_ms=300_000, title="The Album", author="Everybody"))
         assert (tagged.info.title, tagged.info.author, tagged.info.length_ms) == ("Two", "A Guest", 300_000)

@@ -20,9 +20,8 @@ CONNECTION_LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The conn
 def make_track(name: str, metadata: Json | None = None, *, lists: tuple[str, ...] = ()) -> Track:
     """A track with the id `name`, as it is before its source was opened."""
     uri = parse_source_uri(f"http://radio.example/{name}.mp3")
-    shown = {} if metadata is None else metadata
-    length = len(json.dumps(shown))
-    return replace(Track.create(name, uri, shown, length), lists=lists)
+    text = json.dumps({} if metadata is None else metadata).encode()
+    return replace(Track.create(name, uri, text), lists=lists)
 
 
 def make_status(

@@ -37,6 +37,12 @@ def levels_of(value: Json) -> Iterator[list[Json]]:
         level = inner
 
 
+def value_of_json(text: bytes) -> Json:
+    """The value that the node has written as `text`."""
+    value: Json = json.loads(text)
+    return value
+
+
 def is_nested_deeper(value: Json, max_nesting: int) -> bool:
     """Whether more than `max_nesting` objects and arrays stand in each other."""
     return any(depth > max_nesting for depth, _ in enumerate(levels_of(value)))

@@ -11,9 +11,9 @@ from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.failure import PlayError, PlayFailure
-from tonearm.core.metadata import Json
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.track import Track
+from tonearm.core.splices import splice_of
+from tonearm.core.track import NO_METADATA, Track
 
 # What follows a track
 
@@ -91,9 +91,9 @@ class PlaylistEntry:
     artwork_url: str | None = None
     has_own_tags: bool = False
 
-    def track(self, track_id: str, metadata: Json, metadata_bytes: int, lists: tuple[str, ...] = ("",)) -> Track:
+    def track(self, track_id: str, metadata_json: bytes, lists: tuple[str, ...] = ("",)) -> Track:
         """The track that it is, with its `lists`. What the playlist calls it is its title until it is opened."""
-        track = Track.create(track_id, self.uri, metadata, metadata_bytes)
+        track = Track.create(track_id, self.uri, metadata_json)
         info = replace(
             track.info,
             title=track.info.title if self.title is None else self.title,
@@ -132,10 +132,10 @@ class Playlist:
     selected: int | None = None
 
     def tracks(
-        self, new_id: Callable[[], object], metadata: Json, metadata_bytes: int = 2, lists: tuple[str, ...] = ("",)
+        self, new_id: Callable[[], object], metadata_json: bytes = NO_METADATA, lists: tuple[str, ...] = ("",)
     ) -> tuple[Track, ...]:
         """A track with a new id for each entry; `lists` as in `Track`."""
-        return tuple(entry.track(str(new_id()), metadata, metadata_bytes, lists) for entry in self.entries)
+        return tuple(entry.track(str(new_id()), metadata_json, lists) for entry in self.entries)
 
 
 class NothingFound(PlayError):
@@ -250,12 +250,13 @@ class PlayQueue:
 
     Two sources can be open: `current_attempt` plays the current track, `next_attempt` is opened ahead for the track
     that comes after it. Actions for the engine are collected until `take_actions`. `version` counts the changes of
-    `tracks`, which are made with `set_tracks`.
+    `tracks`, which are made with `set_tracks`; `waiting_bytes` is what these take together.
     """
 
     current: QueuedTrack
     tracks: tuple[QueuedTrack, ...] = ()
     version: int = 0
+    waiting_bytes: int = 0
     loop_mode: LoopMode = LoopMode.NONE
     current_attempt: Attempt | None = None
     next_attempt: Attempt | None = None
@@ -274,11 +275,14 @@ class PlayQueue:
         attempt = self.current_attempt
         return attempt if attempt is not None and attempt.source == source else None
 
-    def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> None:
-        """Sets the queue. Setting the same tracks again is no change."""
-        if tracks != self.tracks:
+    def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> bool:
+        """Sets the queue. Returns whether that changed it: the same tracks again do not."""
+        splice = splice_of(self.tracks, tracks)
+        if splice.is_change:
             self.tracks = tracks
             self.version += 1
+            self.waiting_bytes += _bytes_of(splice.added) - _bytes_of(splice.dropped) - _bytes_of(splice.removed)
+        return splice.is_change
 
     def unread(self, depth: int, first: int = 0) -> QueuedTrack | None:
         """The first of `depth` waiting tracks, from the index `first` on, that is neither read nor being opened to be
@@ -402,6 +406,10 @@ class PlayQueue:
     def _drop(self, attempt: Attempt | None) -> None:
         if attempt is not None and attempt.failure is None:
             self._actions.append(DropAction(attempt.source))
+
+
+def _bytes_of(tracks: tuple[QueuedTrack, ...]) -> int:
+    return sum(queued_track.track.waiting_bytes for queued_track in tracks)
 
 
 MAX_PLAYED: Final = 50

@@ -63,10 +63,7 @@ class Playback(Requests):
             return self.interrupted(source, TURNED_PLAYLIST)
         version_before = self.queue_version
         lists = playlist.lists_within
-        tracks = tuple(
-            replace(track, lists=lists, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes)
-            for track in tracks
-        )
+        tracks = tuple(replace(track, lists=lists, metadata_json=playlist.metadata_json) for track in tracks)
         # The first track takes the playlist's own place, so only the others need room.
         entries = tuple(map(QueuedTrack, (tracks[0], *tracks[1 : self.room_for(tracks[1:]) + 1])))
         if attempt is self._queue.current_attempt:
@@ -184,4 +181,5 @@ class Playback(Requests):
                 if facts is not None:
                     waiting.track = waiting.track.with_hints(facts)
                     self._events.append(QueueDetails((track_id,)))
+                break
         return self._outcome()

@@ -125,7 +125,8 @@ class PlaybackState:
         self.metadata, self._queue.loop_mode = snapshot.metadata, snapshot.loop_mode
         if snapshot.current is not None:
             self._queue.current = own_track(snapshot.current)
-        self._queue.tracks = tuple(map(own_track, snapshot.queue))
+        self._queue.set_tracks(tuple(map(own_track, snapshot.queue)))
+        self._queue.version = 0
         played = [replace(played, queued_track=own_track(played.queued_track)) for played in snapshot.history]
         self._history = History(played)
         self._failures_in_a_row, self.error = snapshot.failures_in_a_row, snapshot.error
@@ -239,7 +240,7 @@ class PlaybackState:
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
-        return self._limits.room_for(self._queue.tracks, tracks)
+        return self._limits.room_for(self.queue_length, self._queue.waiting_bytes, tracks)
 
     def update(self) -> PlayerUpdate:
         """State and position now, to be emitted every few seconds while the player plays."""
@@ -356,15 +357,14 @@ class PlaybackState:
         self._played_from_ms = self.position_ms
 
     def _require_room(self, tracks: Sequence[Track]) -> None:
-        self._limits.require_room(self.player_id, self._queue.tracks, tracks)
+        self._limits.require_room(self.player_id, self.queue_length, self._queue.waiting_bytes, tracks)
 
     def _change_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
         self._set_queue(queue)
         self._queue.revise_next()
 
     def _set_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
-        if queue != self._queue.tracks:
-            self._queue.set_tracks(queue)
+        if self._queue.set_tracks(queue):
             self._events.append(QueueUpdate(len(queue), self.queue_version))
 
     def _outcome(self, *, skips_to_open: bool = False, moves_fade: bool = False) -> Outcome:

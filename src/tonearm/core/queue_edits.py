@@ -16,21 +16,21 @@ def with_inserted(waiting: Waiting, tracks: Sequence[Track], index: int | None) 
     """Adds tracks before the one at `index`, or at the end for None or an index beyond the end. Raises BadRequest for a
     negative index."""
     place = _place(len(waiting), index)
-    return (*waiting[:place], *map(QueuedTrack, tracks), *waiting[place:])
+    return waiting[:place] + tuple(map(QueuedTrack, tracks)) + waiting[place:]
 
 
 def without(waiting: Waiting, track_id: str) -> Waiting:
     """Removes a track. Raises TrackNotFound."""
     index = index_of(waiting, track_id)
-    return (*waiting[:index], *waiting[index + 1 :])
+    return waiting[:index] + waiting[index + 1 :]
 
 
 def with_moved(waiting: Waiting, track_id: str, index: int) -> Waiting:
     """Moves a track to the place `index`. Raises TrackNotFound, and BadRequest for a negative index."""
-    moved = waiting[index_of(waiting, track_id)]
+    before = index_of(waiting, track_id)
+    others = waiting[:before] + waiting[before + 1 :]
     place = _place(len(waiting), index)
-    others = tuple(queued_track for queued_track in waiting if queued_track is not moved)
-    return (*others[:place], moved, *others[place:])
+    return others[:place] + waiting[before : before + 1] + others[place:]
 
 
 def in_order(waiting: Waiting, order: Sequence[int]) -> Waiting:
@@ -54,28 +54,28 @@ class QueueLimits:
     max_tracks: int
     max_bytes: int
 
-    def room_for(self, waiting: Waiting, tracks: Sequence[Track]) -> int:
-        """How many of these tracks, from the first on, may wait beside the others."""
-        room_bytes = self.max_bytes - sum(queued_track.track.waiting_bytes for queued_track in waiting)
+    def room_for(self, waiting: int, waiting_bytes: int, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may wait beside others, which take so many bytes."""
+        room_bytes = self.max_bytes - waiting_bytes
         fitting = 0
-        for track in tracks[: max(self.max_tracks - len(waiting), 0)]:
+        for track in tracks[: max(self.max_tracks - waiting, 0)]:
             room_bytes -= track.waiting_bytes
             if room_bytes < 0:
                 break
             fitting += 1
         return fitting
 
-    def require_room(self, player_id: str, waiting: Waiting, tracks: Sequence[Track]) -> None:
+    def require_room(self, player_id: str, waiting: int, waiting_bytes: int, tracks: Sequence[Track]) -> None:
         """Raises LimitReached when not all of these tracks may wait beside the others."""
-        if self.room_for(waiting, tracks) == len(tracks):
+        if self.room_for(waiting, waiting_bytes, tracks) == len(tracks):
             return
         limit = (
             f"{self.max_tracks} that player.max_waiting_tracks allows"
-            if len(waiting) + len(tracks) > self.max_tracks
+            if waiting + len(tracks) > self.max_tracks
             else f"{self.max_bytes} bytes that player.max_waiting_bytes allows for their URIs and metadata"
         )
         raise LimitReached(
-            f"{len(waiting)} tracks are waiting in player {player_id!r}, and {len(tracks)} more would be above the "
+            f"{waiting} tracks are waiting in player {player_id!r}, and {len(tracks)} more would be above the "
             f"{limit}; wait until some have played, or skip them."
         )
 

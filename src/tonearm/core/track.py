@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.failure import CIRCULAR_PLAYLIST, NESTED_PLAYLIST, PlayFailure
-from tonearm.core.metadata import Json
+from tonearm.core.metadata import Json, value_of_json
 from tonearm.core.source_uri import SourceUri, initial_track_info
 from tonearm.core.track_info import SourceFacts, TrackInfo
 
 MOST_LISTS: Final = 2  # in one another
 LIST_MARK_CHARACTERS: Final = 12
 
+NO_METADATA: Final = b"{}"
 _TRACK_BYTES: Final = 200  # without its URI and its metadata
 
 
@@ -20,42 +21,40 @@ class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
     `uri` is what the client gave, and is opened each time, because the link behind a page may expire. `lists` are marks
-    of the playlists that led to the track, the outer one first; an empty mark is of an unknown one. `metadata_bytes` is
-    the length of the metadata as JSON. The track is the part of the file from `start_ms` to `end_ms` (None: to its
-    end). `keeps_names`: title and author were given with the track, and tags do not replace them. `is_known`: the facts
-    in `info` come from opening the source. `has_own_tags`: until then they come from a playlist, and the file's tags
-    may say more.
+    of the playlists that led to the track, the outer one first; an empty mark is of an unknown one. Metadata are kept
+    as compact JSON: as values they take ten times the memory, and to free those of a long queue takes longer than a
+    frame lasts. The track is the part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title
+    and author were given with the track, and tags do not replace them. `is_known`: the facts in `info` come from
+    opening the source. `has_own_tags`: until then they come from a playlist, and the file's tags may say more.
     """
 
     id: str
     uri: SourceUri
     info: TrackInfo
-    metadata: Json
+    metadata_json: bytes = NO_METADATA
     lists: tuple[str, ...] = ()
     start_ms: int = 0
     end_ms: int | None = None
     keeps_names: bool = False
     is_known: bool = False
-    metadata_bytes: int = 2
     has_own_tags: bool = False
 
     @classmethod
-    def create(cls, track_id: str, uri: SourceUri, metadata: Json, metadata_bytes: int = 2) -> "Track":
+    def create(cls, track_id: str, uri: SourceUri, metadata_json: bytes = NO_METADATA) -> "Track":
         """A track whose source was not opened yet. When the URI names a part of the file, the track is that part."""
         return cls(
             track_id,
             uri,
             initial_track_info(uri),
-            metadata,
+            metadata_json,
             start_ms=uri.start_ms,
             end_ms=uri.end_ms,
-            metadata_bytes=metadata_bytes,
         )
 
     @classmethod
     def none(cls) -> "Track":
         """The current track of a player that never had one. It is never opened."""
-        return cls("", SourceUri("file", "", "", ""), TrackInfo("", "", ""), {}, is_known=True)
+        return cls("", SourceUri("file", "", "", ""), TrackInfo("", "", ""), is_known=True)
 
     @property
     def is_playlist_entry(self) -> bool:
@@ -78,9 +77,14 @@ class Track:
         return not self.id
 
     @property
+    def metadata(self) -> Json:
+        """As they were given, a new value each time."""
+        return value_of_json(self.metadata_json)
+
+    @property
     def waiting_bytes(self) -> int:
         """About how many bytes it takes to keep the track in a queue, and to list it."""
-        return _TRACK_BYTES + len(self.info.identifier) + self.metadata_bytes
+        return _TRACK_BYTES + len(self.info.identifier) + len(self.metadata_json)
 
     def with_facts(self, facts: SourceFacts) -> "Track":
         """The same track with the facts from opening its source. Where these are known it is the same object, so that
@@ -115,4 +119,4 @@ class Track:
 
     def user_data(self, player_metadata: Json) -> Json:
         """The metadata that the track shows: its own, or the player's when it has none (`{}`)."""
-        return self.metadata if self.metadata != {} else player_metadata
+        return player_metadata if self.metadata_json == NO_METADATA else self.metadata

@@ -312,7 +312,7 @@ class Node:
             raise PlayerExists(f"A player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
-        limits.require_room(player_id, (), [waiting.track for waiting in snapshot.queue])
+        limits.require_room(player_id, 0, 0, [waiting.track for waiting in snapshot.queue])
         if player_id not in self._players:
             self._require_room()
         self._reserved_ids.add(player_id)
@@ -419,12 +419,15 @@ class Node:
         track = self._track_maker.make(self._track_maker.check(wanted))
         return self._add_overlays(player_id, [(track, settings)])[0]
 
-    def add_overlays(self, player_id: str, wanted: Sequence[tuple[WantedTrack, OverlaySettings]]) -> list[str]:
+    async def add_overlays(self, player_id: str, wanted: Sequence[tuple[WantedTrack, OverlaySettings]]) -> list[str]:
         """Adds all of these overlays, which begin with the same frame, or none. Returns their ids.
 
         Raises what `add_overlay` raises; the message names the first overlay that is wrong.
         """
-        tracks = self._track_maker.make_all([track for track, _ in wanted])
+        # In a thread, as in `enqueue_all`.
+        player = self.player(player_id)
+        tracks = await asyncio.to_thread(self._track_maker.make_all, [track for track, _ in wanted])
+        self._still(player_id, player)
         return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])
 
     def _add_overlays(self, player_id: str, new: list[tuple[Track, OverlaySettings]]) -> list[str]:

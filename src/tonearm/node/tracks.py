@@ -32,7 +32,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_codec import decode_track, is_encoded_track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.opening.track_loader import TrackLoader
-from tonearm.protocol.wire_model import json_bytes
+from tonearm.protocol.wire_model import json_text
 from tonearm.sources.opener import SourceOpener
 
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def request_error(failure: PlayFailure, kind: type[RequestError]) -> RequestErro
 
 async def _found(playlist: Playlist) -> TrackList:
     # In a thread: making hundreds of tracks takes some ms.
-    tracks = await asyncio.to_thread(playlist.tracks, uuid.uuid4, {})
+    tracks = await asyncio.to_thread(playlist.tracks, uuid.uuid4)
     selected = -1 if playlist.selected is None else playlist.selected
     return TrackList(tracks, playlist.left_out, playlist.name, selected)
 
@@ -168,8 +168,7 @@ class CheckedTrack:
     identifier."""
 
     uri: SourceUri
-    metadata: Json
-    metadata_bytes: int
+    metadata_json: bytes
     start_ms: int
     end_ms: int | None
     info: TrackInfo | None
@@ -185,7 +184,7 @@ class TrackMaker:
 
     def check(self, wanted: WantedTrack) -> CheckedTrack:
         """Raises `BadRequest` and `InvalidIdentifier` for mistakes in the request."""
-        metadata_bytes = self.check_metadata(wanted.metadata)
+        metadata_json = self.check_metadata(wanted.metadata)
         info: TrackInfo | None = None
         text = wanted.uri
         if text is None:
@@ -202,13 +201,13 @@ class TrackMaker:
             )
         if end_ms is not None and end_ms <= start_ms:
             raise BadRequest("`endMs` must be greater than `startMs`.")
-        return CheckedTrack(uri, wanted.metadata, metadata_bytes, start_ms, end_ms, info)
+        return CheckedTrack(uri, metadata_json, start_ms, end_ms, info)
 
-    def check_metadata(self, metadata: Json) -> int:
-        """How many bytes `metadata` has as JSON. Raises `BadRequest` for too many."""
-        size_bytes = json_bytes(metadata)
-        require_metadata_bytes(size_bytes, self._max_metadata_bytes)
-        return size_bytes
+    def check_metadata(self, metadata: Json) -> bytes:
+        """`metadata` as JSON. Raises `BadRequest` for too many bytes."""
+        text = json_text(metadata)
+        require_metadata_bytes(len(text), self._max_metadata_bytes)
+        return text
 
     def make(self, checked: CheckedTrack) -> Track:
         """A single track, also for a playlist. Raises `SourceBlocked` and `SourceRefused`.
@@ -216,7 +215,7 @@ class TrackMaker:
         The track shows what an encoded identifier says until it is opened.
         """
         uri = self._opener.admit(checked.uri)
-        track = Track.create(str(uuid.uuid4()), uri, checked.metadata, checked.metadata_bytes)
+        track = Track.create(str(uuid.uuid4()), uri, checked.metadata_json)
         shown, info = track.info, checked.info
         if info is not None:
             shown = replace(
@@ -248,9 +247,7 @@ class TrackMaker:
         if playlist is None:
             return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.
-        entries = await asyncio.to_thread(
-            playlist.tracks, uuid.uuid4, track.metadata, track.metadata_bytes, track.lists_within
-        )
+        entries = await asyncio.to_thread(playlist.tracks, uuid.uuid4, track.metadata_json, track.lists_within)
         return entries, playlist.left_out
 
 

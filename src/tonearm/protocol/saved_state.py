@@ -4,7 +4,7 @@ Each track is there once; the current one, the queue and the history name it by 
 ten thousand, leave out fields that have their default.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -25,7 +25,7 @@ from tonearm.core.track import LIST_MARK_CHARACTERS, MOST_LISTS, Track
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
 from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out
 from tonearm.protocol.requests import CrossfadePatch, FiltersPatch
-from tonearm.protocol.wire_model import AnyJson, Paused, PlayerId, RequestModel, TimeOfDay, TrackId, json_bytes
+from tonearm.protocol.wire_model import AnyJson, Paused, PlayerId, RequestModel, TimeOfDay, TrackId, json_text
 
 _Position = Annotated[int, Field(ge=0, le=MAX_POSITION_MS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -36,7 +36,6 @@ _Link = Annotated[str, Field(max_length=65_536)]
 # The fields of `SavedTrack` that a track, its info and its place in a queue have, the info's under these names.
 _OF_TRACK: Final = (
     "id",
-    "metadata",
     "start_ms",
     "end_ms",
     "is_known",
@@ -95,7 +94,7 @@ class SavedTrack(RequestModel):
     gave_audio: bool = Field(False, description="Whether the player has sent a frame of it.")
     failures: _Count = Field(0, description="How often it failed since then, one after the other.")
 
-    def as_queued(self, came_through_proxy: bool) -> QueuedTrack:
+    def as_queued(self, came_through_proxy: bool = False) -> QueuedTrack:
         """The track. The policy judges it when it is opened, not here. Raises BadRequest."""
         if not is_player_id(self.id):  # paths name both
             raise BadRequest(
@@ -114,7 +113,7 @@ class SavedTrack(RequestModel):
         )
         of_track = {name: getattr(self, name) for name in _OF_TRACK}
         lists = tuple(self.lists) or ("",) * self.is_playlist_entry
-        track = Track(uri=uri, info=info, metadata_bytes=json_bytes(self.metadata), lists=lists, **of_track)
+        track = Track(uri=uri, info=info, metadata_json=json_text(self.metadata), lists=lists, **of_track)
         return QueuedTrack(track, **{name: getattr(self, name) for name in _OF_QUEUED})
 
     def _source(self, came_through_proxy: bool) -> SourceUri:
@@ -150,6 +149,17 @@ class SavedFailure(RequestModel):
     )
 
 
+def require_version(version: int) -> None:
+    """Raises BadRequest for a state of another version."""
+    if version > STATE_VERSION:
+        raise BadRequest(
+            f"The state has version {version}, and this node knows versions up to {STATE_VERSION}; it was made by a "
+            "newer tonearm. Use that one."
+        )
+    if version < STATE_VERSION:
+        raise BadRequest(f"The state has version {version}, which never was; the first one is {STATE_VERSION}.")
+
+
 class SavedPlayer(RequestModel):
     """GET and PUT /v0/players/{id}/state: everything needed to have the player again elsewhere."""
 
@@ -176,19 +186,15 @@ class SavedPlayer(RequestModel):
     error: SavedFailure | None = None
     tracks: Annotated[list[SavedTrack], FailFast()] = Field(description="All that are named above, each once.")
 
-    def as_snapshot(self, player_id: str | None = None, *, came_through_proxy: bool = False) -> PlayerSnapshot:
-        """The player, under its own id or `player_id`. Raises BadRequest for a state that no player can have."""
-        if self.version > STATE_VERSION:
-            raise BadRequest(
-                f"The state has version {self.version}, and this node knows versions up to {STATE_VERSION}; it was "
-                "made by a newer tonearm. Use that one."
-            )
-        if self.version < STATE_VERSION:
-            raise BadRequest(
-                f"The state has version {self.version}, which never was; the first one is {STATE_VERSION}."
-            )
-        tracks = {track.id: track.as_queued(came_through_proxy) for track in self.tracks}
-        self._require_places()
+    def as_snapshot(
+        self, player_id: str | None = None, new_tracks: Sequence[QueuedTrack] | None = None
+    ) -> PlayerSnapshot:
+        """The player, under its own id or `player_id`; `new_tracks` are there in place of its own `tracks`, of which
+        none is left. Raises BadRequest for a state that no player can have."""
+        require_version(self.version)
+        tracks_there = [track.as_queued() for track in self.tracks] if new_tracks is None else new_tracks
+        tracks = {queued.track.id: queued for queued in tracks_there}
+        self._require_places(tracks, len(tracks_there))
         is_idle = self.state in (PlayerState.IDLE, PlayerState.FAILED)
         if self.current is None and not is_idle:
             raise BadRequest("`current` is null although the player is playing; name a track, or make it idle.")
@@ -215,10 +221,10 @@ class SavedPlayer(RequestModel):
         except KeyError as error:
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
 
-    def _require_places(self) -> None:
+    def _require_places(self, tracks: Collection[str], count: int) -> None:
         """Raises BadRequest unless each track is there once. The history alone may name it again, since loops do."""
-        ids, waiting = {track.id for track in self.tracks}, set(self.queue)
-        if len(ids) != len(self.tracks) or len(waiting) != len(self.queue):
+        waiting = set(self.queue)
+        if len(tracks) != count or len(waiting) != len(self.queue):
             raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
         if self.current in waiting:
             raise BadRequest("`current` stands in `queue`, too; a track is either selected or waits.")
@@ -305,6 +311,7 @@ def saved_track_out(queued: QueuedTrack) -> JsonObject:
         "uri": uri.given,
         "address": uri.normalised if is_found and uri.given != uri.path else None,
         "cameThroughProxy": uri.came_through_proxy,
+        "metadata": track.metadata,
         "title": "" if info.title == first.title else info.title,
         "openedUri": None if info.uri == first.uri else info.uri,
         "isPlaylistEntry": track.is_playlist_entry,

@@ -18,7 +18,9 @@ from pydantic_core import from_json
 
 from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.metadata import MAX_NESTING, MAX_RECORD_NESTING, Json, JsonObject, levels_of
-from tonearm.protocol.saved_state import SavedPlayer, SavedTrack
+from tonearm.core.play_queue import QueuedTrack
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.protocol.saved_state import SavedPlayer, SavedTrack, require_version
 from tonearm.protocol.wire_model import ExactModel, RequestModel
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.json_pieces import MAX_PIECE_BYTES, PieceTooLong, is_object, pieces_of
@@ -86,32 +88,45 @@ class RecordLimits:
     max_tracks: int
 
 
-async def read_record(request: EdgeRequest, limits: RecordLimits) -> SavedPlayer:
-    """The body as a player's record. Raises `BodyTooLarge`, `LimitReached` for too many tracks, and `BadRequest` that
-    names the first field that is wrong."""
+async def read_record(
+    request: EdgeRequest, limits: RecordLimits, player_id: str, *, came_through_proxy: bool
+) -> PlayerSnapshot:
+    """The body as a player's record, for the player with this id. Raises `BodyTooLarge`, `LimitReached` for too many
+    tracks, and `BadRequest` that names the first field that is wrong."""
     raw, ignored = await _read(request, limits.max_bytes), list[str]()
+
+    def read() -> PlayerSnapshot:
+        player, tracks = _record(raw, limits, ignored, came_through_proxy)
+        return player.as_snapshot(player_id, tracks)
+
     try:
-        return await asyncio.to_thread(_record, raw, limits, ignored)
+        return await asyncio.to_thread(read)
     finally:
         _name_ignored(request, ignored)
 
 
-def _record(raw: bytearray, limits: RecordLimits, ignored: list[str]) -> SavedPlayer:
+def _record(
+    raw: bytearray, limits: RecordLimits, ignored: list[str], came_through_proxy: bool
+) -> tuple[SavedPlayer, list[QueuedTrack]]:
+    """A player without its tracks, and these."""
     if not is_object(raw):  # the refusal needs to know no more of what is long
-        return _checked(None if len(raw) > MAX_PIECE_BYTES else _decode(raw)[0], SavedPlayer, ignored)
+        return _checked(None if len(raw) > MAX_PIECE_BYTES else _decode(raw)[0], SavedPlayer, ignored), []
     fields: JsonObject = {}
-    tracks: list[SavedTrack] = []
+    tracks: list[QueuedTrack] = []
     values = 0
     try:
         for piece in pieces_of(raw):
-            (name, _), (value, count) = _decode(piece.name), _decode(piece.value, MAX_RECORD_NESTING)
+            outside = 1 if piece.index is None else 2
+            (name, _), (value, count) = _decode(piece.name), _decode(piece.value, MAX_RECORD_NESTING - outside)
             assert isinstance(name, str), "a piece's name is one"
             values += count
             if values > limits.max_values:
                 raise _too_many_values(limits.max_values)
             if piece.index is None:
                 fields[name] = value
-                if name == "tracks":  # of a field that is there twice the last counts
+                if name == "version" and type(value) is int:
+                    require_version(value)  # before its tracks, in which something may be new
+                elif name == "tracks":  # of a field that is there twice the last counts
                     tracks.clear()
                 continue
             if piece.index >= limits.max_tracks:
@@ -120,18 +135,19 @@ def _record(raw: bytearray, limits: RecordLimits, ignored: list[str]) -> SavedPl
                     "with those that player.max_waiting_tracks allows. Leave some out."
                 )
             if name == "tracks":
-                tracks.append(_checked(value, SavedTrack, ignored, f"tracks.{piece.index}."))
+                track = _checked(value, SavedTrack, ignored, f"tracks.{piece.index}.")
+                tracks.append(track.as_queued(came_through_proxy))
             else:
                 items = fields[name]
                 assert isinstance(items, list), "its `[]` came first"
                 items.append(value)
-        return _checked(fields, SavedPlayer, ignored).model_copy(update={"tracks": tracks})
     except PieceTooLong:
         raise BodyTooLarge(f"A value in the body has more than {MAX_PIECE_BYTES} bytes. Send less at once.") from None
     except RecursionError:
         raise _too_deep(MAX_RECORD_NESTING) from None
     except ValueError as error:
         raise _not_json(error) from error
+    return _checked(fields, SavedPlayer, ignored), tracks
 
 
 async def _read(request: EdgeRequest, max_bytes: int) -> bytearray:

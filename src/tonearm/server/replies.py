@@ -7,8 +7,9 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -43,37 +44,54 @@ async def json_list_reply(
     request: web.BaseRequest, items: Iterable[JsonObject], etag: str | None = None
 ) -> web.StreamResponse:
     """An array, made and encoded in slices, so that thousands of items do not make the audio clock late."""
-    headers = {} if etag is None else {"ETag": etag}
-    parts: list[bytes] = []
+    return await sliced_reply(request, array_slices(b"[", items, b"]"), {} if etag is None else {"ETag": etag})
+
+
+async def json_object_reply(
+    request: web.BaseRequest, fields: JsonObject, list_name: str, items: Iterable[JsonObject]
+) -> web.StreamResponse:
+    """An object with `fields` and an array `list_name`, made and encoded in slices."""
+    return await sliced_reply(request, object_slices(fields, list_name, items))
+
+
+def object_slices(fields: JsonObject, list_name: str, items: Iterable[JsonObject]) -> Iterator[bytes]:
+    """An object with `fields` and an array `list_name`, in slices."""
+    head = json_text(fields)[:-1] + (b"," if fields else b"")
+    return array_slices(head + json_text(list_name) + b":[", items, b"]}")
+
+
+def array_slices(head: bytes, items: Iterable[JsonObject], tail: bytes) -> Iterator[bytes]:
+    """`head`, the items with commas between them, and `tail`, in slices."""
+    for some in slices(items):
+        yield head + some
+        head = b","
+    yield tail if head == b"," else head + tail
+
+
+async def sliced_reply(
+    request: web.BaseRequest, parts: Iterator[bytes], headers: Mapping[str, str] = MappingProxyType({})
+) -> web.StreamResponse:
+    """JSON that is made in slices. When it is long, it is sent while it is made."""
+    made: list[bytes] = []
     response: web.StreamResponse | None = None
     size_bytes = 0
-    for some in slices(items):
+    for part in parts:
         if response is not None:
-            await response.write(b"," + some)  # waits while the client is slow
-        elif size_bytes + len(some) > SENT_AT_ONCE_BYTES and request.method != "HEAD":
-            response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
-            await response.prepare(request)
-            await response.write(b"[" + b",".join((*parts, some)))
+            await response.write(part)  # waits while the client is slow
         else:
-            parts.append(some)
-            size_bytes += len(some)
+            made.append(part)
+            size_bytes += len(part)
+            if size_bytes > SENT_AT_ONCE_BYTES and request.method != "HEAD":
+                response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
+                await response.prepare(request)
+                await response.write(b"".join(made))
         await asyncio.sleep(0)
     if response is None:
-        reply = encoded_list_reply(parts)
+        reply = encoded_reply(b"".join(made))
         reply.headers.update(headers)
         return reply
-    await response.write_eof(b"]")
+    await response.write_eof()
     return response
-
-
-async def json_object_reply(fields: JsonObject, list_name: str, items: Iterable[JsonObject]) -> web.Response:
-    """An object with `fields` and an array `list_name`, made and encoded in slices."""
-    parts: list[bytes] = []
-    for some in slices(items):
-        parts.append(some)
-        await asyncio.sleep(0)
-    head = json_text(fields)[:-1] + (b"," if fields else b"")
-    return encoded_reply(head + json_text(list_name) + b":[" + b",".join(parts) + b"]}")
 
 
 def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:

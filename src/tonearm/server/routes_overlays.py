@@ -30,17 +30,17 @@ class OverlayRoutes:
     async def _add(self, call: Call) -> web.Response:
         value = await read_json(call.request)
         if isinstance(value, dict) and "overlays" in value and "uri" not in value:
-            return self._add_all(call, as_model(call.request, value, NewOverlays))
+            return await self._add_all(call, as_model(call.request, value, NewOverlays))
         body = as_model(call.request, value, NewOverlay)
         overlay_id = self._node.add_overlay(call.player_id, wanted_track(call, body), body.as_settings())
         return json_reply({"overlayId": overlay_id}, HTTPStatus.CREATED)
 
-    def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
+    async def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
         wanted = [
             (wanted_track(call, overlay, f"overlays.{index}."), overlay.as_settings(f"overlays.{index}."))
             for index, overlay in enumerate(body.overlays)
         ]
-        overlay_ids = self._node.add_overlays(call.player_id, wanted)
+        overlay_ids = await self._node.add_overlays(call.player_id, wanted)
         return json_reply({"overlayIds": [*overlay_ids]}, HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:

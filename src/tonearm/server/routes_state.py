@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -16,10 +15,10 @@ from tonearm.description.players import GET_RECORD, PUT_RECORD
 from tonearm.node.node import Node
 from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
-from tonearm.protocol.saved_state import state_out
+from tonearm.protocol.saved_state import saved_track_out, state_head_out, tracks_of
 from tonearm.protocol.wire_model import json_text
 from tonearm.server.bodies import RecordLimits, read_record
-from tonearm.server.replies import encoded_reply, json_reply
+from tonearm.server.replies import SLICE_BYTES, json_reply, object_slices, sliced_reply
 from tonearm.server.routing import Call, Route
 
 # A record has what waits in the queue, beside what the node knows of it. The least that a record may have: history and
@@ -47,15 +46,22 @@ class StateRoutes:
         await response.prepare(call.request)
         if call.request.method == "HEAD":
             return response
-        before = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
+        some, size_bytes, before = [json_text({"version": STATE_VERSION})[:-1] + b',"players":['], 0, b""
         for player in self._node.players():
-            await response.write(before + await _record(player))
+            for part in _record(player):
+                some.append(before + part)
+                before = b""
+                size_bytes += len(part)
+                if size_bytes >= SLICE_BYTES:
+                    await response.write(b"".join(some))
+                    await asyncio.sleep(0)
+                    some, size_bytes = [], 0
             before = b","
-        await response.write_eof((before if len(before) > 1 else b"") + b"]}")
+        await response.write_eof(b"".join((*some, b"]}")))
         return response
 
-    async def _one(self, call: Call) -> web.Response:
-        return encoded_reply(await _record(self._node.player(call.player_id)))
+    async def _one(self, call: Call) -> web.StreamResponse:
+        return await sliced_reply(call.request, _record(self._node.player(call.player_id)))
 
     async def _take_over(self, call: Call) -> web.Response:
         settings = self._node.settings
@@ -64,15 +70,16 @@ class StateRoutes:
             max_values=max(LEAST_MAX_VALUES, settings.max_waiting_bytes // _BYTES_A_VALUE),
             max_tracks=settings.max_waiting_tracks + MAX_PLAYED + 1,
         )
-        body = await read_record(call.request, limits)
-        as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
-        replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.request.client)
+        snapshot = await read_record(call.request, limits, call.player_id, came_through_proxy=call.came_through_proxy)
+        replaced = await self._node.take_over(snapshot, call.request.client)
         call.new_players.append(call.player_id)
         status = HTTPStatus.OK if replaced else HTTPStatus.CREATED
         return json_reply(player_out(self._node.player(call.player_id).status()), status)
 
 
-async def _record(player: PlayerHandle) -> bytes:
-    """`SavedPlayer` as JSON. It is made in a thread, since there may be ten thousand tracks."""
-    snapshot, now_ms = player.snapshot(), time.time_ns() // 1_000_000
-    return await asyncio.to_thread(lambda: json_text(state_out(snapshot, now_ms)))
+def _record(player: PlayerHandle) -> Iterator[bytes]:
+    """`SavedPlayer` as JSON, in slices: there may be ten thousand tracks. It is as it was when the first one is
+    made, but for what becomes known of its tracks meanwhile."""
+    snapshot = player.snapshot()
+    head = state_head_out(snapshot, time.time_ns() // 1_000_000)
+    return object_slices(head, "tracks", map(saved_track_out, tracks_of(snapshot).values()))

@@ -75,15 +75,15 @@ class TrackRoutes:
         )
         return json_reply(load_result_out(loaded if explains or isinstance(loaded, TrackInfo) else None))
 
-    async def _load_playlist(self, call: Call) -> web.Response:
+    async def _load_playlist(self, call: Call) -> web.StreamResponse:
         identifier = call.target.required_parameter("identifier")
         found = await while_connected(
             call.request, self._node.lookup.load_playlist(identifier, came_through_proxy=call.came_through_proxy)
         )
         fields = found_tracks_out(found.name, found.selected, found.left_out)
-        return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
+        return await json_object_reply(call.request, fields, "tracks", map(listed_track_out, found.tracks))
 
-    async def _search(self, call: Call) -> web.Response:
+    async def _search(self, call: Call) -> web.StreamResponse:
         query = call.target.required_parameter("query")
         site = call.target.parameter("site")
         limit = read_whole_number(call.target, "limit", lowest=1, highest=MAX_SEARCH_LIMIT) or DEFAULT_SEARCH_LIMIT
@@ -92,7 +92,7 @@ class TrackRoutes:
         )
         found = await while_connected(call.request, search)
         fields = found_tracks_out(None, -1, found.left_out)
-        return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
+        return await json_object_reply(call.request, fields, "tracks", map(listed_track_out, found.tracks))
 
     async def _encode(self, call: Call) -> web.Response:
         info = (await read_body(call.request, TrackToEncode)).as_info()

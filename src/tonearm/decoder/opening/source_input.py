@@ -358,7 +358,7 @@ class SourceOpening:
             opened = await open_source(self._part.uri, self._report_wait)
             if isinstance(opened, Playlist):
                 # In a thread: to make hundreds of tracks takes some ms.
-                tracks = await asyncio.to_thread(opened.tracks, uuid.uuid4, {})
+                tracks = await asyncio.to_thread(opened.tracks, uuid.uuid4)
                 self._report(Expanded(self._source, tracks))
             else:
                 self._begin(opened)
