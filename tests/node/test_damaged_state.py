@@ -59,7 +59,7 @@ _STATEMENTS: Final = (
     "CREATE TABLE more (more)",
     "CREATE TRIGGER more AFTER UPDATE ON node BEGIN DELETE FROM players; END",
     _ENDLESS,
-    "PRAGMA user_version = 2",
+    "PRAGMA user_version = 3",
     "PRAGMA user_version = -1",
     "PRAGMA application_id = 7",
     "UPDATE players SET head = CAST(x'7bff22' AS TEXT)",

@@ -1,8 +1,11 @@
 """The file that players survive a restart in, and what becomes of files that cannot be used."""
 
+import contextlib
 import errno
+import itertools
 import json
 import os
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -14,13 +17,17 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.support.examples import SEED
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
-from tonearm.core.errors import BadRequest
+from tonearm.core.errors import BadRequest, RequestError
+from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.track import Track
 from tonearm.node.state_file import Change, StateFile, StateFileError
-from tonearm.protocol.saved_state import read_state, state_out
+from tonearm.protocol.saved_state import read_state, saved_track_out, state_out, tracks_of
 
 
 @pytest.fixture
@@ -98,6 +105,88 @@ def test_long_queues_come_back_whole_and_go_again(path: Path) -> None:
         write(file, log.playback.snapshot())
     with closing(sqlite3.connect(path)) as database:
         assert [row[0] for row in database.execute("SELECT id FROM tracks")] == ["a"]
+
+
+def edited(player: Playback, dice: random.Random, names: Iterator[int]) -> Outcome:
+    """The player after any edit of its queue."""
+    waiting = [track.id for track in player.queue]
+    one, place = dice.choice(waiting or [""]), dice.randrange(len(waiting) + 1)
+
+    def new(most: int) -> list[Track]:
+        return [make_track(f"n{next(names)}") for _ in range(dice.randrange(1, most))]
+
+    edits: list[Callable[[], Outcome]] = [
+        lambda: player.enqueue(*new(2)),
+        lambda: player.enqueue(*new(30), index=place),
+        lambda: player.enqueue(*new(2), index=place),
+        lambda: player.skip(one),
+        *(player.skip, player.skip, player.skip, player.previous),
+        lambda: player.remove(one),
+        lambda: player.move(one, place),
+        lambda: player.shuffle(dice.sample(range(len(waiting)), len(waiting))),
+        lambda: player.set_loop(dice.choice([*LoopMode])),
+        lambda: player.replace(*new(3)),
+        lambda: player.clear_queue() if dice.random() < 0.1 else player.pause(),
+    ]
+    return dice.choice(edits)()
+
+
+def test_whatever_becomes_of_a_queue_is_in_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are short and their numbers few, so that all that may become of these happens."""
+    monkeypatch.setattr("tonearm.node.queue_rows.MOST_IDS", 4)
+    monkeypatch.setattr("tonearm.node.queue_rows._APART", 4)
+    dice, log, names = random.Random(SEED), playing_player("a"), itertools.count()
+    player = log.playback
+    with opened(path) as file:
+        for _ in range(300):
+            for _ in range(dice.randrange(1, 3)):
+                with contextlib.suppress(RequestError):
+                    log.do(edited(player, dice, names))
+            touched = {track.id for track in player.queue if dice.random() < 0.05}
+            for track_id in touched:
+                log.do(player.tags_read(track_id, None))
+            file.write([Change("player", player.snapshot(), 5, 0, touched)], None)
+            (again,) = held(file)
+            assert state_out(again, 5) | {"tracks": []} == state_out(player.snapshot(), 5) | {"tracks": []}
+            assert tracks_held(again) == tracks_held(player.snapshot())
+    with closing(sqlite3.connect(path)) as database:
+        ((rows,),) = database.execute("SELECT count(*) FROM queues")
+        assert rows <= len(player.queue)
+        assert {row[0] for row in database.execute("SELECT id FROM tracks")} == tracks_of(player.snapshot()).keys()
+
+
+def tracks_held(snapshot: PlayerSnapshot) -> dict[str, Any]:
+    return {track_id: saved_track_out(queued) for track_id, queued in tracks_of(snapshot).items()}
+
+
+def test_a_track_more_in_a_long_queue_is_not_much_to_write(path: Path) -> None:
+    log = playing_player("a")
+    log.do(log.playback.enqueue(*(make_track(f"{number}") for number in range(9_920))))
+    with opened(path) as file:
+        write(file, log.playback.snapshot())
+        for index in (None, 0, 5_000):
+            before = log_of(path).stat().st_size
+            log.do(log.playback.enqueue(make_track(f"new {index}"), index=index))
+            write(file, log.playback.snapshot())
+            assert log_of(path).stat().st_size - before < 80_000  # it was 600,000 with all ids
+
+
+def test_a_file_of_the_first_form_is_read_and_goes_over_to_the_second(path: Path) -> None:
+    one = player("p", "a", "b", "c")
+    with opened(path) as file:
+        write(file, one.snapshot())
+    with closing(sqlite3.connect(path)) as database:
+        head = json.dumps({key: value for key, value in state_out(one.snapshot(), 5).items() if key != "tracks"})
+        database.execute("UPDATE players SET head = ?", (head,))
+        database.execute("DROP TABLE queues")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    for _ in range(2):
+        with opened(path) as file:
+            assert file.set_aside == ""
+            (again,) = held(file)
+            assert ids(again) == "abc"
+            write(file, again)
 
 
 def test_what_failed_to_be_written_is_not_taken_for_written(path: Path) -> None:

@@ -24,6 +24,7 @@ from tonearm.core.events import (
     OverlayException,
     OverlayStart,
     PlayerUpdate,
+    QueueDetails,
     TrackStuck,
 )
 from tonearm.core.figures import StateFigures
@@ -71,6 +72,7 @@ class Saving:
         # Players that have changed since they were last taken, and those that are being written; set when that is done.
         self._dirty: dict[str, asyncio.Event] = {}
         self._writing: dict[str, asyncio.Event] = {}
+        self._touched: dict[str, set[str]] = {}  # tracks of the dirty ones that wait, and of which more is known now
         self._awaited: dict[str, None] = {}  # the dirty ones that an answer waits for
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -146,6 +148,8 @@ class Saving:
                     self.changed(player_id)
             elif not isinstance(event, _MOMENTS):
                 self.changed(player_id)
+                if isinstance(event, QueueDetails):
+                    self._touched.setdefault(player_id, set()).update(event.track_ids)
 
     async def saved(self, player_id: str) -> bool:
         """Waits until all that has happened to the player is in the file, but not for long. Returns whether it is."""
@@ -242,11 +246,13 @@ class Saving:
             self._awaited.pop(player_id, None)
         if not self._dirty:
             self._wake.clear()
+        batch = [self._taken_now(player_id, now_ms) for player_id in some]
         try:
-            batch = [self._taken_now(player_id, now_ms) for player_id in some]
             await self._in_thread(partial(self._file.write, batch, now_ms if gives_sign else None))
         except BaseException:
             self._dirty = self._writing | self._dirty
+            for change in batch:
+                self._touched.setdefault(change.player_id, set()).update(change.touched)
             self._wake.set()
             raise
         else:
@@ -263,7 +269,8 @@ class Saving:
         before, player = self._taken.get(player_id), self._players.get(player_id)
         place = self._next_place if before is None else before.place
         self._next_place += before is None
-        change = Change(player_id, None if player is None else player.snapshot(), now_ms, place)
+        touched = self._touched.pop(player_id, frozenset[str]())
+        change = Change(player_id, None if player is None else player.snapshot(), now_ms, place, touched)
         if change.snapshot is None:
             self._taken.pop(player_id, None)
         else:

@@ -12,17 +12,20 @@ import shutil
 import sqlite3
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from tonearm.core.metadata import JsonObject, is_player_id
+from tonearm.core.metadata import Json, JsonObject, is_player_id
+from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.printable import printable
-from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.splices import splice_of
 from tonearm.core.track import Track
-from tonearm.protocol.saved_state import saved_track_out, state_head_out, tracks_of
+from tonearm.node.queue_rows import QueueRow, rows_after
+from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out, tracks_of
 from tonearm.protocol.wire_model import json_text
 
 DEATHS_BEFORE_SET_ASIDE: Final = 3
@@ -44,7 +47,9 @@ _TABLES: Final = (
     _NODE_TABLE,
     "CREATE TABLE players (id TEXT PRIMARY KEY, place INTEGER, head TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE tracks (player TEXT, id TEXT, track TEXT NOT NULL, PRIMARY KEY (player, id)) WITHOUT ROWID",
+    "CREATE TABLE queues (player TEXT, number INTEGER, ids TEXT NOT NULL, PRIMARY KEY (player, number)) WITHOUT ROWID",
 )
+_FORM: Final = 2  # of these tables: the first one had no queues, which stood in the heads of players
 
 # What the file holds of a track is as new as these.
 _TrackState = tuple[Track, bool, int, bool]
@@ -54,14 +59,17 @@ _File: TypeAlias = tuple[int, int]  # a file, whatever its name: its device, and
 _Row: TypeAlias = tuple[str | int, ...]
 _Statement: TypeAlias = tuple[str, _Row]
 _REMOVE_PLAYERS: Final = "DELETE FROM players WHERE id IN {}"
-_EMPTY_PLAYERS: Final = "DELETE FROM tracks WHERE player IN {}"
+_EMPTY_PLAYERS: Final = ("DELETE FROM tracks WHERE player IN {}", "DELETE FROM queues WHERE player IN {}")
 _REMOVE_TRACKS: Final = "DELETE FROM tracks WHERE player = ? AND id IN {}"
+_REMOVE_QUEUES: Final = "DELETE FROM queues WHERE player = ? AND number IN {}"
+_PUT_QUEUES: Final = "INSERT OR REPLACE INTO queues VALUES {}"
 _PUT_TRACKS: Final = "INSERT OR REPLACE INTO tracks VALUES {}"
 _PUT_PLAYERS: Final = "INSERT OR REPLACE INTO players VALUES {}"
 _FIND_UNFIT: Final = "SELECT id FROM main.players WHERE NOT is_id(typeof(id), CAST(id AS BLOB))"
 _COPY_UNFIT: Final = "CREATE TABLE aside.{0} AS SELECT * FROM main.{0} WHERE {1} IN ({2})"
 _REMOVE_UNFIT: Final = "DELETE FROM main.{0} WHERE {1} IN ({2})"
-_OF_PLAYERS: Final = (("tracks", "player"), ("players", "id"))
+_OF_PLAYERS: Final = (("tracks", "player"), ("queues", "player"), ("players", "id"))
+_MAY_BE_READ: Final = 100  # of whose first tracks the tags are read ahead, at most; that may change them unheard of
 _ROWS_A_STATEMENT: Final = 50
 _KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
 
@@ -75,12 +83,46 @@ class StateFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written of a player: how it is (None: it is gone). `place` orders players as they were created."""
+    """What is to be written of a player: how it is (None: it is gone). `place` orders players as they were created.
+    `touched` are the ids of waiting tracks of which more is known than when the player was written last."""
 
     player_id: str
     snapshot: PlayerSnapshot | None
     taken_ms: int
     place: int
+    touched: Set[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the file holds of a player. `tracks` is changed when the next change is written."""
+
+    snapshot: PlayerSnapshot
+    tracks: dict[str, _TrackState]
+    rows: Sequence[QueueRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """What of a player has to be written, and the ids of tracks that are to go. Only what the change touches is looked
+    at, not each of ten thousand tracks."""
+
+    change: Change
+    snapshot: PlayerSnapshot
+    tracks: Mapping[str, QueuedTrack]
+    states: Mapping[str, _TrackState]
+    left: Sequence[str]
+    rows: Sequence[QueueRow]
+    new_rows: Sequence[tuple[QueueRow, Sequence[QueuedTrack]]]
+    left_rows: Sequence[int]
+
+    def done(self, before: _Written | None) -> _Written:
+        """What the file holds when it is written."""
+        tracks = {} if before is None else before.tracks
+        tracks.update(self.states)
+        for track_id in self.left:
+            del tracks[track_id]
+        return _Written(self.snapshot, tracks, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +141,7 @@ class StateFile:
         self._locate()
         self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
         self._database: sqlite3.Connection | None = None
-        self._written: dict[str, dict[str, _TrackState]] = {}
+        self._written: dict[str, _Written] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
         self._used: tuple[_File | None, ...] = ()  # the file and its log, as they were opened
 
@@ -168,8 +210,11 @@ class StateFile:
         database = self._open_database
         for name, head in database.execute("SELECT id, head FROM players ORDER BY place").fetchall():
             rows = database.execute("SELECT track FROM tracks WHERE player = ?", (name,)).fetchall()
+            queues = database.execute("SELECT ids FROM queues WHERE player = ? ORDER BY number", (name,)).fetchall()
             try:
-                yield name, {**json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
+                queue = [track_id for (ids,) in queues for track_id in json.loads(ids)]
+                # In the first form of the file the head has the queue.
+                yield name, {"queue": queue, **json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
             except (ValueError, TypeError, RecursionError):
                 yield name, {}
 
@@ -182,8 +227,12 @@ class StateFile:
         sign_ms = now_ms
         if now_ms is not None and changes and self._sign_ms is not None and abs(now_ms - self._sign_ms) < SIGN_EVERY_MS:
             sign_ms = None
-        written = {change.player_id: _tracks_by_state(change) for change in changes}
-        statements = [*self._statements(changes, written)]
+        edits = [
+            _edit(change, change.snapshot, self._written.get(change.player_id))
+            for change in changes
+            if change.snapshot is not None
+        ]
+        statements = [*self._statements(changes, edits)]
         if sign_ms is not None:
             statements.append(("UPDATE node SET alive_at_ms = ?", (sign_ms,)))
         try:
@@ -196,8 +245,9 @@ class StateFile:
         for change in changes:
             if change.snapshot is None:
                 self._written.pop(change.player_id, None)
-            else:
-                self._written[change.player_id] = written[change.player_id]
+        for edit in edits:
+            player_id = edit.change.player_id
+            self._written[player_id] = edit.done(self._written.get(player_id))
         self._sign_ms = self._sign_ms if sign_ms is None else sign_ms
 
     def shorten(self, now_ms: int) -> None:
@@ -240,37 +290,37 @@ class StateFile:
         """Moves what is in the log into the file, and gives its room back."""
         self._open_database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _statements(
-        self, changes: Sequence[Change], written: Mapping[str, Mapping[str, _TrackState]]
-    ) -> Iterator[_Statement]:
-        """What brings the changes into the file. `written`: the states of each player's tracks in them."""
+    def _statements(self, changes: Sequence[Change], edits: Sequence[_Edit]) -> Iterator[_Statement]:
+        """What brings the changes into the file; `edits` are those of players that are not gone."""
         gone = [change.player_id for change in changes if change.snapshot is None]
         # Whatever an earlier player or node left goes, too.
-        emptied = [player_id for player_id in written if player_id not in self._written]
-        tracks: list[_Row] = []
-        players: list[_Row] = []
-        for change in changes:
-            player_id, snapshot = change.player_id, change.snapshot
-            before, states = self._written.get(player_id, {}), written[player_id]
-            for part in _parts([track_id for track_id in before if track_id not in states]):
-                yield _REMOVE_TRACKS.format(_row(part)), (player_id, *part)
-            if snapshot is None:
-                continue
-            queued = tracks_of(snapshot)
-            tracks += [
-                (player_id, track_id, json_text(saved_track_out(queued[track_id])).decode())
-                for track_id, state in states.items()
-                if before.get(track_id) != state
-            ]
-            players.append((player_id, change.place, json_text(state_head_out(snapshot, change.taken_ms)).decode()))
+        emptied = [
+            change.player_id for change in changes if change.snapshot is None or change.player_id not in self._written
+        ]
+        for edit in edits:
+            player_id = edit.change.player_id
+            for track_ids in _parts(edit.left):
+                yield _REMOVE_TRACKS.format(_row(track_ids)), (player_id, *track_ids)
+            for numbers in _parts(edit.left_rows):
+                yield _REMOVE_QUEUES.format(_row(numbers)), (player_id, *numbers)
         for part in _parts(gone):
             yield _REMOVE_PLAYERS.format(_row(part)), (*part,)
         for part in _parts(emptied):
-            yield _EMPTY_PLAYERS.format(_row(part)), (*part,)
-        for rows in _parts(tracks):
-            yield _PUT_TRACKS.format(", ".join(map(_row, rows))), (*chain.from_iterable(rows),)
-        for rows in _parts(players):
-            yield _PUT_PLAYERS.format(", ".join(map(_row, rows))), (*chain.from_iterable(rows),)
+            for empty in _EMPTY_PLAYERS:
+                yield empty.format(_row(part)), (*part,)
+        tracks: list[_Row] = []
+        queues: list[_Row] = []
+        players: list[_Row] = []
+        for edit in edits:
+            change = edit.change
+            tracks += [
+                (change.player_id, track_id, _text(saved_track_out(edit.tracks[track_id]))) for track_id in edit.states
+            ]
+            queues += [(change.player_id, row.number, _text(queue_out(queue))) for row, queue in edit.new_rows]
+            players.append((change.player_id, change.place, _text(state_head_out(edit.snapshot, change.taken_ms))))
+        for statement, rows in ((_PUT_TRACKS, tracks), (_PUT_QUEUES, queues), (_PUT_PLAYERS, players)):
+            for some in _parts(rows):
+                yield statement.format(", ".join(map(_row, some))), (*chain.from_iterable(some),)
 
     def _locate(self) -> None:
         self.path = Path(os.path.realpath(self._given_path))
@@ -369,9 +419,9 @@ class StateFile:
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")
         ((application,),) = database.execute("PRAGMA application_id")
-        if version > STATE_VERSION and application == _APPLICATION_ID:
+        if version > _FORM and application == _APPLICATION_ID:
             raise StateFileError(
-                f"{self.path} was written by a newer tonearm (form {version}, this one knows {STATE_VERSION}); "
+                f"{self.path} was written by a newer tonearm (form {version}, this one knows {_FORM}); "
                 "use that version, or set state.path to another file"
             )
         ((tables,),) = database.execute("SELECT count(*) FROM sqlite_schema")
@@ -383,7 +433,10 @@ class StateFile:
             for statement in (*_TABLES, "INSERT INTO node VALUES (1, 0, 0)"):
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            database.execute(f"PRAGMA user_version = {STATE_VERSION}")
+        elif version == 1:
+            database.execute(_TABLES[-1])
+        if version != _FORM:
+            database.execute(f"PRAGMA user_version = {_FORM}")
 
     def _put_away(self, why: str) -> None:
         """Renames the file and begins a new one."""
@@ -503,13 +556,35 @@ def _require_sound(database: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("it does not say when a node used it last")
 
 
-def _tracks_by_state(change: Change) -> dict[str, _TrackState]:
-    if change.snapshot is None:
-        return {}
-    return {
-        track_id: (queued.track, queued.gave_audio, queued.failures, queued.is_read)
-        for track_id, queued in tracks_of(change.snapshot).items()
-    }
+def _edit(change: Change, snapshot: PlayerSnapshot, before: _Written | None) -> _Edit:
+    splice = splice_of(() if before is None else before.snapshot.queue, snapshot.queue)
+    looked_at = tracks_of(snapshot, (*snapshot.queue[:_MAY_BE_READ], *splice.added))
+    if not change.touched <= looked_at.keys():
+        looked_at |= {queued.track.id: queued for queued in snapshot.queue if queued.track.id in change.touched}
+    known = {} if before is None else before.tracks
+    states = {track_id: _state_of(queued) for track_id, queued in looked_at.items()}
+    rows, new_rows = rows_after(() if before is None else before.rows, splice, snapshot.queue)
+    left: list[str] = []
+    left_rows: list[int] = []
+    if before is not None:
+        went = dict.fromkeys((*splice.dropped, *splice.removed))
+        # Of what was played or selected, some waits still, or again.
+        others = (queued for queued in tracks_of(before.snapshot, ()).values() if queued not in went)
+        left = [queued.track.id for queued in went if queued.track.id not in looked_at]
+        left += [
+            queued.track.id for queued in others if queued.track.id not in looked_at and queued not in snapshot.queue
+        ]
+        left_rows = [*{row.number for row in before.rows} - {row.number for row in rows}]
+    changed = {track_id: state for track_id, state in states.items() if known.get(track_id) != state}
+    return _Edit(change, snapshot, looked_at, changed, left, rows, new_rows, left_rows)
+
+
+def _state_of(queued: QueuedTrack) -> _TrackState:
+    return queued.track, queued.gave_audio, queued.failures, queued.is_read
+
+
+def _text(value: Json) -> str:
+    return json_text(value).decode()
 
 
 def _is_id(kind: str, content: bytes) -> bool:

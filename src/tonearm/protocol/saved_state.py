@@ -4,7 +4,7 @@ Each track is there once; the current one, the queue and the history name it by 
 ten thousand, leave out fields that have their default.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -16,7 +16,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject, is_nested_deeper, is_player_id
+from tonearm.core.metadata import MAX_RECORD_NESTING, Json, JsonObject, is_nested_deeper, is_player_id
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
@@ -258,19 +258,26 @@ def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
     """`SavedPlayer` as JSON."""
     return {
         **state_head_out(snapshot, saved_at_ms),
+        "queue": queue_out(snapshot.queue),
         "tracks": [saved_track_out(track) for track in tracks_of(snapshot).values()],
     }
 
 
-def tracks_of(snapshot: PlayerSnapshot) -> dict[str, QueuedTrack]:
-    """All tracks that are named in the player's state, each once, by id."""
+def queue_out(queue: Sequence[QueuedTrack]) -> list[Json]:
+    """The ids of a queue's tracks."""
+    return [queued.track.id for queued in queue]
+
+
+def tracks_of(snapshot: PlayerSnapshot, waiting: Iterable[QueuedTrack] | None = None) -> dict[str, QueuedTrack]:
+    """All tracks that are named in the player's state, each once, by id; of its queue only those that are given."""
     current = () if snapshot.current is None else (snapshot.current,)
     played = (entry.queued_track for entry in snapshot.history)
-    return {queued.track.id: queued for queued in (*played, *snapshot.queue, *current)}
+    queue = snapshot.queue if waiting is None else waiting
+    return {queued.track.id: queued for queued in (*played, *queue, *current)}
 
 
 def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
-    """`SavedPlayer` as JSON, without `tracks`."""
+    """`SavedPlayer` as JSON, without `queue` and `tracks`."""
     return {
         "version": STATE_VERSION,
         "id": snapshot.player_id,
@@ -283,7 +290,6 @@ def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
         "hasSounded": snapshot.has_sounded,
         "isResuming": snapshot.is_resuming,
         "current": None if snapshot.current is None else snapshot.current.track.id,
-        "queue": [queued.track.id for queued in snapshot.queue],
         "history": [
             {
                 "trackId": played.track.id,
