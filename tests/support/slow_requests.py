@@ -20,7 +20,8 @@ FAT_METADATA: Final[Json] = {"by": "someone", "tags": [[number, {}] for number i
 
 @dataclass(frozen=True)
 class SlowRequest:
-    """`body` makes it when it is wanted: some are long."""
+    """`body` makes it when it is wanted: some are long. `needs_sources`: a node without decoders cannot answer it.
+    `is_long`: it takes a second or more."""
 
     name: str
     method: str
@@ -29,6 +30,7 @@ class SlowRequest:
     body: Callable[[], bytes] | None = None
     headers: Headers = ()
     needs_sources: bool = False
+    is_long: bool = False
 
     def as_bytes(self) -> bytes:
         """The connection is closed with the answer."""
@@ -130,7 +132,7 @@ def slow_requests() -> Iterator[SlowRequest]:
         (400, 403),
         _json({"tracks": [*_long_sources(999, 990_000), {"uri": "x:"}]}),
     )
-    fat_tracks = [{"uri": "a.mp3", "metadata": [[]] * 40} for _ in range(1_000)]
+    fat_tracks = [{"uri": "a.mp3", "metadata": [[]] * 20} for _ in range(1_000)]
     yield SlowRequest("1000 sources with metadata", "POST", f"{p}/queue", (201,), _json({"tracks": fat_tracks}))
     yield SlowRequest(
         "100 overlays", "POST", f"{p}/overlays", (201, 429), _json({"overlays": _long_sources(100, 390_000)})
@@ -155,16 +157,20 @@ def slow_requests() -> Iterator[SlowRequest]:
     yield SlowRequest("a record of 200,000 tracks", "PUT", f"{fat}/state", (429,), lambda: record(200_000, {}))
     yield SlowRequest("a record of one long track", "PUT", f"{fat}/state", (413,), lambda: record(1, [[]] * 5_000_000))
     yield SlowRequest(
-        "a record of too many values", "PUT", f"{fat}/state", (413,), lambda: record(TRACKS, [[]] * 1_100)
+        "a record of too many values", "PUT", f"{fat}/state", (413,), lambda: record(TRACKS, [[]] * 1_100), is_long=True
     )
-    yield SlowRequest("a record of too many bytes", "PUT", f"{fat}/state", (429,), lambda: record(TRACKS, "x" * 3_400))
+    yield SlowRequest(
+        "a record of too many bytes", "PUT", f"{fat}/state", (429,), lambda: record(TRACKS, "x" * 3_400), is_long=True
+    )
     yield SlowRequest(
         "a record that is wrong at its end", "PUT", f"{fat}/state", (400,), lambda: record(TRACKS, FAT_METADATA)[:-9]
     )
     yield SlowRequest(
         "a record of 9,000 fat tracks", "PUT", f"{fat}/state", (200, 201), lambda: record(TRACKS, FAT_METADATA)
     )
-    yield SlowRequest("the same again", "PUT", f"{fat}/state", (200, 201), lambda: record(TRACKS, FAT_METADATA))
+    yield SlowRequest(
+        "the same again", "PUT", f"{fat}/state", (200, 201), lambda: record(TRACKS, FAT_METADATA), is_long=True
+    )
     yield SlowRequest("a long queue", "GET", f"{fat}/queue", (200,))
     yield SlowRequest("a long queue with details", "GET", f"{fat}/queue?details=true", (200,))
     yield SlowRequest("a long record", "GET", f"{fat}/state", (200,))
@@ -180,8 +186,15 @@ def slow_requests() -> Iterator[SlowRequest]:
     yield SlowRequest("all figures for Prometheus", "GET", "/metrics", (200,))
     yield SlowRequest("the description", "GET", "/openapi.json", (200,))
     yield SlowRequest(
-        "a long record takes the place of another", "PUT", f"{fat}/state", (200,), lambda: record(TRACKS, FAT_METADATA)
+        "a long record takes the place of another",
+        "PUT",
+        f"{fat}/state",
+        (200,),
+        lambda: record(TRACKS, FAT_METADATA),
+        is_long=True,
     )
     yield SlowRequest("a long queue is emptied", "DELETE", f"{fat}/queue", (204,))
-    yield SlowRequest("a long record comes back", "PUT", f"{fat}/state", (200,), lambda: record(TRACKS, FAT_METADATA))
+    yield SlowRequest(
+        "a long record comes back", "PUT", f"{fat}/state", (200,), lambda: record(TRACKS, FAT_METADATA), is_long=True
+    )
     yield SlowRequest("a long player is deleted", "DELETE", fat, (204,))

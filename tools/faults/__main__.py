@@ -25,6 +25,7 @@ from tests.support.media_server import MediaServer, media
 from tests.support.processes import children_of, waited_for_cpu_s
 from tests.support.radio_server import radio
 from tests.support.running_node import RunningNode, start_node
+from tests.support.slow_requests import PLAYLIST, TRACKS, playlist, slow_requests
 
 from tonearm.core.frame import FRAME_MS
 from tonearm.player.clock import CATCH_UP_FRAMES
@@ -42,17 +43,21 @@ POSITION_OFF_MS: Final = 500
 HOLE_S: Final = 1.5 * FRAME_MS / 1000
 LATE_S: Final = (CATCH_UP_FRAMES + 1) * FRAME_MS / 1000  # the node makes up for as much, and tells it as lateness
 WARM_UP_S: Final = 3.0
+REQUEST_S: Final = 2.0  # so long one of the slowest requests is sent again and again
 BEFORE_S: Final = 0.5  # so that it is seen how long they hear nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`inflict` does it for some seconds and returns in words what was done. `standstill_s`: how long the node cannot
-    send meanwhile, which its figures must tell."""
+    send meanwhile, which its figures must tell. `seconds`: how long it lasts, when that is not for the user to say.
+    `holds_nothing`: no frame may be later than a tick by it."""
 
     name: str
     inflict: Callable[[RunningNode, float], Awaitable[str]]
     standstill_s: float = 0.0
+    seconds: float | None = None
+    holds_nothing: bool = False
 
 
 async def nothing(_: RunningNode, seconds: float) -> str:
@@ -106,6 +111,11 @@ FAULTS: Final = (
     Fault("a flood of pings", partial(beside, kind="pings")),
     Fault("1000 event sockets", partial(beside, kind="events")),
     Fault("1000 requests a second", partial(beside, kind="requests")),
+    *(
+        Fault(one.name, partial(beside, kind=attack.SLOW + one.name), seconds=REQUEST_S, holds_nothing=True)
+        for one in slow_requests()
+    ),
+    Fault("10,000 players are read", partial(beside, kind="players"), seconds=REQUEST_S, holds_nothing=True),
 )
 
 
@@ -119,21 +129,23 @@ class Row:
     missing: int
     most_in_a_second: int
     longest_silence_s: float
+    late: int
     left_out: int
     waited_s: float
     wrong: Sequence[str]
 
     def line(self) -> str:
         return (
-            f"{self.fault:26} {self.frames:7} {self.missing:7} {self.most_in_a_second:9} "
-            f"{self.longest_silence_s * 1000:10.0f} {self.left_out:9} {self.waited_s * 1000:10.0f}  "
+            f"{self.fault:40} {self.frames:7} {self.missing:7} {self.most_in_a_second:9} "
+            f"{self.longest_silence_s * 1000:10.0f} {self.late:10} {self.left_out:9} {self.waited_s * 1000:10.0f}  "
             f"{'; '.join(self.wrong) or 'ok'}  ({self.done})"
         )
 
 
 HEAD: Final = (
-    f"{'fault':26} {'frames':>7} {'missing':>7} {'most in':>9} {'longest':>10} {'left out':>9} {'waited for':>10}\n"
-    f"{'':26} {'':7} {'':7} {'a second':>9} {'silence ms':>10} {'by clock':>9} {'a core, ms':>10}"
+    f"{'fault':40} {'frames':>7} {'missing':>7} {'most in':>9} {'longest':>10} {'late over':>10} {'left out':>9} "
+    f"{'waited for':>10}\n"
+    f"{'':40} {'':7} {'':7} {'a second':>9} {'silence ms':>10} {'a tick':>10} {'by clock':>9} {'a core, ms':>10}"
 )
 
 
@@ -157,6 +169,7 @@ class Trial:
         node_s, own_s = self._waited_s()
         waited_s, own_wait_s = node_s - node_before_s, own_s - own_before_s
         left_out = after["framesLeftOut"] - before["framesLeftOut"]
+        late = after["framesLate"]["over20ms"] - before["framesLate"]["over20ms"]
         frames, missing = self._sum("frames"), self._sum("missing")
         most = max(one.most_in_a_second for one in self._listeners)
         for name, text in (
@@ -172,9 +185,12 @@ class Trial:
         wrong += [f"{len(silent)} listeners heard less than half"] if silent else []
         run_dry = after["timesRunDry"]["clock"] - before["timesRunDry"]["clock"]
         wrong += self._wrong_figures(fault, left_out, run_dry, waited_s)
+        players = len({one.player for one in self._listeners})
+        if fault.holds_nothing and late > waited_s * FRAMES_A_SECOND * players:
+            wrong.append(f"{late} frames were late by more than a tick")
         wrong += self._wrong_qualities(qualities, await self._qualities(), waited_s + own_wait_s)
         silence_s = max(one.longest_silence_s for one in self._listeners)
-        return Row(fault.name, done, frames, missing, most, silence_s, left_out, waited_s, wrong)
+        return Row(fault.name, done, frames, missing, most, silence_s, late, left_out, waited_s, wrong)
 
     def _wrong_figures(self, fault: Fault, left_out: int, run_dry: int, waited_s: float) -> list[str]:
         """What the node's figures should have said, or should not."""
@@ -209,7 +225,9 @@ class Trial:
         ]
 
     async def _qualities(self) -> dict[str, Any]:
-        return {player["id"]: player["quality"] for player in await self._get("/v0/players")}
+        """Of the players that somebody hears."""
+        heard = {one.player for one in self._listeners}
+        return {name: (await self._get(f"/v0/players/{name}"))["quality"] for name in sorted(heard)}
 
     async def _wrong_positions(self) -> str:
         """Positions that the node tells, against the last frames heard."""
@@ -238,7 +256,7 @@ async def trial(folder: Path, players: int, listeners: int) -> AsyncIterator[Tri
     node = await asyncio.to_thread(
         start_node,
         folder,
-        '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n[sources]\nprivate_networks = true\n',
+        '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\nmax_players = 20000\n[sources]\nprivate_networks = true\n',
         variables={"PYTHONPATH": str(Path(__file__).parents[2])},
         program="tools.faults.node",
     )
@@ -248,6 +266,7 @@ async def trial(folder: Path, players: int, listeners: int) -> AsyncIterator[Tri
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), raise_for_status=True) as http,
         ):
             file = steady_file(folder)
+            (folder / PLAYLIST).write_text(playlist(TRACKS))
             remote = server.serve("/steady.wav", media(Path(file).read_bytes()))
             station = server.serve("/station", radio(mp3(music(40.0)), bytes_per_s=STATION_BYTES_A_SECOND))
             for number in range(players):
@@ -280,7 +299,7 @@ async def run(options: argparse.Namespace) -> bool:
         async with trial(Path(folder), options.players, options.listeners) as node:
             for fault in FAULTS:
                 if options.only in fault.name:
-                    row = await node.carry_out(fault, options.seconds)
+                    row = await node.carry_out(fault, fault.seconds or options.seconds)
                     print(row.line(), flush=True)
                     is_well &= not row.wrong
     print(f"The machine's load was {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.")

@@ -9,12 +9,13 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, TypeAlias
 
 from bench.limits import raise_file_limit
 from tests.support.http_client import PING, TEXT, Connection, connected, websocket
+from tests.support.slow_requests import slow_requests
 
 PLAYERS: Final = ("p0", "p1", "p2", "p3")  # of those that others listen to
 Attack: TypeAlias = Callable[[int, float], Coroutine[None, None, str]]
@@ -133,6 +134,50 @@ async def ask(connection: Connection, method: str, target: str, value: object) -
     await connection.read_answer(method)
 
 
+MOST_PLAYERS: Final = 10_000
+SLOW: Final = "slow "
+
+
+async def create_idle(port: int, names: Iterable[str]) -> None:
+    async with connected(port) as connection:
+        for name in names:
+            await ask(connection, "POST", "/v0/players", {"id": name, "idle": True})
+
+
+async def answered(port: int, request: bytes) -> str:
+    """The status."""
+    async with connected(port) as connection:
+        connection.send(request)
+        return (await connection.read_to_end())[9:12].decode()
+
+
+def slow_request(name: str) -> Attack:
+    """One of the slowest requests, again and again."""
+    (request,) = (one for one in slow_requests() if one.name == name)
+
+    async def attack(port: int, seconds: float) -> str:
+        await create_idle(port, ("p", "fat"))
+        data, end_s, statuses = request.as_bytes(), time.monotonic() + seconds, list[str]()
+        while not statuses or time.monotonic() < end_s:
+            statuses.append(await answered(port, data))
+            await asyncio.sleep(0.1)
+        return f"{len(statuses)} times, {len(data)} bytes, {', '.join(sorted({*statuses}))}"
+
+    return attack
+
+
+async def read_all_players(port: int, seconds: float) -> str:
+    await asyncio.gather(
+        *(create_idle(port, (f"idle{number}" for number in range(first, MOST_PLAYERS, 8))) for first in range(8))
+    )
+    end_s, count = time.monotonic() + seconds, 0
+    while not count or time.monotonic() < end_s:
+        for path in ("/v0/state", "/v0/players", "/v0/stats", "/metrics"):
+            await answered(port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        count += 1
+    return f"all records, states and figures of {MOST_PLAYERS} players, {count} times"
+
+
 KINDS: Final[dict[str, Attack]] = {
     "never": never_read,
     "half": read_at_half_speed,
@@ -142,7 +187,13 @@ KINDS: Final[dict[str, Attack]] = {
     "pings": flood(PING, b"x" * 100, "pings"),
     "events": follow_events,
     "requests": ask_a_thousand_times_a_second,
+    "players": read_all_players,
 }
+
+
+def attack_of(kind: str) -> Attack:
+    """What a kind means: a name of `KINDS`, or `SLOW` and the name of a request."""
+    return slow_request(kind.removeprefix(SLOW)) if kind.startswith(SLOW) else KINDS[kind]
 
 
 @asynccontextmanager
@@ -162,4 +213,4 @@ async def attacking(kind: str, port: int, seconds: float) -> AsyncIterator[async
 if __name__ == "__main__":
     raise_file_limit()
     _, kind, port, seconds = sys.argv
-    print(asyncio.run(KINDS[kind](int(port), float(seconds))))
+    print(asyncio.run(attack_of(kind)(int(port), float(seconds))))

@@ -312,11 +312,12 @@ class Node:
             raise PlayerExists(f"A player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
-        limits.require_room(player_id, 0, 0, [waiting.track for waiting in snapshot.queue])
+        tracks = [waiting.track for waiting in snapshot.queue]
         if player_id not in self._players:
             self._require_room()
         self._reserved_ids.add(player_id)
         try:
+            await asyncio.to_thread(limits.require_room, player_id, 0, 0, tracks)  # there may be ten thousand
             await self._turn_to_make()
         finally:
             self._reserved_ids.discard(player_id)
