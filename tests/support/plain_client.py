@@ -1,5 +1,5 @@
-"""`python plain_client.py PORT`: a client in a process of its own, which takes no time from a test's node. Each line that
-it reads names a file: it sends what that holds, reads to the end of the connection and tells the status."""
+"""`python plain_client.py PORT`: a client in a process of its own, which takes no time from a test's node. Each line
+that it reads names a file: it sends what that holds, reads to the end of the connection and tells the status."""
 
 import contextlib
 import socket

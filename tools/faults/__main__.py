@@ -44,6 +44,15 @@ HOLE_S: Final = 1.5 * FRAME_MS / 1000
 LATE_S: Final = (CATCH_UP_FRAMES + 1) * FRAME_MS / 1000  # the node makes up for as much, and tells it as lateness
 WARM_UP_S: Final = 3.0
 REQUEST_S: Final = 2.0  # so long one of the slowest requests is sent again and again
+CONFIG: Final = """
+[state]
+path = "state.sqlite"
+[player]
+first_listener_wait_ms = 0
+max_players = 20000
+[sources]
+private_networks = true
+"""
 BEFORE_S: Final = 0.5  # so that it is seen how long they hear nothing
 
 
@@ -256,7 +265,7 @@ async def trial(folder: Path, players: int, listeners: int) -> AsyncIterator[Tri
     node = await asyncio.to_thread(
         start_node,
         folder,
-        '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\nmax_players = 20000\n[sources]\nprivate_networks = true\n',
+        CONFIG,
         variables={"PYTHONPATH": str(Path(__file__).parents[2])},
         program="tools.faults.node",
     )
