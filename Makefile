@@ -2,7 +2,7 @@
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    strange requests, sockets, files and states, models, as much as one likes
 ## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
-## make faults each fault beside 50 listeners who must not lose a frame: stopped processes, floods, half-speed readers
+## make faults each fault beside 50 listeners who must not lose a frame: stopped processes, floods, the slowest requests
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
@@ -85,7 +85,7 @@ MINUTES ?= 10
 soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --minutes $(MINUTES) $(ARGS)
 
-# Fifty listeners beside one fault after the other, for about five minutes; prints a table.  ARGS="--only flood"
+# Fifty listeners beside one fault after the other, for about ten minutes; prints a table.  ARGS="--only flood"
 faults: $(VENV)/.dev
 	$(BIN)/python -m tools.faults $(ARGS)
 

@@ -1,10 +1,9 @@
-"""Reading a request's JSON body within limits, as one of the models of `protocol.requests`; a player's record, which
-may be long, in pieces. Unknown names of fields are found, and the known names that were probably meant.
+"""Reading a request's JSON body within limits, as one of the models of `protocol.requests`. Unknown names of
+fields are found, and the known names that were probably meant.
 """
 
 import asyncio
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,19 +15,15 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
-from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.metadata import MAX_NESTING, MAX_RECORD_NESTING, Json, JsonObject, levels_of
-from tonearm.core.play_queue import QueuedTrack
-from tonearm.core.snapshot import PlayerSnapshot
-from tonearm.protocol.saved_state import SavedPlayer, SavedTrack, require_version
+from tonearm.core.errors import BadRequest
+from tonearm.core.metadata import MAX_NESTING, Json, levels_of
 from tonearm.protocol.wire_model import ExactModel, RequestModel
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.json_pieces import MAX_PIECE_BYTES, PieceTooLong, is_object, pieces_of
 from tonearm.server.replies import BodyTooLarge
 
 IGNORED_HEADER: Final = "Tonearm-Ignored"
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_VALUES: Final = 50_000  # the parser keeps the interpreter's lock until it has read all of them
+MAX_VALUES: Final = 50_000
 
 _THREAD_FROM_BYTES: Final = 8 * 1024  # so large bodies are decoded in a thread, while the event loop goes on
 
@@ -47,12 +42,12 @@ def as_model(request: EdgeRequest, value: Json, model: type[ModelT]) -> ModelT:
     """
     ignored: list[str] = []
     try:
-        return _checked(value, model, ignored)
+        return checked(value, model, ignored)
     finally:
-        _name_ignored(request, ignored)
+        name_ignored(request, ignored)
 
 
-def _checked(value: Json, model: type[ModelT], ignored: list[str], place: str = "") -> ModelT:
+def checked(value: Json, model: type[ModelT], ignored: list[str], place: str = "") -> ModelT:
     """`value`, which stands at `place` of the body, as `model`. Adds the names that are `ignored`. Raises
     `BadRequest`."""
     unknown = [*unknown_names(model, value, place)]
@@ -66,91 +61,21 @@ def _checked(value: Json, model: type[ModelT], ignored: list[str], place: str = 
         raise BadRequest(_sentence(error, place)) from error
 
 
-def _name_ignored(request: EdgeRequest, ignored: Sequence[str]) -> None:
+def name_ignored(request: EdgeRequest, ignored: Sequence[str]) -> None:
     if ignored:
         request.add_reply_header(IGNORED_HEADER, header_text(ignored))
 
 
 async def read_json(request: EdgeRequest) -> Json:
     """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
-    raw = await _read(request, MAX_BODY_BYTES)
+    raw = await read_raw(request, MAX_BODY_BYTES)
     if len(raw) >= _THREAD_FROM_BYTES:
-        return (await asyncio.to_thread(_decode, raw))[0]
-    return _decode(raw)[0]
+        return (await asyncio.to_thread(decoded, raw))[0]
+    return decoded(raw)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLimits:
-    """Of a player's record: its bytes, the values in it, and its tracks."""
-
-    max_bytes: int
-    max_values: int
-    max_tracks: int
-
-
-async def read_record(
-    request: EdgeRequest, limits: RecordLimits, player_id: str, *, came_through_proxy: bool
-) -> PlayerSnapshot:
-    """The body as a player's record, for the player with this id. Raises `BodyTooLarge`, `LimitReached` for too many
-    tracks, and `BadRequest` that names the first field that is wrong."""
-    raw, ignored = await _read(request, limits.max_bytes), list[str]()
-
-    def read() -> PlayerSnapshot:
-        player, tracks = _record(raw, limits, ignored, came_through_proxy)
-        return player.as_snapshot(player_id, tracks)
-
-    try:
-        return await asyncio.to_thread(read)
-    finally:
-        _name_ignored(request, ignored)
-
-
-def _record(
-    raw: bytearray, limits: RecordLimits, ignored: list[str], came_through_proxy: bool
-) -> tuple[SavedPlayer, list[QueuedTrack]]:
-    """A player without its tracks, and these."""
-    if not is_object(raw):  # the refusal needs to know no more of what is long
-        return _checked(None if len(raw) > MAX_PIECE_BYTES else _decode(raw)[0], SavedPlayer, ignored), []
-    fields: JsonObject = {}
-    tracks: list[QueuedTrack] = []
-    values = 0
-    try:
-        for piece in pieces_of(raw):
-            outside = 1 if piece.index is None else 2
-            (name, _), (value, count) = _decode(piece.name), _decode(piece.value, MAX_RECORD_NESTING - outside)
-            assert isinstance(name, str), "a piece's name is one"
-            values += count
-            if values > limits.max_values:
-                raise _too_many_values(limits.max_values)
-            if piece.index is None:
-                fields[name] = value
-                if name == "version" and type(value) is int:
-                    require_version(value)  # before its tracks, in which something may be new
-                elif name == "tracks":  # of a field that is there twice the last counts
-                    tracks.clear()
-                continue
-            if piece.index >= limits.max_tracks:
-                raise LimitReached(
-                    f"`{name}` of the record has more than {limits.max_tracks} entries, as many as a player has tracks "
-                    "with those that player.max_waiting_tracks allows. Leave some out."
-                )
-            if name == "tracks":
-                track = _checked(value, SavedTrack, ignored, f"tracks.{piece.index}.")
-                tracks.append(track.as_queued(came_through_proxy))
-            else:
-                items = fields[name]
-                assert isinstance(items, list), "its `[]` came first"
-                items.append(value)
-    except PieceTooLong:
-        raise BodyTooLarge(f"A value in the body has more than {MAX_PIECE_BYTES} bytes. Send less at once.") from None
-    except RecursionError:
-        raise _too_deep(MAX_RECORD_NESTING) from None
-    except ValueError as error:
-        raise _not_json(error) from error
-    return _checked(fields, SavedPlayer, ignored), tracks
-
-
-async def _read(request: EdgeRequest, max_bytes: int) -> bytearray:
+async def read_raw(request: EdgeRequest, max_bytes: int) -> bytearray:
+    """The body, unpacked. Raises `BodyTooLarge` and `BadRequest`."""
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     expects = request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue"
@@ -174,63 +99,39 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(f"The body is larger than {max_bytes} bytes. Send less.")
 
 
-def _decode(raw: bytes | bytearray, max_nesting: int = MAX_NESTING) -> tuple[Json, int]:
-    """The value, and how many values it holds."""
+def decoded(raw: bytes | bytearray, max_nesting: int = MAX_NESTING) -> tuple[Json, int]:
+    """The JSON value, and how many values it holds. Raises `BodyTooLarge` for more than `MAX_VALUES`, and `BadRequest`
+    for what is no JSON, and for JSON that cannot be kept or sent again: deep nesting, and `1e999`, read as infinity."""
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
-    _require_few_values(raw, max_nesting)
     try:
-        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels.
-        value: Json = from_json(raw, allow_inf_nan=False)
+        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels. It keeps the interpreter to
+        # itself, and twice as long when it looks for texts that are there twice.
+        value: Json = from_json(raw, allow_inf_nan=False, cache_strings="none")
     except ValueError as error:
-        raise _not_json(error) from error
-    return value, _count_plain(value, max_nesting)
-
-
-def _not_json(error: ValueError) -> BadRequest:
-    return BadRequest(f"The body is not valid JSON: {error}.")
-
-
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
-
-
-def _require_few_values(raw: bytes | bytearray, max_nesting: int) -> None:
-    """Refuses what holds very many values by its punctuation, before anything is made of them."""
-    commas, brackets = _punctuation(raw)
-    if commas + brackets > MAX_VALUES:
-        for match in _STRING.finditer(raw):
-            commas_inside, brackets_inside = _punctuation(match[0])
-            commas -= commas_inside
-            brackets -= brackets_inside
-    if commas + brackets > MAX_VALUES:
-        if brackets > max_nesting * (commas + 1):  # with so few branches one of them is too deep
-            raise _too_deep(max_nesting)
-        raise _too_many_values(MAX_VALUES)
-
-
-def _too_many_values(most: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The body holds more than {most} values. Send less at once.")
-
-
-def _punctuation(raw: bytes | bytearray) -> tuple[int, int]:
-    return raw.count(b","), raw.count(b"[") + raw.count(b"{")
-
-
-def _too_deep(max_nesting: int) -> BadRequest:
-    return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send it flatter.")
-
-
-def _count_plain(value: Json, max_nesting: int) -> int:
-    """How many values `value` holds. Refuses what is valid JSON but cannot be kept or sent again: deep nesting, and
-    `1e999`, read as infinity."""
+        raise too_deep(max_nesting) if "recursion limit" in str(error) else not_json(error) from error
     count = 0
     for depth, level in enumerate(levels_of(value)):
         if depth > max_nesting:
-            raise _too_deep(max_nesting)
+            raise too_deep(max_nesting)
+        count += len(level)
+        if count > MAX_VALUES:
+            raise too_many_values(MAX_VALUES)
         if any(isinstance(item, float) and not math.isfinite(item) for item in level):
             raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
-        count += len(level)
-    return count
+    return value, count
+
+
+def not_json(error: ValueError) -> BadRequest:
+    return BadRequest(f"The body is not valid JSON: {error}.")
+
+
+def too_deep(max_nesting: int) -> BadRequest:
+    return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send it flatter.")
+
+
+def too_many_values(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body holds more than {most} values. Send less at once.")
 
 
 _EXPECTED: Final[Mapping[str, str]] = {

@@ -17,7 +17,7 @@ from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out, tracks_of
 from tonearm.protocol.wire_model import json_text
-from tonearm.server.bodies import RecordLimits, read_record
+from tonearm.server.records import RecordLimits, read_record
 from tonearm.server.replies import SLICE_BYTES, json_reply, object_slices, sliced_reply
 from tonearm.server.routing import Call, Route
 
