@@ -21,8 +21,9 @@ from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import Resume
+from tonearm.node.changes import Change
 from tonearm.node.saving import Saving
-from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.node.state_file import StateFile, StateFileError
 
 _TEXTS: Final = ("", "{", "[]", "null", "x" * 100_000, "[" * 50_000, '{"a":' * 50_000, '"\\ud800"', "\0", "NaN")
 _VALUES: Final = (*_TEXTS, None, b"\xff\xfe{", 2**63 - 1, -(2**63), 1e308, -1, 0)

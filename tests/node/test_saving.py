@@ -21,8 +21,9 @@ from tests.support.tracks import make_track
 from tonearm.core.events import Event, ListenersChange
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
+from tonearm.node.changes import Change
 from tonearm.node.saving import ANSWER_PATIENCE_S, LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
-from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.node.state_file import StateFile, StateFileError
 
 
 class Kept:

@@ -26,7 +26,8 @@ from tonearm.core.playback import Playback
 from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
-from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.node.changes import Change
+from tonearm.node.state_file import StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state, saved_track_out, state_out, tracks_of
 
 

@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.support import plain_client
 from tests.support.edge import running_edge, still_node
 from tests.support.slow_requests import slow_requests
-from tonearm.node.node import NodeSettings
+from tonearm.node.parts import NodeSettings
 
 HELD_S: Final = 0.04  # two frames
 _TICK_S: Final = 0.001
@@ -93,13 +91,12 @@ async def held_s(port: int, file: Path) -> dict[str, float]:
     return found
 
 
-async def test_no_request_holds_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_request_holds_the_loop(tmp_path: Path) -> None:
     """What is a request's own is there each time; what is not may be slow once, on a machine that has more to do."""
     settings = NodeSettings(state_path=tmp_path / "state.sqlite", tags_ahead=0)
-    monkeypatch.setattr("tests.support.edge.NodeSettings", lambda: settings)
     least_s: dict[str, float] = {}
     with threads_give_way_soon():
-        async with still_node(monkeypatch) as node, running_edge(node) as port:
+        async with still_node(settings) as node, running_edge(node) as port:
             for number in range(300):
                 await node.create_player(f"idle-{number}", None, {})
             for _ in range(_TRIES):

@@ -34,8 +34,8 @@ class StillOpener(SourceOpener):
 class StillNode(Node):
     """Notes the connections of its clients: `listeners`, and `followers` of one player or of all."""
 
-    def __init__(self) -> None:
-        time, settings = HandTime(), NodeSettings()
+    def __init__(self, settings: NodeSettings) -> None:
+        time = HandTime()
         usual = usual_parts(StillOpener(SourcePolicy(), private_networks=True), settings)
         clock = Clock(time.now_s, time.call_later)
         super().__init__(replace(usual, clock=clock, pool=_StillPool(), template=_NoTemplate()), settings)
@@ -97,9 +97,9 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 
 
 @asynccontextmanager
-async def still_node() -> AsyncIterator[StillNode]:
+async def still_node(settings: NodeSettings | None = None) -> AsyncIterator[StillNode]:
     """With an idle player, `p`."""
-    node = StillNode()
+    node = StillNode(settings or NodeSettings())
     await node.start()
     await node.create_player("p", None, {})
     try:

@@ -425,8 +425,8 @@ class Node:
 
         Raises what `add_overlay` raises; the message names the first overlay that is wrong.
         """
+        player = self._here(player_id)
         # In a thread, as in `enqueue_all`.
-        player = self.player(player_id)
         tracks = await asyncio.to_thread(self._track_maker.make_all, [track for track, _ in wanted])
         self._still(player_id, player)
         return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])

@@ -31,7 +31,8 @@ from tonearm.core.figures import StateFigures
 from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS
 from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
-from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.node.changes import Change
+from tonearm.node.state_file import StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state
 from tonearm.sources.detached_threads import DetachedThreads
 

@@ -12,20 +12,16 @@ import shutil
 import sqlite3
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.metadata import Json, JsonObject, is_player_id
-from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.printable import printable
-from tonearm.core.snapshot import PlayerSnapshot
-from tonearm.core.splices import splice_of
-from tonearm.core.track import Track
-from tonearm.node.queue_rows import QueueRow, rows_after
-from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out, tracks_of
+from tonearm.node.changes import Change, Edit, Written, edit_of
+from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out
 from tonearm.protocol.wire_model import json_text
 
 DEATHS_BEFORE_SET_ASIDE: Final = 3
@@ -51,9 +47,6 @@ _TABLES: Final = (
 )
 _FORM: Final = 2  # of these tables: the first one had no queues, which stood in the heads of players
 
-# What the file holds of a track is as new as these.
-_TrackState = tuple[Track, bool, int, bool]
-
 _T = TypeVar("_T")
 _File: TypeAlias = tuple[int, int]  # a file, whatever its name: its device, and its number there
 _Row: TypeAlias = tuple[str | int, ...]
@@ -69,7 +62,6 @@ _FIND_UNFIT: Final = "SELECT id FROM main.players WHERE NOT is_id(typeof(id), CA
 _COPY_UNFIT: Final = "CREATE TABLE aside.{0} AS SELECT * FROM main.{0} WHERE {1} IN ({2})"
 _REMOVE_UNFIT: Final = "DELETE FROM main.{0} WHERE {1} IN ({2})"
 _OF_PLAYERS: Final = (("tracks", "player"), ("queues", "player"), ("players", "id"))
-_MAY_BE_READ: Final = 100  # of whose first tracks the tags are read ahead, at most; that may change them unheard of
 _ROWS_A_STATEMENT: Final = 50
 _KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
 
@@ -79,50 +71,6 @@ log = logging.getLogger(__name__)
 
 class StateFileError(Exception):
     """The file cannot be used. The message says why and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What is to be written of a player: how it is (None: it is gone). `place` orders players as they were created.
-    `touched` are the ids of waiting tracks of which more is known than when the player was written last."""
-
-    player_id: str
-    snapshot: PlayerSnapshot | None
-    taken_ms: int
-    place: int
-    touched: Set[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """What the file holds of a player. `tracks` is changed when the next change is written."""
-
-    snapshot: PlayerSnapshot
-    tracks: dict[str, _TrackState]
-    rows: Sequence[QueueRow] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """What of a player has to be written, and the ids of tracks that are to go. Only what the change touches is looked
-    at, not each of ten thousand tracks."""
-
-    change: Change
-    snapshot: PlayerSnapshot
-    tracks: Mapping[str, QueuedTrack]
-    states: Mapping[str, _TrackState]
-    left: Sequence[str]
-    rows: Sequence[QueueRow]
-    new_rows: Sequence[tuple[QueueRow, Sequence[QueuedTrack]]]
-    left_rows: Sequence[int]
-
-    def done(self, before: _Written | None) -> _Written:
-        """What the file holds when it is written."""
-        tracks = {} if before is None else before.tracks
-        tracks.update(self.states)
-        for track_id in self.left:
-            del tracks[track_id]
-        return _Written(self.snapshot, tracks, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +89,7 @@ class StateFile:
         self._locate()
         self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
         self._database: sqlite3.Connection | None = None
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, Written] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
         self._used: tuple[_File | None, ...] = ()  # the file and its log, as they were opened
 
@@ -228,7 +176,7 @@ class StateFile:
         if now_ms is not None and changes and self._sign_ms is not None and abs(now_ms - self._sign_ms) < SIGN_EVERY_MS:
             sign_ms = None
         edits = [
-            _edit(change, change.snapshot, self._written.get(change.player_id))
+            edit_of(change, change.snapshot, self._written.get(change.player_id))
             for change in changes
             if change.snapshot is not None
         ]
@@ -290,7 +238,7 @@ class StateFile:
         """Moves what is in the log into the file, and gives its room back."""
         self._open_database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _statements(self, changes: Sequence[Change], edits: Sequence[_Edit]) -> Iterator[_Statement]:
+    def _statements(self, changes: Sequence[Change], edits: Sequence[Edit]) -> Iterator[_Statement]:
         """What brings the changes into the file; `edits` are those of players that are not gone."""
         gone = [change.player_id for change in changes if change.snapshot is None]
         # Whatever an earlier player or node left goes, too.
@@ -554,33 +502,6 @@ def _require_sound(database: sqlite3.Connection) -> None:
     types = database.execute("SELECT typeof(alive_at_ms), typeof(unready_starts) FROM node").fetchall()
     if types != [("integer", "integer")]:
         raise sqlite3.DatabaseError("it does not say when a node used it last")
-
-
-def _edit(change: Change, snapshot: PlayerSnapshot, before: _Written | None) -> _Edit:
-    splice = splice_of(() if before is None else before.snapshot.queue, snapshot.queue)
-    looked_at = tracks_of(snapshot, (*snapshot.queue[:_MAY_BE_READ], *splice.added))
-    if not change.touched <= looked_at.keys():
-        looked_at |= {queued.track.id: queued for queued in snapshot.queue if queued.track.id in change.touched}
-    known = {} if before is None else before.tracks
-    states = {track_id: _state_of(queued) for track_id, queued in looked_at.items()}
-    rows, new_rows = rows_after(() if before is None else before.rows, splice, snapshot.queue)
-    left: list[str] = []
-    left_rows: list[int] = []
-    if before is not None:
-        went = dict.fromkeys((*splice.dropped, *splice.removed))
-        # Of what was played or selected, some waits still, or again.
-        others = (queued for queued in tracks_of(before.snapshot, ()).values() if queued not in went)
-        left = [queued.track.id for queued in went if queued.track.id not in looked_at]
-        left += [
-            queued.track.id for queued in others if queued.track.id not in looked_at and queued not in snapshot.queue
-        ]
-        left_rows = [*{row.number for row in before.rows} - {row.number for row in rows}]
-    changed = {track_id: state for track_id, state in states.items() if known.get(track_id) != state}
-    return _Edit(change, snapshot, looked_at, changed, left, rows, new_rows, left_rows)
-
-
-def _state_of(queued: QueuedTrack) -> _TrackState:
-    return queued.track, queued.gave_audio, queued.failures, queued.is_read
 
 
 def _text(value: Json) -> str:
