@@ -152,7 +152,7 @@ class TestNamesThatAreNotUtf8:
         path = make(tmp_path, b"f\xfcr.mp3")
         folder = await playlist_of(str(tmp_path))
         assert [entry.uri.given for entry in folder.entries] == [f"file://{quote_from_bytes(path)}"]
-        track = folder.tracks(uuid.uuid4, {})[0]
+        track = folder.tracks(uuid.uuid4)[0]
         assert (track.info.title, track.info.uri) == ("für", track.uri.given)
         assert decode_track(encode_track(track.info)).identifier == track.uri.given
         for uri in (track.uri.given, track.uri.given.lower(), track.info.uri):

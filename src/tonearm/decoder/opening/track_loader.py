@@ -188,7 +188,7 @@ class TrackLoader:
             async with asyncio.timeout(self._deadline_s), place, self._pool.used() as pool:
                 outcome = await self._open(uri, pool, open_source, want)
                 if isinstance(outcome, tuple):
-                    outcome = await self._open_first_of(outcome, Track.create("", uri, {}).lists_within, pool)
+                    outcome = await self._open_first_of(outcome, Track.create("", uri).lists_within, pool)
         except TimeoutError as error:
             raise PlayError(_took_too_long(self._deadline_s)) from error
         if isinstance(outcome, PlayFailure):
