@@ -14,7 +14,7 @@ from tonearm.core.metadata import Json
 TRACKS: Final = 9_000
 MIB: Final = 1024 * 1024
 PLAYLIST: Final = "list.m3u"
-# Of each track of the full queue: with its URI as much as may wait, and of values nearly as many as a record may have.
+# Of each track of the long queue: together most of the bytes that may wait, and of the values that a record may have.
 FAT_METADATA: Final[Json] = {"by": "someone", "tags": [[number, {}] for number in range(70)], "text": "x" * 500}
 
 
