@@ -1,6 +1,7 @@
 """No request, however large, holds up the event loop for longer than the clock of the players can wait."""
 
 import asyncio
+import gc
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from tests.support import plain_client
 from tests.support.edge import running_edge, still_node
 from tests.support.slow_requests import slow_requests
 from tonearm.node.parts import NodeSettings
+from tonearm.serve import keep_collections_short
 
 HELD_S: Final = 0.04  # two frames
 _TICK_S: Final = 0.001
@@ -47,14 +49,16 @@ class Holds:
 
 
 @contextmanager
-def threads_give_way_soon() -> Iterator[None]:
-    """As in a node, see `serve`."""
-    before_s = sys.getswitchinterval()
+def interpreter_of_a_node() -> Iterator[None]:
+    """Threads give way soon, and collections are short; see `serve`."""
+    before_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(0.001)
+    keep_collections_short()
     try:
         yield
     finally:
         sys.setswitchinterval(before_s)
+        gc.set_threshold(*thresholds)
 
 
 @asynccontextmanager
@@ -95,7 +99,7 @@ async def test_no_request_holds_the_loop(tmp_path: Path) -> None:
     """What is a request's own is there each time; what is not may be slow once, on a machine that has more to do."""
     settings = NodeSettings(state_path=tmp_path / "state.sqlite", tags_ahead=0)
     least_s: dict[str, float] = {}
-    with threads_give_way_soon():
+    with interpreter_of_a_node():
         async with still_node(settings) as node, running_edge(node) as port:
             for number in range(300):
                 await node.create_player(f"idle-{number}", None, {})
