@@ -1,11 +1,13 @@
 """HLS streams made on the fly: sound cut into segments of each kind, and the playlists that name them."""
 
+import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.audio_files import Signal, encoded, synchsafe
 from tests.support.media_server import Answer, MediaServer, Reply, Request, media
+from tonearm.sources.hls.decryption import libavutil
 
 SEGMENT_SECONDS = 0.5
 _TS_PACKET_BYTES = 188
@@ -90,6 +92,19 @@ def media_playlist(
     for entry in entries:
         lines += [entry] if entry.startswith("#") else [f"#EXTINF:{duration_s},", entry]
     return "\n".join([*lines, *(["#EXT-X-ENDLIST"] if is_complete else []), ""])
+
+
+def encrypted(plain: bytes, key: bytes, iv: bytes) -> bytes:
+    """`plain` in AES-128, by the same library's other direction: a vector of NIST is among the tests."""
+    library = libavutil()
+    count = len(plain) // 16 + 1
+    padding = count * 16 - len(plain)
+    cipher = library.av_aes_alloc()
+    library.av_aes_init(cipher, key, 128, 0)
+    found = ctypes.create_string_buffer(count * 16)
+    library.av_aes_crypt(cipher, found, plain + bytes([padding]) * padding, count, ctypes.create_string_buffer(iv), 0)
+    library.av_free(cipher)
+    return found.raw
 
 
 def serve_text(server: MediaServer, path: str, text: str, content_type: str = "application/vnd.apple.mpegurl") -> str:

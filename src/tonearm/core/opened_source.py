@@ -51,6 +51,13 @@ class StreamEntry(NamedTuple):
     head: bytes
 
 
+class Place(NamedTuple):
+    """A byte at which the sound of a position in the source begins, and a demuxer can begin."""
+
+    offset: int
+    position_ms: int
+
+
 class SharedStream(ABC):
     """A live stream with several readers, each of which begins near its newest bytes."""
 
@@ -102,6 +109,15 @@ class SourceReader(ABC):
     def waiting_bytes(self) -> int:
         """How many bytes of a live source have arrived and were not read yet."""
         return 0
+
+    @property
+    def finds_positions(self) -> bool:
+        """Whether positions are reached by `place_before` instead of by the container's own seeking."""
+        return False
+
+    def place_before(self, position_ms: int) -> Place | None:
+        """Where to begin to read and to decode for a position; None: at the start. A read may begin there."""
+        return None
 
     @property
     def has_entries(self) -> bool:

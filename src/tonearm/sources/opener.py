@@ -30,6 +30,7 @@ from tonearm.core.source_uri import (
 )
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
+from tonearm.sources.hls.playlist import MAX_HLS_BYTES
 from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import Answer, HttpClient, SourceClient
@@ -44,6 +45,7 @@ from tonearm.sources.lists.folder import folder_listing
 from tonearm.sources.local_file import FileOpener, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
+    M3U_MARK,
     MAX_PLAYLIST_BYTES,
     ByteStream,
     ReaderBody,
@@ -61,6 +63,8 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
 # So little is read to recognise a playlist that a source that is none still has it in its window, for the decoder.
 _HEAD_READ_BYTES: Final = 16 * 1024
+# What is most likely sound is not waited for as long: the decoder tells why it does not come.
+_UNLIKELY_LIMIT_S: Final = 1.0
 
 # Of the sites that people ask for most: where one of them sends something else than a page (a login, a question about
 # cookies, a refusal), the way out is the resolver all the same.
@@ -156,7 +160,7 @@ class SourceOpener:
                 raise admission_error(error) from error
         if uri.kind == "file":
             try:
-                return await self._expand(await self._files.open(uri), self._client.for_source())
+                return await self._expand(await self._files.open(uri), self._client.for_source(), uri)
             except IsFolderError as folder:
                 listing = folder_listing(uri, folder.names)
                 # In a thread, as below.
@@ -277,51 +281,54 @@ class SourceOpener:
     async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:
         client = self._client.for_source(link_headers)
         source = await open_http(client, uri, self._settings)
-        return source if source.is_live else await self._expand(source, client)
+        return source if source.is_live else await self._expand(source, client, uri)
 
-    async def _expand(self, source: OpenedSource, client: SourceClient) -> OpenedSource | Playlist:
-        """What a playlist means, a stream or a list of tracks; `source` itself when it is no playlist.
+    async def _expand(self, source: OpenedSource, client: SourceClient, asked: SourceUri) -> OpenedSource | Playlist:
+        """What a playlist means, a stream or a list of tracks; `source`, which `asked` led to, when it is no playlist.
 
-        A source that is not returned is closed. A local file is read only when its name says that it is a playlist.
+        A source that is not returned is closed. A local file is read only when its name says that it is a playlist; of
+        what a server calls audio only the first bytes are, since some call a stream's playlist so.
         Raises `PlayError`.
         """
-        if source.uri.kind == "file":
-            is_worth_reading = has_playlist_ending(source.name)
-        else:
-            is_worth_reading = may_be_playlist(source.name, source.content_type)
-        if not is_worth_reading:
+        is_local = source.uri.kind == "file"
+        is_likely = has_playlist_ending(source.name) if is_local else may_be_playlist(source.name, source.content_type)
+        if is_local and not is_likely:
             return source
         is_kept = False
         try:
             body = ReaderBody(source.reader, read_bytes=_HEAD_READ_BYTES)
-            head = await self._head(body)
+            head = await self._head(body, is_likely=is_likely)
             if head is None or not looks_like_playlist(head, source.name, source.content_type):
                 is_kept = True
                 return source
-            rest, is_whole = await read_beginning(body, self._settings, MAX_PLAYLIST_BYTES)
-            data = (head + rest)[:MAX_PLAYLIST_BYTES]
+            begins_stream = is_hls(decode(head))
+            max_bytes = MAX_HLS_BYTES if begins_stream else MAX_PLAYLIST_BYTES
+            rest, is_whole = await read_beginning(body, self._settings, max_bytes)
+            data = (head + rest)[:max_bytes]
         finally:
             if not is_kept:
                 await source.close()
-        more = "" if is_whole else f"it has more than {MAX_PLAYLIST_BYTES // 1024} KiB"
-        if is_hls(decode(data)):
+        more = "" if is_whole else f"it has more than {max_bytes // 1024} KiB"
+        if begins_stream or is_hls(decode(data)):
             if more:
                 raise too_large(more)
             files = HlsFiles(client, self._files, self._admit, self._settings)
-            return await open_hls(files, PlaylistFile(data, source.uri))
+            return await open_hls(files, PlaylistFile(data, source.uri, asked))
         unread = f"The end of the playlist is not read: {more}." if more else ""
         # In a thread: admitting hundreds of entries takes some ms, and a local list has to be looked for on the disk.
         parse = partial(playlist_in, data, source.uri, self.admit, self._files, unread=unread)
         return await (self._files.run(parse) if source.uri.kind == "file" else asyncio.to_thread(parse))
 
-    async def _head(self, body: ByteStream) -> bytes | None:
-        """The first bytes; None when they cannot be read, which the decoder will meet and report, too, unless they are
-        made to cost memory."""
+    async def _head(self, body: ByteStream, *, is_likely: bool) -> bytes | None:
+        """The first bytes; None when they are none of a playlist, or cannot be read, which the decoder will meet and
+        report, too, unless they are made to cost memory. Where a playlist is not likely only its mark makes it one."""
         head = b""
         try:
-            async with asyncio.timeout(self._settings.headers_timeout_s):
+            async with asyncio.timeout(self._settings.headers_timeout_s if is_likely else _UNLIKELY_LIMIT_S):
                 while len(head) < HEAD_BYTES and (part := await body.read()):
                     head += part
+                    if not is_likely and not (head.startswith(M3U_MARK) or M3U_MARK.startswith(head)):
+                        return None
         except TimeoutError:
             return None
         except PlayError as error:

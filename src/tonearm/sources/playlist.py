@@ -14,6 +14,7 @@ from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playl
 from tonearm.sources.http.settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
+M3U_MARK: Final = b"#EXTM3U"
 HEAD_BYTES: Final = 1024  # enough to recognise a playlist
 
 _READ_BYTES: Final = 64 * 1024
@@ -37,6 +38,7 @@ _PLAYLIST_TYPES: Final = _HEADLESS_TYPES | _OTHER_TYPES
 _MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
 _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _NOT_IN_TEXT: Final = frozenset(map(chr, range(32))) - frozenset("\t\r\n\x1a\x1b")
+_HLS_TAG: Final = re.compile(r"[\r\n]#EXT-X-")
 
 # UTF-8, where each byte that is none stays what it is, as in the names of files.
 BYTE_BY_BYTE: Final = "byte by byte"
@@ -78,7 +80,7 @@ def root_element(text: str) -> str:
 
 def is_hls(text: str) -> bool:
     """Whether a playlist's text is HLS, and not the M3U that HLS is written in."""
-    return text.startswith("#EXTM3U") and any(line.startswith("#EXT-X-") for line in text.splitlines())
+    return text.startswith("#EXTM3U") and _HLS_TAG.search(text) is not None
 
 
 def marked_encoding(data: bytes) -> tuple[bytes, str] | None:

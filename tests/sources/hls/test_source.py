@@ -136,16 +136,6 @@ class TestWholeStreams:
         server.serve("/hls/1.ts", in_turn(media(PIECES[1], cut_after=1000), status(503), media(PIECES[1])))
         assert await read_parts(serve_text(server, "/hls/index.m3u8", media_playlist(names))) == [b"".join(PIECES)]
 
-    async def test_a_missing_segment_breaks_the_stream_off_after_what_was_there(self, server: MediaServer) -> None:
-        names = serve_pieces(server)
-        server.serve("/hls/2.ts", status(404))
-        async with opened(serve_text(server, "/hls/index.m3u8", media_playlist(names))) as source:
-            assert len(await source.reader.read_at(0, 1)) == 1
-            with pytest.raises(PlayError) as caught:
-                await read_all(source, 1)
-            assert caught.value.failure.http_status == 404
-            assert await source.reader.read_at(9_999, 10) == PIECES[1][:1]
-
     async def test_only_a_little_is_held_in_memory(self, server: MediaServer) -> None:
         pieces = [bytes([number]) * 2_000_000 for number in range(1, 4)]
         names = serve_pieces(server, pieces)
@@ -170,7 +160,7 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("text", "code"),
         [
-            ('#EXTM3U\n#EXT-X-KEY:METHOD=AES-128,URI="k"\n#EXTINF:1,\n0.ts\n', FailureCode.UNSUPPORTED_CODEC),
+            ('#EXTM3U\n#EXT-X-KEY:METHOD=SAMPLE-AES,URI="k"\n#EXTINF:1,\n0.ts\n', FailureCode.UNSUPPORTED_CODEC),
             ("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nself.m3u8\n", FailureCode.LIMIT_EXCEEDED),
             ("#EXTM3U\n#EXT-X-ENDLIST\n", FailureCode.EMPTY),
             ("#EXTM3U\n#EXT-X-ENDLIST\n" + "#EXTINF:1,\na.ts\n" * 100_000, FailureCode.LIMIT_EXCEEDED),
@@ -192,7 +182,7 @@ class TestWhatIsRefused:
         body = b"#EXTM3U\n#EXT-X-ENDLIST\n" + b"#EXTINF:1,\na.ts\n" * 3_000_000
         told = await failure_of(server.serve("/hls/big.m3u8", media(body)))
         assert told.code == FailureCode.LIMIT_EXCEEDED
-        assert server.replies[0].sent_bytes < 12_000_000
+        assert server.replies[0].sent_bytes < 20_000_000
 
     async def test_patterns_are_asked_for_each_segment_and_redirect(self, server: MediaServer) -> None:
         names = serve_pieces(server)
@@ -257,7 +247,7 @@ class TestLiveStreams:
         assert gone.told == 1 + 1 + len(QUICK.live_resume_delays_s)
         told = await failure_of(serve_live(server, LivePlaylist(names[:4], ends=False)), IMPATIENT)
         assert (told.code, "nothing new" in told.message) == (FailureCode.CONNECTION_LOST, True)
-        encrypted = LivePlaylist(names, tags={8: '#EXT-X-KEY:METHOD=AES-128,URI="k"'})
+        encrypted = LivePlaylist(names, tags={8: '#EXT-X-KEY:METHOD=SAMPLE-AES,URI="k"'})
         assert (await failure_of(serve_live(server, encrypted))).code == FailureCode.UNSUPPORTED_CODEC
 
     async def test_numbers_that_begin_anew(self, server: MediaServer) -> None:

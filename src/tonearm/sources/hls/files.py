@@ -1,4 +1,4 @@
-"""Fetching the files of an HLS stream, its playlists and segments: over HTTP, and local ones of a local playlist."""
+"""Fetching the files of an HLS stream, its playlists, segments and keys: over HTTP, or local ones of a local one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Final
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.sources.hls.playlist import ByteRange
+from tonearm.sources.hls.decryption import KEY_BYTES
+from tonearm.sources.hls.playlist import MAX_HLS_BYTES, ByteRange
 from tonearm.sources.http.body import Body, packed_error, packing
 from tonearm.sources.http.client import SourceClient
 from tonearm.sources.http.errors import admission_error, status_error
@@ -22,10 +23,11 @@ _MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PlaylistFile:
-    """A playlist's bytes, and where redirects ended."""
+    """A playlist's bytes, where redirects ended, and what was asked for."""
 
     data: bytes
     uri: SourceUri
+    asked: SourceUri
 
 
 class HlsFiles:
@@ -63,9 +65,25 @@ class HlsFiles:
         """The playlist at `uri`. Raises `PlayError`."""
         body, final_uri = await self._open(uri, 0, None)
         try:
-            return PlaylistFile(await read_playlist(body, self.settings), final_uri)
+            return PlaylistFile(await read_playlist(body, self.settings, MAX_HLS_BYTES), final_uri, uri)
         finally:
             await body.close()
+
+    async def key(self, uri: SourceUri) -> bytes:
+        """The key of AES-128 at `uri`. Raises `PlayError`."""
+        body, _ = await self._open(uri, 0, None)
+        try:
+            key = b""
+            while len(key) <= KEY_BYTES and (chunk := await body.read()):
+                key += chunk
+        finally:
+            await body.close()
+        if len(key) == KEY_BYTES:
+            return key
+        told = f"more than {KEY_BYTES}" if len(key) > KEY_BYTES else str(len(key))
+        message = f"The key of the encrypted HLS stream has {told} bytes; AES-128 needs {KEY_BYTES}."
+        hint = "The server gives something else than the key, as a page for a login; the stream may need one."
+        raise playlist_error(FailureCode.CORRUPT, message, hint)
 
     async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[ByteStream, SourceUri]:
         """The body, and where redirects ended."""

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Final
 
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError
 from tonearm.core.printable import text_for_logs
+from tonearm.core.source_uri import SourceUri
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
-from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, MediaSegment, parse_hls
+from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, MediaSegment, best_audio, parse_hls
 from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error
 from tonearm.sources.read_ahead import RetryBudget
 
@@ -17,19 +19,34 @@ log = logging.getLogger(__name__)
 # RFC 8216, 6.3.3: not less than three target durations from the end, so that the buffer does not underrun.
 START_FROM_END_SEGMENTS: Final = 3
 _STILL_AFTER_TARGETS: Final = 5
+_MOST_LEVELS: Final = 4  # of playlists, the innermost of which has the segments
 _FINAL: Final = REFUSALS | {FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXCEEDED}
 
 
-async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
-    """The media playlist in `file`. Raises `PlayError`, also for a master playlist, which is one level too deep."""
-    parsed = await parse_in_thread(file.data)
-    if isinstance(parsed, MasterPlaylist):
-        raise playlist_error(
-            FailureCode.LIMIT_EXCEEDED,
-            "The playlist leads to another playlist of streams instead of to one stream.",
-            "Give the inner playlist instead; playlists are followed one level deep.",
-        )
-    return parsed
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A media playlist. Its references are relative to `base`; `asked` is the playlist that has led to it."""
+
+    playlist: MediaPlaylist
+    base: SourceUri
+    asked: SourceUri
+
+
+async def find_stream(files: HlsFiles, file: PlaylistFile) -> Stream:
+    """The stream of a playlist; of a master playlist the stream with the best sound. Raises `PlayError`."""
+    asked, passed = file.asked, {file.uri.normalised}
+    for _ in range(_MOST_LEVELS):
+        parsed = await parse_in_thread(file.data)
+        if isinstance(parsed, MediaPlaylist):
+            return Stream(parsed, file.uri, asked)
+        file = await files.playlist(files.linked(file.uri, best_audio(parsed)))
+        if file.uri.normalised in passed:
+            message = "The playlists of the stream lead to each other in a circle."
+            raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, "The playlists have to be mended.")
+        passed.add(file.uri.normalised)
+    message = "The playlists of the stream lead to nothing but further playlists."
+    hint = f"Give an inner playlist instead; they are followed {_MOST_LEVELS - 1} levels deep."
+    raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, hint)
 
 
 async def parse_in_thread(data: bytes) -> MasterPlaylist | MediaPlaylist:
@@ -45,42 +62,70 @@ def _parse(data: bytes) -> MasterPlaylist | MediaPlaylist:
 
 
 class SegmentFollower:
-    """Gives a reader the segments of `playlist`, which was read from `file`."""
+    """Gives a reader the segments of `stream`."""
 
-    def __init__(self, files: HlsFiles, file: PlaylistFile, playlist: MediaPlaylist) -> None:
+    def __init__(self, files: HlsFiles, stream: Stream) -> None:
         self._files = files
         self._settings = files.settings
-        self._uri = file.uri
-        self._playlist = playlist
+        self._stream = stream
+        self._uri = stream.base
         self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist
         self._read_at_s = asyncio.get_running_loop().time()
-        self.base = file.uri  # the references of the newest segment are relative to it
 
-    async def segments(self) -> AsyncGenerator[MediaSegment, None]:
-        """All segments of a complete playlist; of a live one the segments from near its end on, until it is complete.
+    @property
+    def base(self) -> SourceUri:
+        """The references of the newest segment are relative to it."""
+        return self._stream.base
+
+    @property
+    def playlist(self) -> MediaPlaylist:
+        return self._stream.playlist
+
+    async def segments(self, index: int = 0) -> AsyncGenerator[MediaSegment, None]:
+        """The segments of a complete playlist from `index` on; of a live one those from near its end on, until it is
+        complete.
 
         Segments that left a live playlist before the reader reached them are left out. Raises `PlayError`.
         """
-        if self._playlist.is_complete:
-            for segment in self._playlist.segments:
-                yield segment
+        if self.playlist.is_complete:
+            while index < len(self.playlist.segments):
+                yield self.playlist.segments[index]
+                index += 1
             return
         number: int | None = None
         while True:
-            next_segment = _segment_at(self._playlist.segments, number)
+            next_segment = _segment_at(self.playlist.segments, number)
             if next_segment is not None:
                 yield next_segment
                 number = next_segment.number + 1
-                if self._is_old and not self._playlist.is_complete:
+                if self._is_old and not self.playlist.is_complete:
                     await self._refresh()
-            elif self._playlist.is_complete:
+            elif self.playlist.is_complete:
                 return
             else:
                 await self._await_more(number)
 
+    async def renewed(self, segment: MediaSegment) -> MediaSegment | None:
+        """A segment of a complete playlist as the playlist has it when it is read again, because links expire. None
+        where that changes nothing, or the playlist was read just now."""
+        if not self._is_old:
+            return None
+        self._read_at_s = asyncio.get_running_loop().time()
+        try:
+            stream = await find_stream(self._files, await self._files.playlist(self._stream.asked))
+        except PlayError as error:
+            log.info("a playlist cannot be read again: %s", text_for_logs(error.failure.message))
+            return None
+        index = segment.number - self.playlist.segments[0].number
+        if not stream.playlist.is_complete or len(stream.playlist.segments) != len(self.playlist.segments):
+            return None
+        before, self._stream = self._stream, stream
+        again = stream.playlist.segments[index]
+        return None if (again, stream.base) == (segment, before.base) else again
+
     @property
     def _target_s(self) -> float:
-        return max(self._playlist.target_duration_s, self._settings.live_refresh_at_least_s)
+        return max(self.playlist.target_duration_s, self._settings.live_refresh_at_least_s)
 
     @property
     def _is_old(self) -> bool:
@@ -95,7 +140,7 @@ class SegmentFollower:
         while True:
             await asyncio.sleep(max(due_at_s - loop.time(), 0))
             await self._refresh()
-            if self._playlist.is_complete or _segment_at(self._playlist.segments, number) is not None:
+            if self.playlist.is_complete or _segment_at(self.playlist.segments, number) is not None:
                 return
             if loop.time() > give_up_at_s:
                 message = f"The live stream has brought nothing new for {limit_s:.0f} seconds."
@@ -107,9 +152,7 @@ class SegmentFollower:
         """Reads the playlist again, with retries. Raises `PlayError`."""
         while True:
             try:
-                file = await self._files.playlist(self._uri)
-                self._playlist = await read_media_playlist(file)
-                self.base = file.uri
+                self._stream = await find_stream(self._files, await self._files.playlist(self._uri))
             except PlayError as error:
                 if error.failure.code in _FINAL or not await self.retries.wait():
                     raise

@@ -6,14 +6,16 @@ to the playlist's.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tonearm.core.failure import FailureCode
 from tonearm.sources.playlist import damaged, nothing_to_play, playlist_error, too_large
 
-MAX_SEGMENTS: Final = 10_000
+# A day of segments of two seconds, and the bytes of twelve hours whose links have long tokens.
+MAX_SEGMENTS: Final = 50_000
+MAX_HLS_BYTES: Final = 8 * 1024 * 1024
 MAX_VARIANTS: Final = 1_000
 _MAX_DURATION_S: Final = 24 * 3600.0
 _MAX_LINE_CHARACTERS: Final = 16 * 1024
@@ -30,11 +32,20 @@ class ByteRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """What AES-128 needs beside the bytes: where the key is, as the playlist has it, and the initialization vector."""
+
+    reference: str
+    iv: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
-    """A file, or a part of one. `reference` is the URI as the playlist has it."""
+    """A file, or a part of one. `reference` is the URI as the playlist has it. Without a `key` it is not encrypted."""
 
     reference: str
     byte_range: ByteRange | None = None
+    key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,10 @@ class MediaSegment:
     breaks: bool = False
     is_gap: bool = False
 
+    @property
+    def played_s(self) -> float:
+        return 0.0 if self.is_gap else self.duration_s
+
 
 @dataclass(frozen=True, slots=True)
 class MediaPlaylist:
@@ -62,7 +77,7 @@ class MediaPlaylist:
 
     @property
     def length_ms(self) -> int:
-        return round(1000 * math.fsum(segment.duration_s for segment in self.segments if not segment.is_gap))
+        return round(1000 * math.fsum(segment.played_s for segment in self.segments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +109,7 @@ class MasterPlaylist:
 
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
     """The values of a playlist. Blocks for long on a long one. Raises `PlayError` for a playlist that is damaged, too
-    long or encrypted."""
+    long or encrypted in another way than AES-128."""
     lines = [line.strip() for line in text.splitlines()]
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
@@ -144,32 +159,67 @@ def _media(lines: Sequence[str]) -> MediaPlaylist:
     tags: dict[str, str] = {}  # of the next segment
     init: Piece | None = None
     before: Piece | None = None
+    encryption = _Encryption()
     for line in lines:
         tag, _, value = line.partition(":")
+        number = first + len(segments)
         if tag in _OF_SEGMENT:
             tags[tag] = value
         elif tag == "#EXT-X-MAP":
             attributes = _attributes(value)
             uri = attributes["URI"]
-            init = Piece(uri, _segment_range(attributes.get("BYTERANGE"), uri, None))
+            init = Piece(uri, _segment_range(attributes.get("BYTERANGE"), uri, None), encryption.key(number))
         elif tag == "#EXT-X-KEY":
-            _refuse_encryption(_attributes(value).get("METHOD", "unknown method"))
+            encryption.add(_attributes(value))
         elif line and not line.startswith("#") and tags.keys() & {"#EXTINF", "#EXT-X-BYTERANGE"}:
-            before = Piece(line, _segment_range(tags.get("#EXT-X-BYTERANGE"), line, before))
+            byte_range = _segment_range(tags.get("#EXT-X-BYTERANGE"), line, before)
+            before = Piece(line, byte_range, encryption.key(number))
             duration_s = _duration_s(tags.get("#EXTINF", "0").partition(",")[0])
             breaks, is_gap = "#EXT-X-DISCONTINUITY" in tags, "#EXT-X-GAP" in tags
-            segments.append(MediaSegment(first + len(segments), before, duration_s, init, breaks, is_gap))
+            segments.append(MediaSegment(number, before, duration_s, init, breaks, is_gap))
             tags = {}
     target_duration_s = _duration_s(head.get("#EXT-X-TARGETDURATION", "0"))
     target_duration_s = target_duration_s or max((segment.duration_s for segment in segments), default=0.0)
     return MediaPlaylist(tuple(segments), target_duration_s, "#EXT-X-ENDLIST" in head)
 
 
-def _refuse_encryption(method: str) -> None:
-    if method != "NONE":
-        shown = re.sub("[^A-Za-z0-9 -]", "", method)[:40]
-        message = f"The HLS stream is encrypted ({shown}); encrypted HLS is not supported."
-        raise playlist_error(FailureCode.UNSUPPORTED_CODEC, message, "Give a stream without encryption.")
+class _Encryption:
+    """The `EXT-X-KEY` tags that hold where a playlist is read.
+
+    Those that stand together are ways to one key for several systems (RFC 8216, 4.3.2.4), of which only the key itself,
+    "identity", is of use here.
+    """
+
+    def __init__(self) -> None:
+        self._ways: list[Mapping[str, str]] = []
+        self._is_used = False
+
+    def add(self, attributes: Mapping[str, str]) -> None:
+        if self._is_used:
+            self._ways, self._is_used = [], False
+        self._ways.append(attributes)
+
+    def key(self, number: int) -> Key | None:
+        """The key of what stands here, in segment `number`; None without encryption. Raises `PlayError` and
+        `ValueError`."""
+        self._is_used = True
+        methods = [way.get("METHOD", "unknown method") for way in self._ways]
+        if not methods or methods[-1] == "NONE":
+            return None
+        for way, method in zip(self._ways, methods, strict=True):
+            if method == "AES-128" and way.get("KEYFORMAT", "identity").lower() == "identity":
+                return Key(way["URI"], _iv(way["IV"]) if "IV" in way else number.to_bytes(16, "big"))
+        shown = re.sub("[^A-Za-z0-9 -]", "", methods[0])[:40]
+        message = f"The HLS stream is encrypted ({shown}, with a key that only licensed players get)."
+        hint = "Give a stream without such protection; of encrypted ones AES-128 with a key by URI plays."
+        raise playlist_error(FailureCode.UNSUPPORTED_CODEC, message, hint)
+
+
+def _iv(text: str) -> bytes:
+    """The vector of a hexadecimal number, such as 0x1F."""
+    if not text.lower().startswith("0x"):
+        raise ValueError(text)
+    return int(text, 16).to_bytes(16, "big")
 
 
 def _segment_range(text: str | None, reference: str, before: Piece | None) -> ByteRange | None:

@@ -1,25 +1,33 @@
 """An HLS stream as a source: its segments one after the other, in parts; at each part a demuxer begins again."""
 
+import asyncio
 import contextlib
 import logging
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator
+from itertools import accumulate
 from typing import Final
 
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import REFUSALS, PlayError
 from tonearm.core.file_formats import ID3_HEADER_BYTES, id3_tag_bytes
-from tonearm.core.opened_source import OpenedSource, SourceReader, StreamEntry
+from tonearm.core.opened_source import OpenedSource, Place, SourceReader, StreamEntry
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
+from tonearm.sources.hls.decryption import Decryptor
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
-from tonearm.sources.hls.follow import SegmentFollower, parse_in_thread, read_media_playlist
-from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, MediaSegment, Piece, best_audio
+from tonearm.sources.hls.follow import SegmentFollower, Stream, find_stream
+from tonearm.sources.hls.playlist import ByteRange, Key, MediaSegment, Piece
 from tonearm.sources.http.errors import may_pass, read_error
 from tonearm.sources.playlist import nothing_to_play
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 log = logging.getLogger(__name__)
 
+# Offsets have 63 bits. A part of a stream has less than a tebibyte.
+_INDEX_SHIFT: Final = 40
+# Codecs depend on what comes before: a position just behind a segment's start is reached from the segment before it.
+_PREROLL_MS: Final = 100
 _KEEP_BEHIND_BYTES: Final = 64 * 1024
 _MAX_LOST_IN_A_ROW: Final = 3
 _MOST_ENTRIES: Final = 100  # those of segments that are read ahead
@@ -28,19 +36,17 @@ _MOST_INIT_BYTES: Final = 256 * 1024
 
 async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
     """The stream of a playlist; of a master playlist the stream with the best sound. Raises `PlayError`."""
-    parsed = await parse_in_thread(file.data)
-    if isinstance(parsed, MasterPlaylist):
-        file = await files.playlist(files.linked(file.uri, best_audio(parsed)))
-        parsed = await read_media_playlist(file)
-    if parsed.is_complete and not any(not segment.is_gap for segment in parsed.segments):
+    stream = await find_stream(files, file)
+    playlist = stream.playlist
+    if playlist.is_complete and not any(not segment.is_gap for segment in playlist.segments):
         raise nothing_to_play("names no segment")
-    name = file.uri.path.rpartition("/")[2]
+    name = stream.base.path.rpartition("/")[2]
     return OpenedSource(
-        uri=file.uri,
-        reader=HlsReader(files, file, parsed, name),
+        uri=stream.base,
+        reader=HlsReader(files, stream, name),
         name=name,
-        is_live=not parsed.is_complete,
-        length_ms=parsed.length_ms if parsed.is_complete else 0,
+        is_live=not playlist.is_complete,
+        length_ms=playlist.length_ms if playlist.is_complete else 0,
     )
 
 
@@ -50,25 +56,53 @@ class HlsReader(SourceReader):
     MPEG transport streams, packed AAC and MP3, and fragments of MP4 after their initialization section go on when the
     next segment follows the last one's bytes. Where the encoding or the timestamps change a part ends, and the next one
     begins with everything that a demuxer needs.
+
+    How many bytes come before a segment is not known. So where reading begins at a segment, its first byte has the
+    offset of its index shifted by `_INDEX_SHIFT`, and the bytes after it are counted from there.
     """
 
-    def __init__(self, files: HlsFiles, file: PlaylistFile, playlist: MediaPlaylist, name: str) -> None:
+    def __init__(self, files: HlsFiles, stream: Stream, name: str) -> None:
         self._files = files
-        self._playlist = playlist
         self._name = name
-        self._follower = SegmentFollower(files, file, playlist)
+        self._follower = SegmentFollower(files, stream)
+        self._is_complete = stream.playlist.is_complete
         self._retries = RetryBudget(files.settings.resume_delays_s)
+        self._entries: deque[StreamEntry] = deque(maxlen=_MOST_ENTRIES)
+        self._key: tuple[SourceUri, bytes] | None = None  # the last one
+        self._is_closed = False
+        self._begin_at_segment(0)
+
+    def _begin_at_segment(self, index: int) -> None:
         self._before: MediaSegment | None = None
         self._init = b""  # of the part: what a demuxer that begins with a later segment needs first
-        self._entries: deque[StreamEntry] = deque(maxlen=_MOST_ENTRIES)
         self._ahead = ReadAhead(
-            self._fill, host=name, behind_bytes=_KEEP_BEHIND_BYTES, ahead_bytes=files.settings.read_ahead_bytes
+            lambda: self._fill(index),
+            host=self._name,
+            offset=index << _INDEX_SHIFT,
+            behind_bytes=_KEEP_BEHIND_BYTES,
+            ahead_bytes=self._files.settings.read_ahead_bytes,
         )
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        index, is_within = divmod(offset, 1 << _INDEX_SHIFT)
+        is_segment = self._is_complete and not is_within and index < len(self._follower.playlist.segments)
+        if is_segment and offset != self._ahead.position and not self._is_closed:
+            await self._ahead.close()
+            self._begin_at_segment(index)
         if not self._ahead.start <= offset <= self._ahead.end:
             raise read_error(ConnectionAbortedError(), self._name)
         return await self._ahead.read_at(offset, max_bytes)
+
+    @property
+    def finds_positions(self) -> bool:
+        return self._is_complete
+
+    def place_before(self, position_ms: int) -> Place | None:
+        if not self._is_complete or position_ms <= _PREROLL_MS:
+            return None
+        starts_s = list(accumulate((segment.played_s for segment in self._follower.playlist.segments), initial=0.0))
+        index = bisect_right(starts_s, (position_ms - _PREROLL_MS) / 1000, hi=len(starts_s) - 1) - 1
+        return Place(index << _INDEX_SHIFT, round(starts_s[index] * 1000))
 
     @property
     def has_entries(self) -> bool:
@@ -81,27 +115,48 @@ class HlsReader(SourceReader):
         return taken
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._ahead.close()
 
-    async def _fill(self) -> None:
+    async def _fill(self, index: int) -> None:
+        lost: PlayError | None = None
         lost_in_a_row = 0
-        async with contextlib.aclosing(self._follower.segments()) as segments:
+        begun_at = self._ahead.end
+        async with contextlib.aclosing(self._follower.segments(index)) as segments:
             async for segment in segments:
-                try:
-                    await self._append_segment(segment)
-                except PlayError as error:
-                    lost_in_a_row += 1
-                    if self._playlist.is_complete or lost_in_a_row >= _MAX_LOST_IN_A_ROW:
-                        raise
-                    # A live stream goes on without it: the listener has waited long enough.
-                    log.info("a segment of a live stream is lost: %s", text_for_logs(error.failure.message))
-                else:
-                    lost_in_a_row = 0
+                lost = await self._append_or_lose(segment)
+                lost_in_a_row = lost_in_a_row + 1 if lost else 0
+                if lost is not None and lost_in_a_row >= _MAX_LOST_IN_A_ROW:
+                    raise lost
+        if lost is not None and self._ahead.end == begun_at:
+            raise lost
+
+    async def _append_or_lose(self, segment: MediaSegment) -> PlayError | None:
+        """Why the segment is lost; None when it is not. The stream goes on without it: the listener has waited long
+        enough. Raises `PlayError` for what the node may not open."""
+        end, before = self._ahead.end, self._before
+        try:
+            try:
+                await self._append_segment(segment)
+            except PlayError:
+                # Links may have expired while the stream played. After the first bytes it is too late.
+                may_renew = self._is_complete and self._ahead.end == end
+                again = await self._follower.renewed(segment) if may_renew else None
+                if again is None:
+                    raise
+                self._before = before
+                await self._append_segment(again)
+        except PlayError as error:
+            if error.failure.code in REFUSALS:
+                raise
+            log.info("a segment of a stream is lost: %s", text_for_logs(error.failure.message))
+            return error
+        return None
 
     async def _append_segment(self, segment: MediaSegment) -> None:
         if segment.is_gap:
             return
-        before, self._before = self._before, segment
+        before, self._before = self._before, None
         # Where numbers are missing a change may have been announced in what was lost.
         follows = before is not None and segment.number == before.number + 1
         if not follows or segment.breaks or before is None or segment.init != before.init:
@@ -112,23 +167,33 @@ class HlsReader(SourceReader):
                 self._init = await self._append_piece(segment.init, kept_bytes=_MOST_INIT_BYTES)
         elif segment.init is None or 0 < len(self._init) < _MOST_INIT_BYTES:
             self._entries.append(StreamEntry(self._ahead.end, self._init))
+        self._before = segment
         await self._append_piece(segment.piece)
 
     async def _append_piece(self, piece: Piece, kept_bytes: int = 0) -> bytes:
         """Returns the first bytes of it, up to so many."""
         kept = b""
         uri = self._files.linked(self._follower.base, piece.reference)
+        decryptor = None if piece.key is None else await self._decryptor(piece.key)
         stripper = Id3Stripper()
         async with contextlib.aclosing(segment_bytes(self._files, uri, piece.byte_range, self._retries)) as chunks:
             async for chunk in chunks:
                 self._retries.earn(len(chunk))
                 self._follower.retries.earn(len(chunk))
-                kept += chunk[: kept_bytes - len(kept)]
-                self._ahead.append(stripper.strip(chunk))
+                plain = chunk if decryptor is None else decryptor.update(chunk)
+                kept += plain[: kept_bytes - len(kept)]
+                self._ahead.append(stripper.strip(plain))
                 await self._ahead.wait_for_room()
-        self._ahead.append(stripper.remaining())
+        last = b"" if decryptor is None else decryptor.finish()
+        self._ahead.append(stripper.strip(last) + stripper.remaining())
         await self._ahead.wait_for_room()
-        return kept
+        return kept + last[: kept_bytes - len(kept)]
+
+    async def _decryptor(self, key: Key) -> Decryptor:
+        uri = self._files.linked(self._follower.base, key.reference)
+        if self._key is None or self._key[0] != uri:
+            self._key = uri, await self._files.key(uri)
+        return await asyncio.to_thread(Decryptor, self._key[1], key.iv)
 
 
 async def segment_bytes(

@@ -1,0 +1,337 @@
+"""Streams as servers make them, each with what RFC 8216 or ffmpeg 8 says of it, and what a demuxer gets here."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.support.fetching import QUICK, opened, read_all
+from tests.support.hls import LivePlaylist, encrypted, media_playlist, serve_text
+from tests.support.media_server import Answer, MediaServer, in_turn, media, redirect, status
+from tonearm.config.patterns import compile_pattern
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.opened_source import OpenedSource
+
+KEY = b"0123456789abcdef"
+AES = '#EXT-X-KEY:METHOD=AES-128,URI="k"'
+PIECES = tuple(bytes([number]) * 3000 for number in range(1, 9))
+NAMES = tuple(f"{number}.ts" for number in range(len(PIECES)))
+# A playlist is read again when it is older than its target duration: here always.
+AT_ONCE = dataclasses.replace(QUICK, live_refresh_at_least_s=0.0)
+
+
+@dataclass
+class Site:
+    """A server with a stream of `PIECES` under /hls/."""
+
+    server: MediaServer
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, piece in zip(NAMES, PIECES, strict=True):
+            self.put(name, media(piece, content_type="video/mp2t"))
+
+    def put(self, name: str, answer: Answer) -> str:
+        return self.server.serve(f"/hls/{name}", answer)
+
+    def text(self, name: str, text: str, content_type: str = "application/vnd.apple.mpegurl") -> str:
+        return serve_text(self.server, f"/hls/{name}", text, content_type)
+
+    def lists(self, *entries: str, name: str = "index.m3u8", duration_s: float = 0.5, sequence: int = 0) -> str:
+        return self.text(name, media_playlist(entries, duration_s=duration_s, sequence=sequence))
+
+    def gone(self, *numbers: int, code: int = 404) -> None:
+        for number in numbers:
+            self.put(NAMES[number], status(code))
+
+    def encrypts(self, ivs: Iterable[int] = range(8)) -> None:
+        """Encrypts each piece, with these numbers as vectors."""
+        for name, piece, iv in zip(NAMES, PIECES, ivs, strict=True):
+            self.put(name, media(encrypted(piece, KEY, iv.to_bytes(16, "big"))))
+        self.put("k", media(KEY, content_type="application/octet-stream"))
+
+
+def master(*names: str) -> str:
+    return "#EXTM3U\n" + "".join(f"#EXT-X-STREAM-INF:BANDWIDTH=1\n{name}\n" for name in names)
+
+
+async def parts_of(source: OpenedSource) -> list[bytes]:
+    parts: list[bytes] = []
+    while part := await read_all(source, sum(map(len, parts))):
+        parts.append(part)
+    return parts
+
+
+Made: TypeAlias = Callable[[Site], str]
+
+
+def without(*numbers: int) -> bytes:
+    return b"".join(piece for number, piece in enumerate(PIECES) if number not in numbers)
+
+
+def with_lost(*numbers: int, code: int = 404) -> Made:
+    def make(site: Site) -> str:
+        site.gone(*numbers, code=code)
+        return site.lists(*NAMES)
+
+    return make
+
+
+def the_only_one_lost(site: Site) -> str:
+    site.gone(0)
+    return site.lists(NAMES[0])
+
+
+def encrypted_by(line: str, ivs: Iterable[int] = range(8), *, sequence: int = 0) -> Made:
+    def make(site: Site) -> str:
+        site.encrypts(ivs)
+        return site.lists(line, *NAMES, sequence=sequence)
+
+    return make
+
+
+def two_keys(site: Site) -> str:
+    site.encrypts()
+    site.put("k2", media(KEY[::-1]))
+    site.put(NAMES[4], media(encrypted(PIECES[4], KEY[::-1], (4).to_bytes(16, "big"))))
+    return site.lists(AES, *NAMES[:4], AES.replace('"k"', '"k2"'), NAMES[4], AES, *NAMES[5:])
+
+
+def partly_encrypted(site: Site) -> str:
+    site.encrypts()
+    site.put(NAMES[0], media(PIECES[0]))
+    return site.lists(NAMES[0], AES, *NAMES[1:])
+
+
+def encrypted_ranges(site: Site) -> str:
+    bodies = [encrypted(piece, KEY, bytes(16)) for piece in PIECES]
+    site.encrypts()
+    site.put("all.ts", media(b"".join(bodies)))
+    lines = [f"{AES},IV=0x0", f"#EXT-X-BYTERANGE:{len(bodies[0])}@0", "all.ts"]
+    for body in bodies[1:]:
+        lines += [f"#EXT-X-BYTERANGE:{len(body)}", "all.ts"]
+    return site.lists(*lines)
+
+
+def encrypted_init(site: Site) -> str:
+    site.encrypts()
+    site.put("init.mp4", media(encrypted(b"init", KEY, bytes(15) + b"\x09")))
+    return site.lists(f"{AES},IV=0x9", '#EXT-X-MAP:URI="init.mp4"', AES, *NAMES)
+
+
+def encrypted_and_cut(site: Site) -> str:
+    site.encrypts()
+    whole = encrypted(PIECES[3], KEY, (3).to_bytes(16, "big"))
+    site.put(NAMES[3], in_turn(media(whole, cut_after=1001), media(whole)))
+    return site.lists(AES, *NAMES)
+
+
+def key_elsewhere(site: Site) -> str:
+    site.encrypts()
+    site.server.serve("/keys/here", media(KEY))
+    site.put("k", redirect("/keys/here"))
+    return site.lists(AES, *NAMES)
+
+
+def nested(levels: int) -> Made:
+    def make(site: Site) -> str:
+        site.lists(*NAMES, name="level0.m3u8")
+        for level in range(levels):
+            site.text(f"level{level + 1}.m3u8", master(f"level{level}.m3u8"))
+        return site.server.url(f"/hls/level{levels}.m3u8")
+
+    return make
+
+
+def said_to_be(name: str, content_type: str, *, is_master: bool = False) -> Made:
+    def make(site: Site) -> str:
+        site.lists(*NAMES)
+        return site.text(name, master("index.m3u8") if is_master else media_playlist(NAMES), content_type)
+
+    return make
+
+
+def long_list(count: int, token: str = "") -> Made:
+    """Most of its segments are gaps, so that no server is needed for them."""
+
+    def make(site: Site) -> str:
+        gaps = [line for number in range(count) for line in ("#EXT-X-GAP", f"gap{number}.ts{token}")]
+        for name, piece in zip(NAMES, PIECES, strict=True):
+            site.server.serve(f"/hls/{name}{token}", media(piece))
+        return site.lists(*(f"{name}{token}" for name in NAMES), *gaps)
+
+    return make
+
+
+def links_that_expire(*, in_master: bool = False, by: int = 403) -> Made:
+    """After the third segment the links of the first playlist are refused; those of the next one hold."""
+
+    def make(site: Site) -> str:
+        for number, name in enumerate(NAMES):
+            site.server.serve(f"/hls/{name}?t=1", media(PIECES[number]) if number < 3 else status(by))
+            site.server.serve(f"/hls/{name}?t=2", media(PIECES[number]))
+        texts = [media_playlist([f"{name}?t={t}" for name in NAMES], duration_s=0.0) for t in (1, 2)]
+        if not in_master:
+            return site.put("index.m3u8", in_turn(*(media(text.encode(), etag=None) for text in texts)))
+        for t, text in enumerate(texts, start=1):
+            site.server.serve(f"/hls/inner.m3u8?t={t}", in_turn(media(text.encode()), status(410)))
+        masters = [master(f"inner.m3u8?t={t}") for t in (1, 2)]
+        return site.put("index.m3u8", in_turn(*(media(text.encode(), etag=None) for text in masters)))
+
+    return make
+
+
+def signed_by_redirect(site: Site) -> str:
+    """Relative links: it is the playlist's own address that holds the token, and where the redirect leads is new."""
+    for t in (1, 2):
+        for number, name in enumerate(NAMES):
+            site.server.serve(f"/{t}/{name}", media(PIECES[number]) if number < 3 or t == 2 else status(403))
+        serve_text(site.server, f"/{t}/index.m3u8", media_playlist(NAMES, duration_s=0.0))
+    return site.put("index.m3u8", in_turn(redirect("/1/index.m3u8"), redirect("/2/index.m3u8")))
+
+
+def live_window(count: int) -> Made:
+    """So many segments are in the playlist, and the first three pieces are its last segments."""
+
+    def make(site: Site) -> str:
+        old = [f"old{number}.ts?t={'x' * 400}" for number in range(count)]
+        return site.put("live.m3u8", LivePlaylist([*old, *NAMES], window=count + 3).answer)
+
+    return make
+
+
+WHOLE = without()
+PLAYS: list[tuple[str, Made, list[bytes]]] = [
+    # A client that cannot load a segment goes on with the next (ffmpeg: "Failed to open segment", then the next one).
+    ("one segment is 404", with_lost(3), [without(3)]),
+    ("the first is 404", with_lost(0), [without(0)]),
+    ("the last is 404", with_lost(7), [without(7)]),
+    ("two in a row", with_lost(2, 3), [without(2, 3)]),
+    ("every second one", with_lost(1, 3, 5, 7), [without(1, 3, 5, 7)]),
+    ("410", with_lost(4, code=410), [without(4)]),
+    ("500", with_lost(4, code=500), [without(4)]),
+    # RFC 8216, 4.3.2.4 and 5.2; ffmpeg the same.
+    ("IV is given", encrypted_by(f"{AES},IV=0x2A", [42] * 8), [WHOLE]),
+    ("IV is the number", encrypted_by(AES), [WHOLE]),
+    (
+        "IV is the number, which the media sequence counts",
+        encrypted_by(AES, range(70_000, 70_008), sequence=70_000),
+        [WHOLE],
+    ),
+    ("a key's format is identity", encrypted_by(f'{AES},KEYFORMAT="identity",KEYFORMATVERSIONS="1"'), [WHOLE]),
+    ("a key for some segments", two_keys, [WHOLE]),
+    ("encryption begins in the middle", partly_encrypted, [WHOLE]),
+    ("ranges are encrypted each by itself", encrypted_ranges, [WHOLE]),
+    ("the initialization section is encrypted", encrypted_init, [b"init" + WHOLE]),
+    ("a transfer breaks off within a block", encrypted_and_cut, [WHOLE]),
+    ("the key is redirected", key_elsewhere, [WHOLE]),
+    # RFC 8216, 4.3.4.2 wants media playlists in a master playlist; ffmpeg follows further ones.
+    ("a master playlist", nested(1), [WHOLE]),
+    ("a master playlist in one", nested(2), [WHOLE]),
+    ("three of them", nested(3), [WHOLE]),
+    # RFC 8216, 4: the ending or the type says that it is HLS. Players look at the first bytes.
+    ("/x.mp3, audio/mpeg", said_to_be("x.mp3", "audio/mpeg"), [WHOLE]),
+    ("/x.mp3, audio/mpeg, a master", said_to_be("x.mp3", "audio/mpeg", is_master=True), [WHOLE]),
+    ("/x, video/mp2t", said_to_be("x", "video/mp2t"), [WHOLE]),
+    ("/x.aac, audio/aac", said_to_be("x.aac", "audio/aac; charset=utf-8"), [WHOLE]),
+    ("/x, text/plain", said_to_be("x", "text/plain"), [WHOLE]),
+    ("/x.m3u8, audio/mpeg", said_to_be("x.m3u8", "audio/mpeg"), [WHOLE]),
+    # No limit in the specification; ffmpeg reads them.
+    ("12 000 segments", long_list(12_000), [WHOLE]),
+    ("3 000 with tokens of 400 bytes", long_list(3_000, "?t=" + "x" * 400), [WHOLE]),
+    ("12 000 with tokens of 400 bytes", long_list(12_000, "?t=" + "x" * 400), [WHOLE]),
+    ("a live window of two hours", live_window(3600), [WHOLE]),
+    # ffmpeg ends there; browsers' players ask for the playlist again.
+    ("links expire by 403", links_that_expire(), [WHOLE]),
+    ("links expire by 404", links_that_expire(by=404), [WHOLE]),
+    ("links expire by 401", links_that_expire(by=401), [WHOLE]),
+    ("the inner playlist's link expires, too", links_that_expire(in_master=True), [WHOLE]),
+    ("the token is in the redirect", signed_by_redirect, [WHOLE]),
+]
+
+
+@pytest.mark.parametrize(("says", "make", "parts"), PLAYS, ids=[row[0] for row in PLAYS])
+async def test_what_plays(server: MediaServer, says: str, make: Made, parts: list[bytes]) -> None:
+    async with opened(make(Site(server)), AT_ONCE) as source:
+        assert await parts_of(source) == parts
+
+
+def key_line(uri: str) -> Made:
+    def make(site: Site) -> str:
+        site.encrypts()
+        return site.lists(f'#EXT-X-KEY:METHOD=AES-128,URI="{uri}"', *NAMES)
+
+    return make
+
+
+def wrong_key(answer: Answer) -> Made:
+    def make(site: Site) -> str:
+        site.encrypts()
+        site.put("k", answer)
+        return site.lists(AES, *NAMES)
+
+    return make
+
+
+def circle(site: Site) -> str:
+    site.text("a.m3u8", master("b.m3u8"))
+    return site.text("b.m3u8", master("a.m3u8"))
+
+
+def key_behind_redirect_to_file(site: Site) -> str:
+    site.encrypts()
+    site.put("k", redirect("file:///etc/hostname"))
+    return site.lists(AES, *NAMES)
+
+
+REFUSED: list[tuple[str, Made, FailureCode, str]] = [
+    ("all segments are 404", with_lost(*range(8)), FailureCode.HTTP_STATUS, "404"),
+    ("three in a row", with_lost(2, 3, 4), FailureCode.HTTP_STATUS, "404"),
+    ("the only segment is 404", the_only_one_lost, FailureCode.HTTP_STATUS, "404"),
+    ("a key in a file", key_line("file:///etc/hostname"), FailureCode.SOURCE_REFUSED, "http and https"),
+    ("a key in a file, by redirect", key_behind_redirect_to_file, FailureCode.SOURCE_REFUSED, "http"),
+    ("a key by another scheme", key_line("skd://key"), FailureCode.SOURCE_REFUSED, "http and https"),
+    ("a key in the playlist", key_line("data:text/plain;base64,AAAA"), FailureCode.SOURCE_REFUSED, "http and https"),
+    ("a key that policy forbids", key_line("/secret/key"), FailureCode.SOURCE_BLOCKED, "/secret/key"),
+    ("a key of 15 bytes", wrong_key(media(KEY[:15])), FailureCode.CORRUPT, "15 bytes"),
+    ("a key of 17 bytes", wrong_key(media(KEY + b"\n")), FailureCode.CORRUPT, "more than 16"),
+    ("no key", wrong_key(media(b"", ranges=False)), FailureCode.CORRUPT, "0 bytes"),
+    ("a page for a login as the key", wrong_key(media(b"<html>" * 100_000)), FailureCode.CORRUPT, "more than 16"),
+    ("a key that is 403", wrong_key(status(403)), FailureCode.HTTP_STATUS, "403"),
+    ("a circle of masters", circle, FailureCode.LIMIT_EXCEEDED, "circle"),
+    ("a master that names itself", lambda s: s.text("a.m3u8", master("a.m3u8")), FailureCode.LIMIT_EXCEEDED, "circle"),
+    ("masters without end", nested(9), FailureCode.LIMIT_EXCEEDED, "further playlists"),
+    ("100 000 segments", long_list(100_000), FailureCode.LIMIT_EXCEEDED, "entries"),
+    ("16 MB of tokens", long_list(20_000, "?" + "x" * 800), FailureCode.LIMIT_EXCEEDED, "KiB"),
+]
+
+
+@pytest.mark.parametrize(("says", "make", "code", "told"), REFUSED, ids=[row[0] for row in REFUSED])
+async def test_what_is_refused(server: MediaServer, says: str, make: Made, code: FailureCode, told: str) -> None:
+    uri = make(Site(server))
+    with pytest.raises(PlayError) as caught:
+        async with opened(uri, AT_ONCE, blocked=[compile_pattern("/secret/")]) as source:
+            await parts_of(source)
+    failure = caught.value.failure
+    assert failure.code == code
+    assert told in failure.message
+    assert not [request for request in server.requests if "secret" in request.path]
+    keys = [reply for request, reply in zip(server.requests, server.replies, strict=True) if request.path == "/hls/k"]
+    assert sum(reply.sent_bytes for reply in keys) < 2_000_000
+
+
+async def test_a_key_in_a_private_network_is_not_asked_for(server: MediaServer, tmp_path: Path) -> None:
+    """The rest of the stream is in files, since everything that a test can serve is in a private network."""
+    Site(server).encrypts()
+    for name, piece in zip(NAMES, PIECES, strict=True):
+        (tmp_path / name).write_bytes(piece)
+    path = tmp_path / "index.m3u8"
+    path.write_text(media_playlist([AES.replace('"k"', f'"{server.url("/hls/k")}"'), *NAMES]))
+    with pytest.raises(PlayError, match="not on the open internet") as caught:
+        async with opened(str(path), private_networks=False) as source:
+            await parts_of(source)
+    assert caught.value.failure.code == FailureCode.SOURCE_REFUSED
+    assert not server.requests
