@@ -5,14 +5,25 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.audio_files import Signal, tone
-from tests.support.hls import Cut, LivePlaylist, fmp4, media_playlist, packed_aac, serve_cut, serve_text, ts
+from tests.support.audio_files import Signal, music, tone
+from tests.support.hls import (
+    Cut,
+    LivePlaylist,
+    encrypted,
+    fmp4,
+    media_playlist,
+    packed_aac,
+    packed_mp3,
+    serve_cut,
+    serve_text,
+    ts,
+)
 from tests.support.media_files import Samples, loudest_hz, samples_of
-from tests.support.media_server import MediaServer
+from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import listening
 from tests.support.opus_listening import decoded
 from tests.support.sinks import PacketListener
-from tonearm.core.frame import OPUS_LOOKAHEAD_SAMPLES, Output
+from tonearm.core.frame import FRAME_SAMPLES, OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.node.node import Node
 
 
@@ -32,7 +43,7 @@ async def test_a_whole_stream(node: Node, server: MediaServer, cut: Callable[[Si
     assert heard_seconds(samples) == pytest.approx(1.5, abs=0.06)
     assert loudest_hz(samples[4800:62_400]) == pytest.approx(440, abs=2)
     info = player.events.named("TrackStart")[0]["track"]["info"]
-    assert (info["length"], info["isStream"], info["isSeekable"]) == (1500, False, False)
+    assert (info["length"], info["isStream"], info["isSeekable"]) == (1500, False, True)
     assert (info["uri"], info["sourceName"]) == (uri, "http")
     player.require_no_underrun()
 
@@ -83,4 +94,93 @@ async def test_a_live_stream_up_to_its_end(node: Node, server: MediaServer, code
     info = player.events.named("TrackStart")[0]["track"]["info"]
     assert (info["length"], info["isStream"], info["isSeekable"]) == (0, True, False)
     assert heard_seconds(samples_of(player.listener.pcm)) == pytest.approx(2.3, abs=0.2)
+    assert player.failures == []
+
+
+def place_of(heard: Samples, song: Signal) -> tuple[float, float]:
+    """Where in `song` this is heard, in ms, and how much of it that is, from 0 to 1."""
+    wanted, whole = heard[:, 0].astype(float), song[:, 0]
+    count = len(whole) + len(wanted)
+    likeness = np.fft.irfft(np.fft.rfft(whole, count) * np.conj(np.fft.rfft(wanted, count)), count)[: len(whole)]
+    at = int(np.argmax(likeness))
+    there = whole[at : at + len(wanted)]
+    return at / 48, float(likeness[at] / (np.linalg.norm(wanted) * np.linalg.norm(there) or 1))
+
+
+def served(server: MediaServer, cut: Cut, lengths_s: float = 1.0, breaks_at: int | None = None) -> str:
+    lines = serve_cut(server, cut)
+    if breaks_at is not None:
+        lines.insert(breaks_at, "#EXT-X-DISCONTINUITY")
+    return serve_text(server, "/hls/index.m3u8", media_playlist(lines, duration_s=lengths_s))
+
+
+def served_encrypted(server: MediaServer, cut: Cut) -> str:
+    key = bytes(range(16))
+    hidden = [encrypted(segment, key, number.to_bytes(16, "big")) for number, segment in enumerate(cut.segments)]
+    server.serve("/hls/key", media(key))
+    lines = serve_cut(server, Cut(cut.ending, tuple(hidden)))
+    return serve_text(
+        server, "/hls/index.m3u8", media_playlist(['#EXT-X-KEY:METHOD=AES-128,URI="key"', *lines], duration_s=1.0)
+    )
+
+
+SONG = music(12.0)
+# RFC 8216, 3: timestamps place transport streams and MP4 to the sample; else the lengths in the playlist do, and the
+# cuts here are up to a frame beside them. ffmpeg lands at a packet.
+SOUGHT = [
+    ("transport stream", lambda server: served(server, ts(SONG, 12)), 1),
+    ("MP4", lambda server: served(server, fmp4(SONG, 12)), 1),
+    ("packed AAC", lambda server: served(server, packed_aac(SONG, 12)), 50),
+    ("packed MP3", lambda server: served(server, packed_mp3(SONG, 12)), 50),
+    ("Opus in a transport stream", lambda server: served(server, ts(SONG, 12, codec="libopus")), 21),
+    ("Opus in MP4", lambda server: served(server, fmp4(SONG, 12, codec="libopus")), 21),
+    ("encrypted", lambda server: served_encrypted(server, ts(SONG, 12)), 1),
+    ("lengths are rounded up", lambda server: served(server, ts(SONG, 12), 1.05), 1),
+    ("a break in the middle", lambda server: served(server, fmp4(SONG, 12), breaks_at=6), 1),
+    ("one long segment", lambda server: served(server, ts(SONG, 1), 12.0), 1),
+    ("a thirtieth of a second", lambda server: served(server, fmp4(SONG, 240), 0.05), 1),
+]
+
+
+@pytest.mark.parametrize(("says", "serve", "most_ms"), SOUGHT, ids=[row[0] for row in SOUGHT])
+async def test_seeks(
+    node: Node, server: MediaServer, says: str, serve: Callable[[MediaServer], str], most_ms: float
+) -> None:
+    player = await listening(node, "p", serve(server))
+    await player.more_frames(10)
+    beside = place_of(samples_of(b"".join(player.listener.messages[-5:])), SONG)[0] - player.state["position"]
+    for target_ms in (8_345, 0, 3_999, 10_900):
+        node.player("p").seek(target_ms)
+        assert player.state["position"] == target_ms
+        await player.plays_on(target_ms + 300)
+        heard, position = samples_of(b"".join(player.listener.messages[-8:])), player.state["position"]
+        at_ms, likeness = place_of(heard, SONG)
+        assert likeness > 0.95, target_ms
+        assert at_ms + 160 - position - (beside + 100) == pytest.approx(0, abs=most_ms), (at_ms, position)
+    assert player.events.named("SeekFailed") == []
+    assert player.failures == []
+
+
+async def test_a_part_of_a_stream(node: Node, server: MediaServer) -> None:
+    player = await listening(node, "p", served(server, fmp4(SONG, 12)) + "#t=5.5,7.25")
+    await player.wait_state("idle")
+    heard = samples_of(player.listener.pcm)
+    at_ms, likeness = place_of(heard, SONG)
+    assert likeness > 0.95
+    assert at_ms == pytest.approx(5500, abs=60)
+    assert len(heard) == pytest.approx(1.75 * 48_000, abs=FRAME_SAMPLES)
+    assert player.ends == [("index", "finished")]
+
+
+async def test_another_decoder_process_goes_on_where_the_first_one_died(node: Node, server: MediaServer) -> None:
+    player = await listening(node, "p", served(server, ts(SONG, 12)))
+    await player.more_frames(10)
+    node.player("p").seek(7_000)
+    await player.plays_on(7_200)
+    await player.moved(player.kill_decoder())
+    await player.more_frames(60)
+    heard, position = samples_of(b"".join(player.listener.messages[-8:])), player.state["position"]
+    at_ms, likeness = place_of(heard, SONG)
+    assert likeness > 0.95
+    assert at_ms + 160 - position == pytest.approx(0, abs=150)
     assert player.failures == []

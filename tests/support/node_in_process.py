@@ -166,6 +166,10 @@ class Listening:
         await self.listener.wait_frames(start + count)
         return b"".join(self.listener.messages[start : start + count])
 
+    async def plays_on(self, up_to_ms: int) -> None:
+        """Waits for this position."""
+        await eventually(lambda: self.state["position"] >= up_to_ms, f"{self.id} plays up to {up_to_ms} ms")
+
     def require_no_underrun(self) -> None:
         """That it never ran out of frames, or not more often than the machine made its processes wait so long."""
         waited_s = self.waited_s

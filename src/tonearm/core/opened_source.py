@@ -115,9 +115,9 @@ class SourceReader(ABC):
         """Whether positions are reached by `place_before` instead of by the container's own seeking."""
         return False
 
-    def place_before(self, position_ms: int) -> Place | None:
-        """Where to begin to read and to decode for a position; None: at the start. A read may begin there."""
-        return None
+    def place_before(self, position_ms: int) -> Place:
+        """Where to begin to read and to decode for a position. A read may begin there."""
+        return Place(0, 0)
 
     @property
     def has_entries(self) -> bool:
@@ -197,7 +197,8 @@ class OpenedSource:
         """`facts`, which the decoder found in the bytes, completed by the length, the station and the page known
         here."""
         if self.length_ms and not facts.is_stream:
-            facts = replace(facts, length_ms=self.length_ms, is_length_exact=False)
+            is_seekable = facts.is_seekable or self.reader.finds_positions
+            facts = replace(facts, length_ms=self.length_ms, is_length_exact=False, is_seekable=is_seekable)
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
         return facts if self.page is None else facts.completed_by(self.page)

@@ -125,6 +125,15 @@ class Want(IntEnum):
     PICTURE = 3  # for the picture inside the file
 
 
+@dataclass(frozen=True, slots=True)
+class BeginAt:
+    """Where to begin in a source that is not seekable by its container: a demuxer that reads from the byte `offset` on
+    finds the sound from about `sample` on."""
+
+    offset: Count
+    sample: Count
+
+
 class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
@@ -132,6 +141,7 @@ class OpenSource(_Message, frozen=True):
     `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
     played up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
+    With `begin` it is read from there on, and decoded up to `start_sample`.
     When `want` is PICTURE, the answer is `FoundPicture` instead of `Opened`.
     `measured` is the loudness that an earlier source of the same track was measured at. `album` is the album that is
     being played, whose gain counts instead of the track's.
@@ -155,6 +165,7 @@ class OpenSource(_Message, frozen=True):
     album: Text | None = None
     is_shared: bool = False
     joins: Number | None = None
+    begin: BeginAt | None = None
 
 
 class SeekSource(_Message, frozen=True):
@@ -162,12 +173,14 @@ class SeekSource(_Message, frozen=True):
 
     What is decoded already is not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the number with
     which the source was opened. All other messages have the new number, and earlier reports are sent again with it.
+    With `begin` the source is read from there on.
     """
 
     session: Number
     source: Number
     new_source: Number
     start_sample: Count
+    begin: BeginAt | None = None
 
 
 class DropSource(_Message, frozen=True):

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_RATE_HZ, samples_of_ms
 from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.source_uri import SourceUri, uri_for_logs
@@ -19,6 +20,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
+    BeginAt,
     DropSource,
     Failed,
     OpenSource,
@@ -284,7 +286,8 @@ class SourceOpening:
             return False
         self._part = replace(self._part, start_sample=start_sample, resumes=False)
         if self._open_now is not None:
-            self._link.send(SeekSource(self._link.id, self._source, new_source, start_sample))
+            begin = _begin_at(self._open_now.opened, start_sample)
+            self._link.send(SeekSource(self._link.id, self._source, new_source, start_sample, begin))
         self._source = new_source
         return True
 
@@ -409,5 +412,14 @@ class SourceOpening:
             album=self._loudness.album,
             want=self._want,
             joins=None if carrier is None else carrier.session_id,
+            begin=_begin_at(opened, self._part.start_sample),
         )
         self._link.send(order, descriptor)
+
+
+def _begin_at(opened: OpenedSource, start_sample: int) -> BeginAt | None:
+    """Where a source is read from to play from `start_sample` on, if it finds the place itself."""
+    if not opened.reader.finds_positions:
+        return None
+    place = opened.reader.place_before(start_sample * 1000 // SAMPLE_RATE_HZ)
+    return BeginAt(place.offset, samples_of_ms(place.position_ms))

@@ -97,11 +97,10 @@ class HlsReader(SourceReader):
     def finds_positions(self) -> bool:
         return self._is_complete
 
-    def place_before(self, position_ms: int) -> Place | None:
-        if not self._is_complete or position_ms <= _PREROLL_MS:
-            return None
+    def place_before(self, position_ms: int) -> Place:
         starts_s = list(accumulate((segment.played_s for segment in self._follower.playlist.segments), initial=0.0))
-        index = bisect_right(starts_s, (position_ms - _PREROLL_MS) / 1000, hi=len(starts_s) - 1) - 1
+        wanted_s = max(position_ms - _PREROLL_MS, 0) / 1000
+        index = bisect_right(starts_s, wanted_s, hi=len(starts_s) - 1) - 1
         return Place(index << _INDEX_SHIFT, round(starts_s[index] * 1000))
 
     @property

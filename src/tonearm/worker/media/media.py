@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 import av
@@ -51,6 +52,8 @@ _PREROLLS_S: Final = (0.5, 5.0)
 # these everything from the start on would be read.
 _OGG_PREROLLS_S: Final = (10.0, 30.0, 120.0, 600.0, 3600.0)
 _OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) remembers for longer than half a second
+# Of HLS, ISO 13818-1 (2.4.2.1) and ISO 14496-12 (8.8.12). In packed audio time begins anew with each demuxer.
+_WITH_COMMON_CLOCK: Final = frozenset({"mpegts", "mp4"})
 _NO_FRAME: Final = -1
 
 
@@ -167,6 +170,13 @@ class Media:
             if positions is None
             else round(1000 * (self._passed_to - positions.first_timestamp) * positions.time_base)
         )
+
+    @property
+    def begins_at_s(self) -> Fraction | None:
+        """The timestamp of the first sample in seconds, in containers whose segments have a common clock."""
+        if self._positions is None or self.facts.probe_name not in _WITH_COMMON_CLOCK:
+            return None
+        return self._positions.first_timestamp * self._positions.time_base
 
     def decode_block(self) -> bytes:
         """As `decode`, as much as is resampled at once."""

@@ -94,6 +94,9 @@ class DescriptorReader:
     def seekable(self) -> bool:
         return True
 
+    def begin_at(self, offset: int) -> None:
+        self._offset = offset
+
     def begin_next_part(self) -> bool:
         return False
 
@@ -188,6 +191,10 @@ class RequestingReader:
 
     def seekable(self) -> bool:
         return self._is_seekable
+
+    def begin_at(self, offset: int) -> None:
+        """Reads from `offset` on, also what is not seekable."""
+        self._offset, self._end_offset = offset, None
 
     def begin_next_part(self) -> bool:
         """Goes on behind the end of a part. False at the end of the source.

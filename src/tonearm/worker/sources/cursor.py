@@ -134,6 +134,7 @@ class Cursor:
         self.session = order.session
         self.facts: SourceFacts | None = None  # once they were reported
         self.target = order.start_sample if order.start_sample and not order.is_live else None  # to be gone to
+        self.begin = order.begin  # the place from which the target is reached, if the container cannot seek
         self.ended: End | None = None
         self.used_up_to = order.start_sample
         self.store = PcmStore(order.start_sample)
@@ -165,9 +166,9 @@ class Cursor:
             continued = None if self.target is not None else self.store.continued_from(order.start_sample)
             if continued is not None:
                 self.store = continued
-            elif not self._order.is_live and (self.facts is None or is_seekable):
+            elif not self._order.is_live and (self.facts is None or is_seekable or order.begin is not None):
                 self.store = self.store.fresh(order.start_sample)
-                self.target = order.start_sample
+                self.target, self.begin = order.start_sample, order.begin
                 self.ended = None if self.ended == "complete" else self.ended
             else:
                 self._stay()

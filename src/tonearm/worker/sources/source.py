@@ -200,7 +200,7 @@ class DecodingSource:
                 if self._job.is_dropped:
                     raise Dropped
                 if self.cursor.target is not None:
-                    self._seek()
+                    yield from self._seek()
                 elif self.cursor.ended is None and not self._decode_step() and not self._begin_next_part():
                     if self._order.is_live:
                         return
@@ -232,20 +232,26 @@ class DecodingSource:
         reached by decoding up to there: in steps, so that other sources can be opened meanwhile and this one does not
         seem to hang."""
         target = self.cursor.target
-        if target is None or not self._order.resumes or self._reader.seekable():
-            self._seek()
+        if target is None or not self._order.resumes or self._reader.seekable() or self.cursor.begin is not None:
+            yield from self._seek()
             return
-        read = yield from self._content.read_up_to(target)
+        self._arrive(target, (yield from self._content.read_again_up_to(target)))
+
+    def _arrive(self, target: int, read: bytes | list[SourcePacket]) -> None:
+        """Begins with what was read from the target on."""
         self.cursor.arrive(target)
         if isinstance(read, bytes):
             self._append(read)
         else:
             self._append_packets(read)
 
-    def _seek(self) -> None:
+    def _seek(self) -> Iterator[None]:
         """Goes to the newest position that is wanted, if there is one, or stays in order where that is impossible."""
-        target = self.cursor.target
+        target, begin = self.cursor.target, self.cursor.begin
         if target is None:
+            return
+        if begin is not None:
+            self._arrive(target, (yield from self._content.read_up_to(target, self._content.begin_at(begin))))
             return
         try:
             packets = self._content.seek(target)

@@ -2,12 +2,13 @@
 
 from collections.abc import Generator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OpenSource
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, BeginAt, OpenSource
 from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_decoding import PacketDecoding
@@ -24,7 +25,33 @@ _READ_TOO_SLOWLY: Final = PlayFailure(
     "The decoder process died, and the source cannot be read again up to its position in time.",
     "Play the track again.",
 )
+# With a larger difference the timestamps begin anew somewhere before.
+_MOST_ROUNDED_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 _COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
+
+
+class _Clock:
+    """Which sample of a source a timestamp means: playlists round the lengths of their segments, and containers that
+    count the time through all segments do not."""
+
+    def __init__(self) -> None:
+        self._at_s: Fraction | None = None
+        self._sample = 0
+
+    def set(self, media: Media | None, sample: int) -> None:
+        """`media` begins with this sample."""
+        self._at_s = None if media is None else media.begins_at_s
+        self._sample = sample
+
+    def sample_of(self, media: Media | None, about: int) -> int:
+        """With which sample `media` begins: with `about` that one, by what the playlist says."""
+        at_s = None if media is None else media.begins_at_s
+        if at_s is not None and self._at_s is not None:
+            sample = self._sample + round((at_s - self._at_s) * SAMPLE_RATE_HZ)
+            if abs(sample - about) <= _MOST_ROUNDED_SAMPLES:
+                return sample
+        self.set(media, about)
+        return about
 
 
 class SourceContent:
@@ -43,11 +70,18 @@ class SourceContent:
         # Packets of overlays are never passed through: overlays are always mixed.
         self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
         self._media: Media | None = None
+        self._clock = _Clock()
+        self._begun: tuple[BeginAt, int] | None = None  # where nothing was read yet, and which sample is there
         self.packets: OpusPackets | None = None
 
     def open(self) -> SourceFacts:
         """Opens the source and returns its facts."""
+        begin = self._order.begin
+        if begin is not None:
+            self._reader.begin_at(begin.offset)
         facts = self._open_media().facts
+        if begin is not None:
+            self._begins(begin)
         self._wants_packets = self.packets is not None
         if self.packets is not None and self._order.is_live:
             self.packets.begin_at(self._order.start_sample)
@@ -75,9 +109,25 @@ class SourceContent:
         if not self._reader.begin_next_part():
             return False
         self._reopen()
+        self._clock.set(self._media, sample)
         if self.packets is not None:
             self.packets.begin_at(sample)
         return True
+
+    def begin_at(self, begin: BeginAt) -> int:
+        """Goes to a place at which a demuxer begins anew. Returns the sample that comes first there."""
+        if self._begun is None or self._begun[0] != begin:
+            self._reader.begin_at(begin.offset)
+            self._reopen()
+            self._begins(begin)
+        assert self._begun is not None
+        return self._begun[1]
+
+    def _begins(self, begin: BeginAt) -> None:
+        sample = self._clock.sample_of(self._media, begin.sample)
+        self._begun = begin, sample
+        if self.packets is not None:
+            self.packets.begin_at(sample)
 
     def begin_again(self) -> None:
         self._reader.seek(0)
@@ -93,15 +143,23 @@ class SourceContent:
         return []
 
     def decode_block(self) -> bytes:
+        self._begun = None
         assert self._media is not None
         return self._media.decode_block()
 
-    def read_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """Goes to a sample by reading everything before it, in steps: each `yield` ends one. Returns what was read from
-        there on, of packets as `seek` does. Raises PlayError when that takes too long, in the middle of a step, too."""
+    def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
+        """As `read_up_to`, from the start. Raises PlayError when that takes too long, in the middle of a step, too."""
         assert self._media is not None
         self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
-        passed = 0
+        read = yield from self.read_up_to(sample, 0)
+        self._media.timed.unlimit()
+        return read
+
+    def read_up_to(self, sample: int, passed: int) -> Generator[None, None, bytes | list[SourcePacket]]:
+        """Goes to a sample by reading everything before it, from the sample `passed` on, in steps: each `yield` ends
+        one. Returns what was read from there on, of packets as `seek` does."""
+        self._begun = None
+        assert self._media is not None
         pcm = b""
         preroll: list[SourcePacket] = []
         while passed < sample:
@@ -114,7 +172,6 @@ class SourceContent:
                 decoded = self._media.decode(DECODED_STEP_SAMPLES)
                 pcm = decoded[(sample - passed) * SAMPLE_BLOCK_BYTES :]
                 passed = passed + len(decoded) // SAMPLE_BLOCK_BYTES if decoded else sample
-        self._media.timed.unlimit()
         return pcm if self.packets is None else preroll
 
     def close(self) -> None:
