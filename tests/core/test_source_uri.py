@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -205,6 +206,33 @@ def test_a_fragment_names_a_part_of_what_is_opened(
     assert (uri.opened, uri.normalised) == (parse_source_uri(whole).opened, parse_source_uri(whole).normalised)
     track = Track.create("t", uri)
     assert (track.start_ms, track.end_ms, track.info.identifier) == (start_ms, end_ms, whole + fragment)
+
+
+@pytest.mark.parametrize(
+    ("text", "audio", "rest"),
+    [
+        ("http://h.example/a.mkv#audio=2", "2", ""),
+        ("http://h.example/a.mkv?audio=1&x=2#audio=de-AT", "de-AT", ""),
+        ("http://h.example/a.mkv#audio=2&t=10,20", "2", "#t=10,20"),
+        ("http://h.example/a.mkv#t=10,20&audio=2", "2", "#t=10,20"),
+        ("http://h.example/a#item=3&audio=2", "2", "#item=3"),
+        ("/m/a.mkv#audio=2", "2", ""),
+        ("file:///m/a.mkv#audio=2&t=1", "2", "#t=1"),
+    ],
+)
+def test_a_fragment_names_one_of_several_sounds(text: str, audio: str, rest: str) -> None:
+    uri, whole = parse_source_uri(text), parse_source_uri(text.partition("#")[0] + rest)
+    assert (uri.audio, uri.given) == (audio, text)
+    assert (uri.normalised, uri.start_ms, uri.end_ms) == (whole.normalised, whole.start_ms, whole.end_ms)
+    assert uri != replace(whole, given=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://h.example/a?x=1&audio=2", "http://h.example/a#audio=", "http://h.example/a#xaudio=2", "/m/a#audio=a b"],
+)
+def test_anything_else_names_no_sound(text: str) -> None:
+    assert parse_source_uri(text).audio == ""
 
 
 @pytest.mark.parametrize("fragment", ["#t=", "#t=,", "#t=20,10", "#t=5,5", "#t=-1", "#t=1m30s", "#x", "#t=1&x", "#T=1"])

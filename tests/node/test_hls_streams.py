@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.audio_files import Signal, music, tone
+from tests.support.audio_files import Signal, Sound, music, several_sounds, tone
 from tests.support.hls import (
     Cut,
     LivePlaylist,
@@ -184,3 +184,46 @@ async def test_another_decoder_process_goes_on_where_the_first_one_died(node: No
     assert likeness > 0.95
     assert at_ms + 160 - position == pytest.approx(0, abs=150)
     assert player.failures == []
+
+
+@pytest.mark.parametrize(
+    ("fragment", "heard_hz", "audio"),
+    [
+        ("", 440, {"number": 1, "count": 3, "language": "en"}),
+        ("#audio=2", 880, {"number": 2, "count": 3, "language": "de"}),
+        ("#audio=de", 880, {"number": 2, "count": 3, "language": "de"}),
+        ("#t=0.2&audio=fr", 1320, {"number": 3, "count": 3, "language": "fr"}),
+    ],
+)
+async def test_a_rendition_is_chosen_by_number_or_language(
+    node: Node, server: MediaServer, fragment: str, heard_hz: float, audio: dict[str, object]
+) -> None:
+    lines = ["#EXTM3U"]
+    for hz, language in ((440, "en"), (880, "de"), (1320, "fr")):
+        text = media_playlist(
+            [f"{language}/{line}" for line in serve_cut(server, ts(tone(hz, 2.0), 2), f"/hls/{language}")]
+        )
+        serve_text(server, f"/hls/{language}.m3u8", text)
+        lines.append(
+            f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="g",NAME="{language}",LANGUAGE="{language}",URI="{language}.m3u8"'
+        )
+    lines[1] += ",DEFAULT=YES"
+    text = "\n".join([*lines, '#EXT-X-STREAM-INF:BANDWIDTH=1,AUDIO="g"', "en.m3u8", ""])
+    player = await listening(node, "p", serve_text(server, "/hls/master.m3u8", text) + fragment)
+    heard = samples_of(await player.more_frames(30))
+    assert loudest_hz(heard[9600:]) == pytest.approx(heard_hz, abs=5)
+    assert player.state["source"]["audio"] == audio
+
+
+@pytest.mark.parametrize(
+    ("fragment", "heard_hz", "number"), [("", 880, 2), ("#audio=1", 440, 1), ("#audio=ger", 880, 2)]
+)
+async def test_one_of_several_sounds_in_a_file(
+    node: Node, server: MediaServer, fragment: str, heard_hz: float, number: int
+) -> None:
+    sounds = Sound(tone(440, 2.0), language="eng"), Sound(tone(880, 2.0), language="ger", is_default=True)
+    uri = server.serve("/film.mkv", media(several_sounds("matroska", *sounds), content_type="video/x-matroska"))
+    player = await listening(node, "p", uri + fragment)
+    heard = samples_of(await player.more_frames(30))
+    assert loudest_hz(heard[9600:]) == pytest.approx(heard_hz, abs=5)
+    assert player.state["source"]["audio"]["number"] == number

@@ -14,6 +14,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 from av.audio.stream import AudioStream
+from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from tests.support.kept_audio import kept
@@ -202,6 +203,39 @@ def video_without_sound(seconds: float = 1.0) -> bytes:
     with output:
         video = _add_video(output)
         _encode_video(output, video, seconds)
+    return file.getvalue()
+
+
+class Sound(NamedTuple):
+    """One of several sounds in a file."""
+
+    signal: Signal
+    codec: str = "aac"
+    language: str = ""
+    is_default: bool = False
+
+
+def several_sounds(container: str, *sounds: Sound, with_video: bool = False) -> bytes:
+    """A file with these sounds, in this order, each at 48 kHz and marked as the default only where that is said."""
+    file = io.BytesIO()
+    options = {"default_mode": "passthrough"} if container == "matroska" else {}
+    output = av.open(file, "w", format=container, options=options)
+    with output:
+        video = _add_video(output) if with_video else None
+        streams = []
+        for sound in sounds:
+            stream = output.add_stream(sound.codec, rate=48_000)
+            assert isinstance(stream, AudioStream)
+            stream.codec_context.layout = _LAYOUTS[sound.signal.shape[1] - 1]
+            stream.codec_context.format = _encoder_format(sound.codec)
+            stream.disposition = Disposition.default if sound.is_default else Disposition(0)
+            if sound.language:
+                stream.metadata["language"] = sound.language
+            streams.append(stream)
+        if video is not None:
+            _encode_video(output, video, seconds=len(sounds[0].signal) / 48_000)
+        for stream, sound in zip(streams, sounds, strict=True):
+            _encode_audio(output, stream, sound.signal, 48_000)
     return file.getvalue()
 
 

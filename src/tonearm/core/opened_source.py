@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.failure import Stage
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.track_info import PageFacts, SourceFacts
+from tonearm.core.track_info import AudioChoice, PageFacts, SourceFacts
 
 
 class Wait(NamedTuple):
@@ -172,7 +172,8 @@ class OpenedSource:
 
     `uri` is where redirects ended. `name` is the last part of its path, a hint for the container. `length_ms` is 0
     unless it is known beside the bytes. `station_name` is that of a radio station, `page` the facts of the page that
-    led to the source. `version` is None unless it is a local file.
+    led to the source. `version` is None unless it is a local file. `choice` is which of several sounds was opened; None
+    where the decoder chooses.
     """
 
     uri: SourceUri
@@ -186,6 +187,7 @@ class OpenedSource:
     station_name: str | None = None
     page: PageFacts | None = None
     version: FileVersion | None = None
+    choice: AudioChoice | None = None
 
     def found_by(self, page: PageFacts) -> "OpenedSource":
         """The same source with the facts of the page that led to it."""
@@ -199,6 +201,8 @@ class OpenedSource:
         if self.length_ms and not facts.is_stream:
             is_seekable = facts.is_seekable or self.reader.finds_positions
             facts = replace(facts, length_ms=self.length_ms, is_length_exact=False, is_seekable=is_seekable)
+        if self.choice is not None:
+            facts = replace(facts, form=replace(facts.form, choice=self.choice))
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
         return facts if self.page is None else facts.completed_by(self.page)

@@ -55,6 +55,8 @@ _FRAGMENT: Final = re.compile(
     r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
 )
 _ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
+# `#audio=2` or `#audio=de`, alone or beside another fragment.
+_AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 # A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
@@ -101,7 +103,8 @@ class SourceUri:
     with surrogate escapes for bytes that are no UTF-8, as `os` has them.
     `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
     a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened. `start_ms` and
-    `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), which is in `given` only.
+    `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), and `audio` is which of several
+    sounds a fragment `#audio=` names, by number or language (empty: none); both fragments are in `given` only.
 
     A search has words instead of an address; what it finds is parsed and judged by itself.
     """
@@ -118,6 +121,7 @@ class SourceUri:
     end_ms: int | None = field(default=None, compare=False)
     # Of `http`, what is fetched where that is not the normalised form.
     written: str | None = field(default=None, compare=False)
+    audio: str = ""
 
     @property
     def opened(self) -> str:
@@ -182,10 +186,11 @@ def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
     found = _SEARCH.fullmatch(bare) if takes_search else None
     if found is not None:
         return search_uri(found[1].lower(), found[2], given=text)
-    whole, start_ms, end_ms = _without_media_fragment(bare)
+    of_all, audio = _without_audio(bare)
+    whole, start_ms, end_ms = _without_media_fragment(of_all)
     if whole == bare:
         return _parse(text, text)
-    return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms)
+    return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms, audio=audio)
 
 
 def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
@@ -229,6 +234,15 @@ def media_fragment(start_ms: int, end_ms: int | None) -> str:
         return ""
     end = "" if end_ms is None else f",{end_ms / 1000:.3f}"
     return f"#t={start_ms / 1000:.3f}{end}"
+
+
+def _without_audio(text: str) -> tuple[str, str]:
+    """The text without a fragment that names one of several sounds, and which sound that is."""
+    found = _AUDIO.search(text)
+    if found is None or not found.start():
+        return text, ""
+    rest = "&".join(filter(None, (found[1], found[3])))
+    return text[: found.start()] + (f"#{rest}" if rest else ""), found[2]
 
 
 def _without_media_fragment(text: str) -> tuple[str, int, int | None]:

@@ -1,5 +1,6 @@
 """The facts about a source: those that opening it finds, and those that a track shows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -7,14 +8,41 @@ MAX_TITLE_CHARACTERS: Final = 1000  # of titles from sources; longer ones are cu
 
 
 @dataclass(frozen=True, slots=True)
+class AudioChoice:
+    """Which of the `count` sounds of a source plays, counted from 1. `language` is as the source has it, empty when it
+    says none."""
+
+    number: int
+    count: int
+    language: str = ""
+
+
+def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
+    """The index of the sound that `wanted` names, by its number from 1 or by its language, of sounds in these
+    languages. `de` is also `de-AT`. None: there is no such sound."""
+    if wanted.isdecimal():
+        return int(wanted) - 1 if 1 <= int(wanted) <= len(languages) else None
+    found = (f"{language}-".lower().startswith(f"{wanted}-".lower()) for language in languages)
+    return next((index for index, is_it in enumerate(found) if is_it), None)
+
+
+def missing_audio(wanted: str, languages: Sequence[str]) -> str:
+    """Says that `wanted_audio` found none."""
+    there = ", ".join(f"{number} ({told})" if told else str(number) for number, told in enumerate(languages, start=1))
+    return f"there is no #audio={wanted} in it, but {there}"
+
+
+@dataclass(frozen=True, slots=True)
 class SoundForm:
     """How the sound in a source is encoded. `codec` is its common name, such as `mp3`, `flac`, `opus`, and empty before
-    the source was opened. `bitrate_bps` is 0 when the source does not say it."""
+    the source was opened. `bitrate_bps` is 0 when the source does not say it. `choice` is None in a source with one
+    sound."""
 
     codec: str = ""
     sample_rate_hz: int = 0
     channels: int = 0
     bitrate_bps: int = 0
+    choice: AudioChoice | None = None
 
 
 UNKNOWN_FORM: Final = SoundForm()

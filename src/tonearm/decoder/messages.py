@@ -141,7 +141,8 @@ class OpenSource(_Message, frozen=True):
     `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
     played up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    With `begin` it is read from there on, and decoded up to `start_sample`.
+    With `begin` it is read from there on, and decoded up to `start_sample`. `audio` names one of several sounds, by its
+    number from 1 or its language; empty: the decoder chooses.
     When `want` is PICTURE, the answer is `FoundPicture` instead of `Opened`.
     `measured` is the loudness that an earlier source of the same track was measured at. `album` is the album that is
     being played, whose gain counts instead of the track's.
@@ -166,6 +167,7 @@ class OpenSource(_Message, frozen=True):
     is_shared: bool = False
     joins: Number | None = None
     begin: BeginAt | None = None
+    audio: Text = ""
 
 
 class SeekSource(_Message, frozen=True):

@@ -71,7 +71,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
 
 def _source_out(info: TrackInfo) -> JsonObject | None:
     """`replies.SourceForm`; None before the source was opened."""
-    form = info.form
+    form, choice = info.form, info.form.choice
     if not form.codec:
         return None
     return {
@@ -80,6 +80,7 @@ def _source_out(info: TrackInfo) -> JsonObject | None:
         "sampleRate": form.sample_rate_hz,
         "channels": form.channels,
         "bitrate": form.bitrate_bps,
+        "audio": None if choice is None else {name: getattr(choice, name) for name in ("number", "count", "language")},
     }
 
 

@@ -264,6 +264,14 @@ class ListenersByFormat(WireModel):
     mp3: Count = Field(description="Listeners of MP3 streams.")
 
 
+class AudioChoice(WireModel):
+    """Which of several sounds in a source plays."""
+
+    number: int = Field(ge=1, description="Counted from 1, as in `#audio=2`.")
+    count: int = Field(ge=1, description="How many there are.")
+    language: str = Field(description="As the source writes it; empty when it says none.")
+
+
 class SourceForm(WireModel):
     """How the sound in a source is coded."""
 
@@ -272,6 +280,7 @@ class SourceForm(WireModel):
     sample_rate: Count = Field(description="In Hz.")
     channels: Count = Field(description="How many the source has.")
     bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
+    audio: AudioChoice | None = Field(description="null: there is only one sound in it.")
 
 
 class PlayerStateFields(Filters, PartFields):

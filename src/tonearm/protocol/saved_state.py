@@ -125,6 +125,7 @@ class SavedTrack(RequestModel):
             came_through_proxy=self.came_through_proxy or came_through_proxy,
             start_ms=given.start_ms,
             end_ms=given.end_ms,
+            audio=given.audio,
         )
 
 

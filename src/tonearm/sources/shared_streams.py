@@ -37,7 +37,7 @@ MOST_HELD_BYTES: Final = 4 * 1024 * 1024  # a segment of a stream with video has
 MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # a later reader waits no longer for a place to begin
 MOST_TITLES: Final = 100
 
-_Key: TypeAlias = tuple[str, bool]
+_Key: TypeAlias = tuple[str, str, bool]
 
 
 class UriOpener(Protocol):
@@ -61,7 +61,7 @@ class SharingOpener:
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         if uri.kind == "file":
             return await self._opener.open(uri, report_wait)
-        key = (uri.normalised, uri.came_through_proxy)
+        key = (uri.normalised, uri.audio, uri.came_through_proxy)
         stream = self._streams.get(key)
         if stream is not None:
             return stream.opened_again(report_wait)

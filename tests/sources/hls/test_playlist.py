@@ -231,7 +231,41 @@ class TestSelection:
     def test_the_best_sound_is_chosen(self, lines: list[str], chosen: str) -> None:
         parsed = parse_hls("\n".join(["#EXTM3U", *lines, ""]))
         assert isinstance(parsed, MasterPlaylist)
-        assert best_audio(parsed) == chosen
+        assert best_audio(parsed).reference == chosen
+
+    # RFC 8216, 4.3.4.1: DEFAULT plays unless the user wants another one, which may be named by its language.
+    @pytest.mark.parametrize(
+        ("wanted", "reference", "number"),
+        [
+            ("", "en", 1),
+            ("2", "de", 2),
+            ("de", "de", 2),
+            ("DE-at", "de", 2),
+            ("fr", "v", 3),
+            ("3", "v", 3),
+            ("1", "en", 1),
+        ],
+    )
+    def test_a_rendition_that_is_wanted(self, wanted: str, reference: str, number: int) -> None:
+        sounds = [
+            sound("en", more=',LANGUAGE="en",DEFAULT=YES,AUTOSELECT=YES'),
+            sound("de", more=',LANGUAGE="de-AT",AUTOSELECT=YES'),
+            sound("", more=',LANGUAGE="fr"'),
+        ]
+        master = parse_hls("\n".join(["#EXTM3U", *sounds, stream("v", 1, AAC, 'AUDIO="g"'), ""]))
+        assert isinstance(master, MasterPlaylist)
+        found = best_audio(master, wanted)
+        assert found.reference == reference
+        assert found.choice is not None
+        assert (found.choice.number, found.choice.count) == (number, 3)
+
+    def test_a_rendition_that_is_not_there(self) -> None:
+        lines = [sound("a", more=',LANGUAGE="en"'), sound("b"), stream("v", 1, AAC, 'AUDIO="g"')]
+        master = parse_hls("\n".join(["#EXTM3U", *lines]))
+        assert isinstance(master, MasterPlaylist)
+        with pytest.raises(PlayError, match=r"no #audio=it in it, but 1 \(en\), 2") as caught:
+            best_audio(master, "it")
+        assert caught.value.failure.code == FailureCode.NO_AUDIO_STREAM
 
     def test_a_master_playlist_without_streams(self) -> None:
         assert refusal("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n") == FailureCode.EMPTY

@@ -81,6 +81,7 @@ class Carrier:
                 start_sample=0,
                 has_descriptor=False,
                 is_shared=True,
+                audio=uri.audio if opened.choice is None else "",
             )
         )
 

@@ -413,6 +413,7 @@ class SourceOpening:
             want=self._want,
             joins=None if carrier is None else carrier.session_id,
             begin=_begin_at(opened, self._part.start_sample),
+            audio=self._part.uri.audio if opened.choice is None else "",
         )
         self._link.send(order, descriptor)
 

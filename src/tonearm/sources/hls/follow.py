@@ -9,6 +9,7 @@ from typing import Final
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
+from tonearm.core.track_info import AudioChoice
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, MediaSegment, best_audio, parse_hls
 from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error
@@ -25,21 +26,26 @@ _FINAL: Final = REFUSALS | {FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXC
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A media playlist. Its references are relative to `base`; `asked` is the playlist that has led to it."""
+    """A media playlist. Its references are relative to `base`; `asked` is the playlist that has led to it, `choice` the
+    rendition that was chosen on the way."""
 
     playlist: MediaPlaylist
     base: SourceUri
     asked: SourceUri
+    choice: AudioChoice | None = None
 
 
 async def find_stream(files: HlsFiles, file: PlaylistFile) -> Stream:
     """The stream of a playlist; of a master playlist the stream with the best sound. Raises `PlayError`."""
     asked, passed = file.asked, {file.uri.normalised}
+    choice: AudioChoice | None = None
     for _ in range(_MOST_LEVELS):
         parsed = await parse_in_thread(file.data)
         if isinstance(parsed, MediaPlaylist):
-            return Stream(parsed, file.uri, asked)
-        file = await files.playlist(files.linked(file.uri, best_audio(parsed)))
+            return Stream(parsed, file.uri, asked, choice)
+        best = best_audio(parsed, "" if choice else asked.audio)
+        choice = choice or best.choice
+        file = await files.playlist(files.linked(file.uri, best.reference))
         if file.uri.normalised in passed:
             message = "The playlists of the stream lead to each other in a circle."
             raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, "The playlists have to be mended.")

@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from tonearm.core.failure import FailureCode
+from tonearm.core.track_info import AudioChoice, missing_audio, wanted_audio
 from tonearm.sources.playlist import damaged, nothing_to_play, playlist_error, too_large
 
 # A day of segments of two seconds, and the bytes of twelve hours whose links have long tokens.
@@ -19,6 +20,7 @@ MAX_HLS_BYTES: Final = 8 * 1024 * 1024
 MAX_VARIANTS: Final = 1_000
 _MAX_DURATION_S: Final = 24 * 3600.0
 _MAX_LINE_CHARACTERS: Final = 16 * 1024
+_MOST_LANGUAGE_CHARACTERS: Final = 35  # RFC 5646, 4.4.1
 _MAX_NUMBER: Final = 1 << 62
 _OF_SEGMENT: Final = frozenset({"#EXTINF", "#EXT-X-BYTERANGE", "#EXT-X-DISCONTINUITY", "#EXT-X-GAP"})
 # RFC 8216, 4.2: a value in quotes may have commas in it.
@@ -88,6 +90,7 @@ class Rendition:
     reference: str | None
     is_default: bool = False
     is_autoselect: bool = False
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,8 @@ def _master(lines: Iterable[str]) -> MasterPlaylist:
             media = _attributes(value)
             if media.get("TYPE", "").upper() == "AUDIO":
                 is_default, is_autoselect = (media.get(name, "").upper() == "YES" for name in ("DEFAULT", "AUTOSELECT"))
-                renditions.append(
-                    Rendition(media.get("GROUP-ID", ""), media.get("URI") or None, is_default, is_autoselect)
-                )
+                group, language = media.get("GROUP-ID", ""), media.get("LANGUAGE", "")[:_MOST_LANGUAGE_CHARACTERS]
+                renditions.append(Rendition(group, media.get("URI") or None, is_default, is_autoselect, language))
         elif stream is not None and line and not line.startswith("#") and len(variants) < MAX_VARIANTS:
             codecs = tuple(codec.strip() for codec in stream.get("CODECS", "").split(",") if codec.strip())
             bandwidth = int(float(stream.get("BANDWIDTH", "0")))
@@ -272,31 +274,53 @@ _UNKNOWN_RANK: Final = 1
 _NO_AUDIO_RANK: Final = 0
 
 
-def best_audio(master: MasterPlaylist) -> str:
-    """The reference of the media playlist to play.
+class BestAudio(NamedTuple):
+    """The reference of a media playlist, and which of several renditions it is; None without a choice."""
 
-    - Where sound has playlists of its own (`EXT-X-MEDIA` with a URI), only that is fetched: the default rendition of
-      the group that belongs to the best sound, then to the highest bandwidth.
+    reference: str
+    choice: AudioChoice | None = None
+
+
+def best_audio(master: MasterPlaylist, wanted: str = "") -> BestAudio:
+    """The media playlist to play.
+
+    - Where sound has playlists of its own (`EXT-X-MEDIA` with a URI), only that is fetched: the rendition that is
+      `wanted`, by number or language, else the default one, of the group that belongs to the best sound, then to the
+      highest bandwidth.
     - Else a variant without picture: the best codec, then the highest bandwidth.
     - Else, because the picture has to be fetched along: of those with the best codec the lowest bandwidth.
+
+    Raises `PlayError` when there are renditions, but not the wanted one.
     """
     best_first = sorted(master.variants, key=_quality, reverse=True)
-    separate = next(filter(None, (_separate_sound(variant, master) for variant in best_first)), None)
+    chosen = (_rendition(variant, master, wanted) for variant in best_first)
+    separate = next((found for found in chosen if found is not None), None)
     if separate is not None:
         return separate
     sound_only = [variant for variant in master.variants if not _has_picture(variant)]
     if any(_audio_rank(variant) > _NO_AUDIO_RANK for variant in sound_only):
-        return max(sound_only, key=_quality).reference
-    return max(master.variants, key=lambda variant: (_audio_rank(variant), -variant.bandwidth)).reference
+        return BestAudio(max(sound_only, key=_quality).reference)
+    return BestAudio(max(master.variants, key=lambda variant: (_audio_rank(variant), -variant.bandwidth)).reference)
 
 
-def _separate_sound(variant: Variant, master: MasterPlaylist) -> str | None:
-    """The reference of the rendition that plays with the variant unless the user chooses; None when that is in the
-    variant itself."""
+def _rendition(variant: Variant, master: MasterPlaylist, wanted: str) -> BestAudio | None:
+    """The rendition that plays with the variant. None when it has none, or none was wanted and the default one is in
+    the variant itself."""
     group = [rendition for rendition in master.renditions if rendition.group == variant.audio_group]
     if not group:
         return None
-    return max(group, key=lambda rendition: (rendition.is_default, rendition.is_autoselect)).reference
+    languages = [rendition.language for rendition in group]
+    index = wanted_audio(wanted, languages) if wanted else _default_of(group)
+    if index is None:
+        message = f"The stream does not have it: {missing_audio(wanted, languages)}."
+        raise playlist_error(FailureCode.NO_AUDIO_STREAM, message, "Choose one of those, or none.")
+    reference = group[index].reference or (variant.reference if wanted else None)
+    choice = AudioChoice(index + 1, len(group), languages[index]) if len(group) > 1 else None
+    return None if reference is None else BestAudio(reference, choice)
+
+
+def _default_of(group: Sequence[Rendition]) -> int:
+    return max(range(len(group)), key=lambda index: (group[index].is_default, group[index].is_autoselect))
 
 
 def _quality(variant: Variant) -> tuple[int, int]:

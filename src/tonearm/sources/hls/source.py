@@ -47,6 +47,7 @@ async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
         name=name,
         is_live=not playlist.is_complete,
         length_ms=playlist.length_ms if playlist.is_complete else 0,
+        choice=stream.choice,
     )
 
 

@@ -77,7 +77,9 @@ def source_facts(
 def _form(opened: OpenedAudio) -> SoundForm:
     codec, frame = opened.stream.codec_context, opened.first_frames[0]
     bitrate_bps = codec.bit_rate or opened.container.bit_rate or 0
-    return SoundForm(codec.codec.canonical_name, frame.sample_rate, frame.layout.nb_channels, max(0, bitrate_bps))
+    return SoundForm(
+        codec.codec.canonical_name, frame.sample_rate, frame.layout.nb_channels, max(0, bitrate_bps), opened.choice
+    )
 
 
 @dataclass(frozen=True, slots=True)

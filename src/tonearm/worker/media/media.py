@@ -65,12 +65,13 @@ def open_media(
     size_bytes: int | None,
     is_live: bool = False,
     titles: StreamTitles | None = None,
+    audio: str = "",
 ) -> "Media":
     """Opens the audio in the bytes of `reader`.
 
     `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
-    `titles` collects the titles of a live source. Reads at most 32 MiB and takes at most 15 s.
-    Raises PlayError; one that the reader raises is passed on unchanged.
+    `titles` collects the titles of a live source. `audio` names one of several sounds, see `open_audio`.
+    Reads at most 32 MiB and takes at most 15 s. Raises PlayError; one that the reader raises is passed on unchanged.
     """
     timed = TimedReader(reader, name)
     first = read_first_bytes(timed, is_live=is_live)
@@ -94,7 +95,7 @@ def open_media(
     first_sound = FirstSound(pictures, id3_tag_bytes(first))
     guard = GuardedReader(first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes)
     pictures.on_hidden = guard.allow
-    opened = open_audio(guard, pcm_container(first), is_slow=is_slow)
+    opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     timed.unlimit()

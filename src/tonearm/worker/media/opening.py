@@ -1,5 +1,6 @@
 """Opens a container from bytes and decodes its first packets, to be sure that it holds audio."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -9,9 +10,10 @@ from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.packet import Packet
-from av.stream import Discard
+from av.stream import Discard, Disposition
 
 from tonearm.core.failure import PlayError
+from tonearm.core.track_info import AudioChoice, missing_audio, wanted_audio
 from tonearm.worker.media import formats
 from tonearm.worker.media.demuxing import PacketDecoder, check_limits, raise_if_out_of_memory
 from tonearm.worker.media.opus_format import OpusHead, opus_codec
@@ -27,32 +29,39 @@ PCM_PROBE_BYTES: Final = 32 * 1024
 # By default libav analyses more than a second of MP3 or AAC before it opens.
 SLOW_ANALYSIS_US: Final = 100_000
 
+_MOST_LANGUAGE_CHARACTERS: Final = 35
+_UNDETERMINED: Final = "und"  # ISO 639-2
 _READ_BYTES: Final = 32 * 1024
 _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
 
 @dataclass(slots=True)
 class OpenedAudio:
-    """A container whose first audio frames are decoded, from `first_packets`. `has_true_length`: the length that libav
-    gives is right."""
+    """A container whose first audio frames are decoded, from `first_packets`. `choice`: which of its sounds it is.
+    `has_true_length`: the length that libav gives is right."""
 
     container: InputContainer
     stream: AudioStream
     decoder: PacketDecoder
     first_frames: list[AudioFrame]
     first_packets: "list[Packet[AudioStream]]"
+    choice: AudioChoice | None
     has_true_length: bool = True
 
 
-def open_audio(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> OpenedAudio:
-    """Opens the bytes of `guard` and decodes the first packets of the first audio stream. Raises PlayError.
+def open_audio(
+    guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False, audio: str = ""
+) -> OpenedAudio:
+    """Opens the bytes of `guard` and decodes the first packets of an audio stream: the one that `audio` names by number
+    or language, else the one marked as the default among those that can be decoded, else the first of them. Raises
+    PlayError.
 
     `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
     the bytes arrive in real time, so every byte that libav analyses first delays the audio.
     """
     container = open_container(guard, container_name, is_slow=is_slow)
     try:
-        stream = _first_audio_stream(container, guard.source_name)
+        stream, choice = _chosen_audio_stream(container, guard.source_name, audio)
         head = OpusHead.of(stream.codec_context)
         codec = opus_codec(head.channels) if head is not None and head.is_plain else None
         decoder = PacketDecoder(container, stream, guard, codec)
@@ -62,7 +71,7 @@ def open_audio(guard: GuardedReader, container_name: str | None = None, *, is_sl
         container.close()
         guard.raise_cause()
         raise
-    return OpenedAudio(container, stream, decoder, first_frames, first_packets)
+    return OpenedAudio(container, stream, decoder, first_frames, first_packets, choice)
 
 
 def open_container(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> InputContainer:
@@ -100,10 +109,16 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
     return container
 
 
-def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
-    if not container.streams.audio:
+def _chosen_audio_stream(container: InputContainer, name: str, wanted: str) -> tuple[AudioStream, AudioChoice | None]:
+    streams = container.streams.audio
+    if not streams:
         raise errors.no_audio_stream(name)
-    stream = container.streams.audio[0]
+    languages = ["" if stream.language in (None, _UNDETERMINED) else stream.language for stream in streams]
+    index = wanted_audio(wanted, languages) if wanted else _best_of(streams)
+    if index is None:
+        raise errors.no_such_audio(name, missing_audio(wanted, languages))
+    stream = streams[index]
+    choice = AudioChoice(index + 1, len(streams), languages[index][:_MOST_LANGUAGE_CHARACTERS])
     for other in container.streams:
         if other.index != stream.index:
             other.discard = Discard.all
@@ -117,7 +132,16 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
         check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
     # Decoding needs a fraction of a core: more threads would only cost switches.
     codec_context.thread_count = 1
-    return stream
+    return stream, choice if len(streams) > 1 else None
+
+
+def _best_of(streams: Sequence[AudioStream]) -> int:
+    def rank(index: int) -> tuple[bool, bool]:
+        codec_context = cast("AudioCodecContext | None", streams[index].codec_context)
+        can_be_decoded = codec_context is not None and codec_context.name in formats.CODECS
+        return can_be_decoded, bool(streams[index].disposition & Disposition.default)
+
+    return max(range(len(streams)), key=rank)  # the first of equal ones
 
 
 def _first_frames(

@@ -45,6 +45,12 @@ def no_audio_stream(name: str) -> PlayError:
     )
 
 
+def no_such_audio(name: str, what: str) -> PlayError:
+    return _decode_error(
+        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} does not have it: {what}.", "Choose one of those, or none."
+    )
+
+
 def unsupported_codec(name: str, codec: str) -> PlayError:
     return _decode_error(
         FailureCode.UNSUPPORTED_CODEC,

@@ -195,6 +195,7 @@ class SourceContent:
             size_bytes=order.size_bytes,
             is_live=order.is_live,
             titles=self._titles,
+            audio=order.audio,
         )
         self.packets = self._media.take_opus_packets() if self._wants_packets else None
         return self._media
