@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, mp3, music, opus, pcm_of, wav
-from tests.support.media_files import decode_bytes
+from tests.support.audio_files import flac, long_book, mp3, music, opus, pcm_of, wav
+from tests.support.media_files import decode_bytes, loudest_hz
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded
 from tests.support.shelf import Shelf, samples
@@ -106,3 +106,16 @@ async def test_tracks_cut_from_one_file_are_the_whole_file(node: Node, shelf: Sh
     assert player.listener.pcm == padded(decode_bytes(file).tobytes())
     assert [reason for _, reason in player.ends] == ["finished"] * 4
     assert [event["position"] for event in player.events.named("TrackStart")] == [0, 1_234, 2_100, 3_333]
+
+
+@pytest.mark.parametrize("index_first", [True, False])
+async def test_a_book_of_sixty_hours(node: Node, server: MediaServer, index_first: bool) -> None:
+    book = long_book(60, index_first=index_first)
+    player = await listening(node, "p", server.serve("/book.m4b", media(book, content_type="audio/mp4")))
+    await player.more_frames(10)
+    for hour in (59, 30, 0):
+        node.player("p").seek((hour * 3600 + 30) * 1000)
+        await player.plays_on((hour * 3600 + 31) * 1000)
+        heard = samples(b"".join(player.listener.messages[-25:]))
+        assert loudest_hz(heard) == pytest.approx(300 + 20 * hour, abs=5)
+    assert player.failures == []

@@ -322,3 +322,90 @@ def synchsafe(size: int) -> bytes:
 
 def _id3_frame(name: bytes, body: bytes) -> bytes:
     return name + struct.pack(">IH", len(body), 0) + body
+
+
+def long_book(hours: int, *, index_first: bool) -> bytes:
+    """An audio book: MP4 of AAC at 44.1 kHz, silent but for a minute at the start of the first, the middle and the last
+    hour, in which hour n has a tone of 300 + 20 n Hz. It is not encoded whole: frames are there again and again."""
+    rate_hz, frame = 44_100, 1024
+    count = round(hours * 3600 * rate_hz / frame)
+    silence = _book_frames(0.0)
+    sizes = np.full(count, len(silence[0]), np.uint32)
+    parts: list[bytes] = []
+    at = 0
+    loud = round(60 * rate_hz / frame)
+    for hour in (0, hours // 2, hours - 1):
+        start = round(hour * 3600 * rate_hz / frame)
+        frames = _book_frames(300.0 + 20 * hour)
+        turns = -(-loud // len(frames))
+        parts += [silence[0] * (start - at), b"".join((frames * turns)[:loud])]
+        sizes[start : start + loud] = np.tile(np.array([len(one) for one in frames], np.uint32), turns)[:loud]
+        at = start + loud
+    parts.append(silence[0] * (count - at))
+    sample = m4a(tone(300, 0.5, rate_hz, channels=1), rate_hz)
+    table = _box_in(sample, b"moov", b"trak", b"mdia", b"minf", b"stbl")
+    per_chunk = 43
+    firsts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])[:-1][::per_chunk]
+    duration = count * frame
+    handler = _box(b"hdlr", bytes(8) + b"soun" + bytes(13))
+    head = struct.pack(">IQQIQI", 1 << 24, 0, 0, rate_hz, duration, 0x55C40000)
+
+    def index(data_at: int) -> bytes:
+        chunks = [(1, per_chunk)] + ([(len(firsts), count % per_chunk)] if count % per_chunk else [])
+        boxes = _box(
+            b"stbl",
+            _box_of(table, b"stsd"),
+            _box(b"stts", struct.pack(">IIII", 0, 1, count, frame)),
+            _box(b"stsc", struct.pack(">II", 0, len(chunks)), *(struct.pack(">III", *chunk, 1) for chunk in chunks)),
+            _box(b"stsz", struct.pack(">III", 0, 0, count), sizes.astype(">u4").tobytes()),
+            _box(b"stco", struct.pack(">II", 0, len(firsts)), (firsts + data_at).astype(">u4").tobytes()),
+        )
+        data = _box(b"dinf", _box(b"dref", struct.pack(">II", 0, 1), _box(b"url ", struct.pack(">I", 1))))
+        media = _box(b"mdia", _box(b"mdhd", head), handler, _box(b"minf", _box(b"smhd", bytes(8)), data, boxes))
+        length_ms = round(duration / rate_hz * 1000)
+        track = struct.pack(">IIIIII", 7, 0, 0, 1, 0, length_ms) + bytes(60)
+        edits = _box(b"edts", _box(b"elst", struct.pack(">IIIiI", 0, 1, length_ms, frame, 1 << 16)))
+        movie = struct.pack(">IIIII", 0, 0, 0, 1000, length_ms) + struct.pack(">IH", 1 << 16, 256) + bytes(74)
+        return _box(b"moov", _box(b"mvhd", movie), _box(b"trak", _box(b"tkhd", track), edits, media))
+
+    kind = _box(b"ftyp", b"M4B \0\0\0\0isomM4B ")
+    data = b"".join(parts)
+    if not index_first:
+        return kind + _box(b"mdat", data) + index(len(kind) + 8)
+    return kind + index(len(kind) + len(index(0)) + 8) + _box(b"mdat", data)
+
+
+@lru_cache(maxsize=64)
+def _book_frames(frequency_hz: float) -> list[bytes]:
+    """AAC frames from the middle of a tone, or of silence for 0."""
+    signal = tone(frequency_hz, 1.5, 44_100, channels=1, level=0.5 if frequency_hz else 0.0)
+    file = encoded("mp4", "aac", signal, 44_100, bit_rate=16_000)
+    table = _box_in(file, b"moov", b"trak", b"mdia", b"minf", b"stbl")
+    sizes_box, chunk_box = _box_of(table, b"stsz"), _box_of(table, b"stco")
+    (count,) = struct.unpack_from(">I", sizes_box, 16)
+    sizes = struct.unpack_from(f">{count}I", sizes_box, 20)
+    (at,) = struct.unpack_from(">I", chunk_box, 16)
+    ends = np.cumsum(sizes) + at
+    return [file[end - size : end] for size, end in zip(sizes, ends, strict=True)][10:-10]
+
+
+def _box(kind: bytes, *parts: bytes) -> bytes:
+    """A box of MP4 (ISO 14496-12, 4.2)."""
+    return struct.pack(">I4s", 8 + sum(map(len, parts)), kind) + b"".join(parts)
+
+
+def _box_of(boxes: bytes, kind: bytes) -> bytes:
+    at = 0
+    while at < len(boxes):
+        size, name = struct.unpack_from(">I4s", boxes, at)
+        if name == kind:
+            return boxes[at : at + size]
+        at += size
+    raise KeyError(kind)
+
+
+def _box_in(file: bytes, *path: bytes) -> bytes:
+    """What is in the box at the end of `path`."""
+    for kind in path:
+        file = _box_of(file, kind)[8:]
+    return file

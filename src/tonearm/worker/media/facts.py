@@ -17,11 +17,17 @@ from av.video.stream import VideoStream
 from tonearm.core.file_formats import MAX_PICTURE_BYTES
 from tonearm.core.printable import readable
 from tonearm.core.track_info import SoundForm, SourceFacts
-from tonearm.worker.media.formats import probe_name
+from tonearm.worker.media.formats import EarningReader, probe_name
 from tonearm.worker.media.lengths import counted_length_s, length_s_by_bit_rate
 from tonearm.worker.media.opening import OpenedAudio, open_container
 from tonearm.worker.reading import errors
-from tonearm.worker.reading.guarded_reader import GuardedReader, TimedReader
+from tonearm.worker.reading.guarded_reader import (
+    GuardedReader,
+    RewoundReader,
+    TimedReader,
+    mp4_index_bytes,
+    read_first_bytes,
+)
 from tonearm.worker.reading.pictures import PictureHider
 from tonearm.worker.reading.reader import MediaReader
 
@@ -226,10 +232,19 @@ def _strings(raw: bytes) -> Mapping[str, str]:
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
     """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
     opening the audio may. Raises PlayError."""
-    pictures = PictureHider(TimedReader(reader, name))
-    guard = GuardedReader(pictures, source_name=name, content_type=content_type, size_bytes=size_bytes)
-    pictures.on_hidden = guard.allow
-    container = open_container(guard)
+    timed = TimedReader(reader, name)
+    first = read_first_bytes(timed)
+    pictures = PictureHider(RewoundReader(first, timed))
+    with EarningReader(pictures) as earning:
+        guard = GuardedReader(
+            earning,
+            source_name=name,
+            content_type=content_type,
+            size_bytes=size_bytes,
+            index_bytes=mp4_index_bytes(first, size_bytes),
+        )
+        pictures.on_hidden = guard.allow
+        container = open_container(guard)
     try:
         stream = _picture_stream(container)
         if stream is None:

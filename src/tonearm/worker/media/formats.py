@@ -1,11 +1,14 @@
 """The containers and codecs that are played, by libav's names, and the limits for libav. All others are refused."""
 
 import ctypes
+import threading
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Self
 
 import av
+
+from tonearm.worker.reading.reader import MediaReader
 
 # Demuxers. None that opens other files or addresses (hls, concat, sdp, dash, image2 …).
 CONTAINERS: Final = (
@@ -55,6 +58,10 @@ MAX_CHANNELS: Final = 8
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
 
 _MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
+# libav's index of an MP4 has 24 bytes in one block for each frame, for which the file has 4. For 60 hours of AAC at
+# 48 kHz it has 243 MB.
+_ALLOCATED_FOR_READ: Final = 8
+_MOST_FOR_INDEX_BYTES: Final = 256 * 1024 * 1024
 
 
 def missing_codecs() -> list[str]:
@@ -80,13 +87,56 @@ def limit_allocation_size() -> None:
     """Makes every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. To be called once, at its
     start.
 
-    A header of a kilobyte can ask for gigabytes; no audio needs a block of this size.
+    A header of a kilobyte can ask for gigabytes; only the index of a very long file needs a block of this size.
     Raises RuntimeError when the library is not found: decoding untrusted files is not safe then.
     """
+    _limit_allocations(_MAX_ALLOCATION_BYTES)
+
+
+def _limit_allocations(max_bytes: int) -> None:
     library = libavutil()
     library.av_max_alloc.argtypes = [ctypes.c_size_t]
     library.av_max_alloc.restype = None
-    library.av_max_alloc(_MAX_ALLOCATION_BYTES)
+    library.av_max_alloc(max_bytes)
+
+
+class EarningReader:
+    """A reader of a file that is being opened, by which libav may allocate more the more it has read: a small file
+    still cannot ask for much. It does so from `with` on to its end.
+
+    The limit is the process's: what is opened meanwhile has as much.
+    """
+
+    _lock: ClassVar = threading.Lock()
+    _earned: ClassVar[dict[int, int]] = {}  # by reader, above what all may have
+
+    def __init__(self, reader: MediaReader) -> None:
+        self._reader = reader
+        self._read_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            if self._earned.pop(id(self), None) is not None:
+                _limit_allocations(max(self._earned.values(), default=_MAX_ALLOCATION_BYTES))
+
+    def read(self, n: int) -> bytes:
+        data = self._reader.read(n)
+        self._read_bytes += len(data)
+        earned = min(self._read_bytes * _ALLOCATED_FOR_READ, _MOST_FOR_INDEX_BYTES)
+        if earned > _MAX_ALLOCATION_BYTES:
+            with self._lock:
+                self._earned[id(self)] = earned
+                _limit_allocations(max(self._earned.values()))
+        return data
+
+    def seek(self, offset: int) -> int:
+        return self._reader.seek(offset)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
 
 
 @cache

@@ -17,6 +17,7 @@ from tonearm.core.opened_source import media_type
 from tonearm.core.track_info import SourceFacts
 from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.worker.media.facts import StreamTitles, source_facts
+from tonearm.worker.media.formats import EarningReader
 from tonearm.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
 from tonearm.worker.media.opening import OpenedAudio, open_audio
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
@@ -37,6 +38,7 @@ from tonearm.worker.reading.guarded_reader import (
     has_mp4_index_at_end,
     is_fragmented_mp4,
     is_transport_stream,
+    mp4_index_bytes,
     pcm_container,
     read_first_bytes,
 )
@@ -93,9 +95,16 @@ def open_media(
         whole = OggRepairer(whole)
     pictures = PictureHider(whole)
     first_sound = FirstSound(pictures, id3_tag_bytes(first))
-    guard = GuardedReader(first_sound, source_name=name, content_type=content_type, size_bytes=size_bytes)
-    pictures.on_hidden = guard.allow
-    opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)
+    with EarningReader(first_sound) as earning:
+        guard = GuardedReader(
+            earning,
+            source_name=name,
+            content_type=content_type,
+            size_bytes=size_bytes,
+            index_bytes=mp4_index_bytes(first, size_bytes),
+        )
+        pictures.on_hidden = guard.allow
+        opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)
     # libav takes the length of the first fragment for the whole if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     timed.unlimit()

@@ -29,6 +29,8 @@ PCM_PROBE_BYTES: Final = 32 * 1024
 # By default libav analyses more than a second of MP3 or AAC before it opens.
 SLOW_ANALYSIS_US: Final = 100_000
 
+# To follow an edit list libav copies the whole index. In a file of 17 hours it would only cut off the encoder's delay.
+_LONG_INDEX_BYTES: Final = 10 * 1024 * 1024
 _MOST_LANGUAGE_CHARACTERS: Final = 35
 _UNDETERMINED: Final = "und"  # ISO 639-2
 _READ_BYTES: Final = 32 * 1024
@@ -82,6 +84,8 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
         "codec_whitelist": ",".join(sorted(formats.CODECS)),
         "probesize": str(PROBE_BYTES if container_name is None else PCM_PROBE_BYTES),
     }
+    if guard.index_bytes > _LONG_INDEX_BYTES:
+        options["advanced_editlist"] = "0"
     if is_slow:
         options["analyzeduration"] = str(SLOW_ANALYSIS_US)
     arguments: dict[str, Any] = {
