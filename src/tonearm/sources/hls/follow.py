@@ -20,19 +20,27 @@ log = logging.getLogger(__name__)
 # RFC 8216, 6.3.3: not less than three target durations from the end, so that the buffer does not underrun.
 START_FROM_END_SEGMENTS: Final = 3
 _STILL_AFTER_TARGETS: Final = 5
+_REST_FOR_SEGMENT_S: Final = 0.0002  # about forty times what parsing it takes
+_READ_AGAIN_BYTES_PER_S: Final = 4_000_000
 _MOST_LEVELS: Final = 4  # of playlists, the innermost of which has the segments
 _FINAL: Final = REFUSALS | {FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXCEEDED}
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A media playlist. Its references are relative to `base`; `asked` is the playlist that has led to it, `choice` the
-    rendition that was chosen on the way."""
+    """A media playlist of `size_bytes`. Its references are relative to `base`; `asked` is the playlist that has led to
+    it, `choice` the rendition that was chosen on the way."""
 
     playlist: MediaPlaylist
     base: SourceUri
+    size_bytes: int
     asked: SourceUri
     choice: AudioChoice | None = None
+
+    @property
+    def read_again_at_least_s(self) -> float:
+        """How long to wait before it is read again, so that a long one does not cost others much of the node's time."""
+        return len(self.playlist.segments) * _REST_FOR_SEGMENT_S + self.size_bytes / _READ_AGAIN_BYTES_PER_S
 
 
 async def find_stream(files: HlsFiles, file: PlaylistFile) -> Stream:
@@ -42,7 +50,7 @@ async def find_stream(files: HlsFiles, file: PlaylistFile) -> Stream:
     for _ in range(_MOST_LEVELS):
         parsed = await parse_in_thread(file.data)
         if isinstance(parsed, MediaPlaylist):
-            return Stream(parsed, file.uri, asked, choice)
+            return Stream(parsed, file.uri, len(file.data), asked, choice)
         best = best_audio(parsed, "" if choice else asked.audio)
         choice = choice or best.choice
         file = await files.playlist(files.linked(file.uri, best.reference))
@@ -131,7 +139,11 @@ class SegmentFollower:
 
     @property
     def _target_s(self) -> float:
-        return max(self.playlist.target_duration_s, self._settings.live_refresh_at_least_s)
+        return max(self.playlist.target_duration_s, self._at_least_s)
+
+    @property
+    def _at_least_s(self) -> float:
+        return max(self._settings.live_refresh_at_least_s, self._stream.read_again_at_least_s)
 
     @property
     def _is_old(self) -> bool:
@@ -152,7 +164,7 @@ class SegmentFollower:
                 message = f"The live stream has brought nothing new for {limit_s:.0f} seconds."
                 hint = "Try again later; the stream may be over."
                 raise playlist_error(FailureCode.CONNECTION_LOST, message, hint)
-            due_at_s = loop.time() + max(self._target_s / 2, self._settings.live_refresh_at_least_s)  # RFC 8216, 6.3.4
+            due_at_s = loop.time() + max(self._target_s / 2, self._at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
         """Reads the playlist again, with retries. Raises `PlayError`."""

@@ -4,10 +4,11 @@ Only tags that matter for sound are read, so mistakes in other tags do no harm. 
 to the playlist's.
 """
 
-import math
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from tonearm.core.failure import FailureCode
@@ -64,22 +65,20 @@ class MediaSegment:
     breaks: bool = False
     is_gap: bool = False
 
-    @property
-    def played_s(self) -> float:
-        return 0.0 if self.is_gap else self.duration_s
-
 
 @dataclass(frozen=True, slots=True)
 class MediaPlaylist:
-    """A media playlist. `is_complete`: no segments will be added."""
+    """A media playlist. `is_complete`: no segments will be added; then `starts_s` says when each of them starts and, in
+    one entry more, when the last one ends."""
 
     segments: tuple[MediaSegment, ...]
     target_duration_s: float
     is_complete: bool
+    starts_s: Sequence[float] = ()
 
     @property
     def length_ms(self) -> int:
-        return round(1000 * math.fsum(segment.played_s for segment in self.segments))
+        return round(1000 * self.starts_s[-1]) if self.is_complete else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +181,11 @@ def _media(lines: Sequence[str]) -> MediaPlaylist:
             tags = {}
     target_duration_s = _duration_s(head.get("#EXT-X-TARGETDURATION", "0"))
     target_duration_s = target_duration_s or max((segment.duration_s for segment in segments), default=0.0)
-    return MediaPlaylist(tuple(segments), target_duration_s, "#EXT-X-ENDLIST" in head)
+    if "#EXT-X-ENDLIST" not in head:
+        return MediaPlaylist(tuple(segments), target_duration_s, is_complete=False)
+    lengths_s = (0.0 if segment.is_gap else segment.duration_s for segment in segments)
+    starts_s = array("d", accumulate(lengths_s, initial=0.0))
+    return MediaPlaylist(tuple(segments), target_duration_s, is_complete=True, starts_s=starts_s)
 
 
 class _Encryption:

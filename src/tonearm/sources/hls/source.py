@@ -6,7 +6,6 @@ import logging
 from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator
-from itertools import accumulate
 from typing import Final
 
 from tonearm.core.failure import REFUSALS, PlayError
@@ -46,7 +45,7 @@ async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
         reader=HlsReader(files, stream, name),
         name=name,
         is_live=not playlist.is_complete,
-        length_ms=playlist.length_ms if playlist.is_complete else 0,
+        length_ms=playlist.length_ms,
         choice=stream.choice,
     )
 
@@ -99,7 +98,7 @@ class HlsReader(SourceReader):
         return self._is_complete
 
     def place_before(self, position_ms: int) -> Place:
-        starts_s = list(accumulate((segment.played_s for segment in self._follower.playlist.segments), initial=0.0))
+        starts_s = self._follower.playlist.starts_s
         wanted_s = max(position_ms - _PREROLL_MS, 0) / 1000
         index = bisect_right(starts_s, wanted_s, hi=len(starts_s) - 1) - 1
         return Place(index << _INDEX_SHIFT, round(starts_s[index] * 1000))
