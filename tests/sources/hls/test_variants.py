@@ -215,6 +215,22 @@ def live_window(count: int) -> Made:
     return make
 
 
+def live_links_that_expire(site: Site) -> str:
+    """After two answers the live playlist itself is refused, and its master playlist has another link by then."""
+    live = LivePlaylist(NAMES)
+    site.put("live.m3u8?t=1", in_turn(live.answer, live.answer, status(403)))
+    site.put("live.m3u8?t=2", live.answer)
+    masters = [media(master(f"live.m3u8?t={t}").encode(), etag=None) for t in (1, 2)]
+    return site.put("index.m3u8", in_turn(*masters))
+
+
+def live_and_encrypted(site: Site) -> str:
+    site.encrypts()
+    site.put("k2", media(KEY))
+    keys = {number: AES if number < 4 else AES.replace('"k"', '"k2"') for number in range(len(NAMES))}
+    return site.put("live.m3u8", LivePlaylist(NAMES, tags=keys).answer)
+
+
 WHOLE = without()
 PLAYS: list[tuple[str, Made, list[bytes]]] = [
     # A client that cannot load a segment goes on with the next (ffmpeg: "Failed to open segment", then the next one).
@@ -262,6 +278,8 @@ PLAYS: list[tuple[str, Made, list[bytes]]] = [
     ("links expire by 401", links_that_expire(by=401), [WHOLE]),
     ("the inner playlist's link expires, too", links_that_expire(in_master=True), [WHOLE]),
     ("the token is in the redirect", signed_by_redirect, [WHOLE]),
+    ("the link of a live playlist expires", live_links_that_expire, [without(0)]),
+    ("a live stream is encrypted, and its key changes", live_and_encrypted, [without(0)]),
 ]
 
 

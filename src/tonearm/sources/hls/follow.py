@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError
@@ -82,7 +82,6 @@ class SegmentFollower:
         self._files = files
         self._settings = files.settings
         self._stream = stream
-        self._uri = stream.base
         self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist
         self._read_at_s = asyncio.get_running_loop().time()
 
@@ -167,13 +166,17 @@ class SegmentFollower:
             due_at_s = loop.time() + max(self._target_s / 2, self._at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
-        """Reads the playlist again, with retries. Raises `PlayError`."""
+        """Reads the playlist again, with retries. They begin at what was asked for, since links expire. Raises
+        `PlayError`."""
+        uri = self._stream.base
         while True:
             try:
-                self._stream = await find_stream(self._files, await self._files.playlist(self._uri))
+                stream = await find_stream(self._files, await self._files.playlist(uri))
+                self._stream = replace(stream, asked=self._stream.asked)
             except PlayError as error:
                 if error.failure.code in _FINAL or not await self.retries.wait():
                     raise
+                uri = self._stream.asked
                 log.info("a live playlist cannot be read: %s", text_for_logs(error.failure.message))
             else:
                 self._read_at_s = asyncio.get_running_loop().time()
