@@ -6,6 +6,9 @@ from typing import Final
 
 MAX_TITLE_CHARACTERS: Final = 1000  # of titles from sources; longer ones are cut
 
+_MOST_LANGUAGE_CHARACTERS: Final = 35  # RFC 5646, 4.4.1
+_MOST_TOLD: Final = 20
+
 
 @dataclass(frozen=True, slots=True)
 class AudioChoice:
@@ -15,6 +18,12 @@ class AudioChoice:
     number: int
     count: int
     language: str = ""
+
+
+def clean_language(text: str | None) -> str:
+    """A tag of a language (RFC 5646, ISO 639-2) as it may be shown; empty for one that says nothing."""
+    letters = "".join(letter for letter in text or "" if letter.isascii() and (letter.isalnum() or letter == "-"))
+    return "" if letters == "und" else letters[:_MOST_LANGUAGE_CHARACTERS]
 
 
 def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
@@ -28,8 +37,9 @@ def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
 
 def missing_audio(wanted: str, languages: Sequence[str]) -> str:
     """Says that `wanted_audio` found none."""
-    there = ", ".join(f"{number} ({told})" if told else str(number) for number, told in enumerate(languages, start=1))
-    return f"there is no #audio={wanted} in it, but {there}"
+    numbered = enumerate(languages[:_MOST_TOLD], start=1)
+    there = ", ".join(f"{number} ({language})" if language else str(number) for number, language in numbered)
+    return f"there is no #audio={wanted} in it, but {there}" + (", …" if len(languages) > _MOST_TOLD else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ HEARD_HZ = {"A": 440, "B": 880, "C": 1320}
         ("mpegts", [Sound(A, "mp2", "eng"), Sound(B, "mp2", "fra")], "fra", "B", (2, 2, "fra")),
         ("avi", [Sound(A, "libmp3lame"), Sound(B, "libmp3lame")], "2", "B", (2, 2)),
         ("matroska", [Sound(A)], "1", "A", None),
+        ("matroska", [Sound(A, language="e\x1bn\u202e-GB"), Sound(B)], "", "A", (1, 2, "en-GB")),
     ],
 )
 def test_which_one_plays(

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from tonearm.core.failure import FailureCode
-from tonearm.core.track_info import AudioChoice, missing_audio, wanted_audio
+from tonearm.core.track_info import AudioChoice, clean_language, missing_audio, wanted_audio
 from tonearm.sources.playlist import damaged, nothing_to_play, playlist_error, too_large
 
 # A day of segments of two seconds, and the bytes of twelve hours whose links have long tokens.
@@ -21,7 +21,6 @@ MAX_HLS_BYTES: Final = 8 * 1024 * 1024
 MAX_VARIANTS: Final = 1_000
 _MAX_DURATION_S: Final = 24 * 3600.0
 _MAX_LINE_CHARACTERS: Final = 16 * 1024
-_MOST_LANGUAGE_CHARACTERS: Final = 35  # RFC 5646, 4.4.1
 _MAX_NUMBER: Final = 1 << 62
 _OF_SEGMENT: Final = frozenset({"#EXTINF", "#EXT-X-BYTERANGE", "#EXT-X-DISCONTINUITY", "#EXT-X-GAP"})
 # RFC 8216, 4.2: a value in quotes may have commas in it.
@@ -141,7 +140,7 @@ def _master(lines: Iterable[str]) -> MasterPlaylist:
             media = _attributes(value)
             if media.get("TYPE", "").upper() == "AUDIO":
                 is_default, is_autoselect = (media.get(name, "").upper() == "YES" for name in ("DEFAULT", "AUTOSELECT"))
-                group, language = media.get("GROUP-ID", ""), media.get("LANGUAGE", "")[:_MOST_LANGUAGE_CHARACTERS]
+                group, language = media.get("GROUP-ID", ""), clean_language(media.get("LANGUAGE"))
                 renditions.append(Rendition(group, media.get("URI") or None, is_default, is_autoselect, language))
         elif stream is not None and line and not line.startswith("#") and len(variants) < MAX_VARIANTS:
             codecs = tuple(codec.strip() for codec in stream.get("CODECS", "").split(",") if codec.strip())

@@ -87,8 +87,9 @@ class HlsReader(SourceReader):
         index, is_within = divmod(offset, 1 << _INDEX_SHIFT)
         is_segment = self._is_complete and not is_within and index < len(self._follower.playlist.segments)
         if is_segment and offset != self._ahead.position and not self._is_closed:
-            await self._ahead.close()
+            left = self._ahead
             self._begin_at_segment(index)
+            await left.close()
         if not self._ahead.start <= offset <= self._ahead.end:
             raise read_error(ConnectionAbortedError(), self._name)
         return await self._ahead.read_at(offset, max_bytes)

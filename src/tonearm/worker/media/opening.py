@@ -13,7 +13,7 @@ from av.packet import Packet
 from av.stream import Discard, Disposition
 
 from tonearm.core.failure import PlayError
-from tonearm.core.track_info import AudioChoice, missing_audio, wanted_audio
+from tonearm.core.track_info import AudioChoice, clean_language, missing_audio, wanted_audio
 from tonearm.worker.media import formats
 from tonearm.worker.media.demuxing import PacketDecoder, check_limits, raise_if_out_of_memory
 from tonearm.worker.media.opus_format import OpusHead, opus_codec
@@ -31,8 +31,6 @@ SLOW_ANALYSIS_US: Final = 100_000
 
 # To follow an edit list libav copies the whole index. In a file of 17 hours it would only cut off the encoder's delay.
 _LONG_INDEX_BYTES: Final = 10 * 1024 * 1024
-_MOST_LANGUAGE_CHARACTERS: Final = 35
-_UNDETERMINED: Final = "und"  # ISO 639-2
 _READ_BYTES: Final = 32 * 1024
 _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
@@ -117,12 +115,12 @@ def _chosen_audio_stream(container: InputContainer, name: str, wanted: str) -> t
     streams = container.streams.audio
     if not streams:
         raise errors.no_audio_stream(name)
-    languages = ["" if stream.language in (None, _UNDETERMINED) else stream.language for stream in streams]
+    languages = [clean_language(stream.language) for stream in streams]
     index = wanted_audio(wanted, languages) if wanted else _best_of(streams)
     if index is None:
         raise errors.no_such_audio(name, missing_audio(wanted, languages))
     stream = streams[index]
-    choice = AudioChoice(index + 1, len(streams), languages[index][:_MOST_LANGUAGE_CHARACTERS])
+    choice = AudioChoice(index + 1, len(streams), languages[index])
     for other in container.streams:
         if other.index != stream.index:
             other.discard = Discard.all
