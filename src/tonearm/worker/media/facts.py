@@ -25,7 +25,7 @@ from tonearm.worker.reading.guarded_reader import (
     GuardedReader,
     RewoundReader,
     TimedReader,
-    mp4_index_bytes,
+    mp4_index,
     read_first_bytes,
 )
 from tonearm.worker.reading.pictures import PictureHider
@@ -241,7 +241,7 @@ def read_picture(reader: MediaReader, *, name: str, content_type: str | None, si
             source_name=name,
             content_type=content_type,
             size_bytes=size_bytes,
-            index_bytes=mp4_index_bytes(first, size_bytes),
+            index=mp4_index(first, size_bytes, timed),
         )
         pictures.on_hidden = guard.allow
         container = open_container(guard)

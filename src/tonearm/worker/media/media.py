@@ -38,7 +38,7 @@ from tonearm.worker.reading.guarded_reader import (
     has_mp4_index_at_end,
     is_fragmented_mp4,
     is_transport_stream,
-    mp4_index_bytes,
+    mp4_index,
     pcm_container,
     read_first_bytes,
 )
@@ -101,7 +101,7 @@ def open_media(
             source_name=name,
             content_type=content_type,
             size_bytes=size_bytes,
-            index_bytes=mp4_index_bytes(first, size_bytes),
+            index=mp4_index(first, size_bytes, timed),
         )
         pictures.on_hidden = guard.allow
         opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)

@@ -29,8 +29,6 @@ PCM_PROBE_BYTES: Final = 32 * 1024
 # By default libav analyses more than a second of MP3 or AAC before it opens.
 SLOW_ANALYSIS_US: Final = 100_000
 
-# To follow an edit list libav copies the whole index. In a file of 17 hours it would only cut off the encoder's delay.
-_LONG_INDEX_BYTES: Final = 10 * 1024 * 1024
 _READ_BYTES: Final = 32 * 1024
 _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
@@ -82,7 +80,8 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
         "codec_whitelist": ",".join(sorted(formats.CODECS)),
         "probesize": str(PROBE_BYTES if container_name is None else PCM_PROBE_BYTES),
     }
-    if guard.index_bytes > _LONG_INDEX_BYTES:
+    if guard.index.is_long:
+        # To follow an edit list libav copies the whole index. Here it would only cut off the encoder's delay.
         options["advanced_editlist"] = "0"
     if is_slow:
         options["analyzeduration"] = str(SLOW_ANALYSIS_US)

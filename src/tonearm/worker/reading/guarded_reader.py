@@ -8,7 +8,7 @@ import io
 import struct
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.worker.reading import errors
@@ -19,6 +19,9 @@ OPENING_DEADLINE_S: Final = 15.0
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
 # Beside it libav may read the index of an MP4 file: for 60 hours of AAC 45 MB.
 MOST_INDEX_BYTES: Final = 64 * 1024 * 1024
+_LONG_INDEX_BYTES: Final = 10 * 1024 * 1024
+_LONG_S: Final = 16 * 3600
+_MOVIE_HEAD_BYTES: Final = 128
 # Between two audio packets of a playable file there is at most some video. This limit ends an endless stream of junk:
 # libav needs up to 3 s of CPU for as many bytes, if they look like Ogg pages.
 SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
@@ -75,6 +78,17 @@ class TimedReader:
         return self._reader.seekable()
 
 
+class Mp4Index(NamedTuple):
+    """The index of an MP4 file: its bytes, 0 for other files, and whether it is of so many hours that it is large by
+    its frames and not by a picture."""
+
+    size_bytes: int = 0
+    is_long: bool = False
+
+
+NO_INDEX: Final = Mp4Index()
+
+
 class GuardedReader:
     """Passes reads on to a `MediaReader` as long as they are within the limits.
 
@@ -84,7 +98,7 @@ class GuardedReader:
     file. After it every read returns the end, so that libav returns soon. `interruption` keeps the error of a reader
     that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
 
-    `source_name` is for messages, as is `content_type`, which the server gave. `index_bytes`: see `mp4_index_bytes`.
+    `source_name` is for messages, as is `content_type`, which the server gave. `index`: see `mp4_index`.
     """
 
     def __init__(
@@ -94,16 +108,16 @@ class GuardedReader:
         source_name: str,
         content_type: str | None = None,
         size_bytes: int | None,
-        index_bytes: int = 0,
+        index: Mp4Index = NO_INDEX,
     ) -> None:
-        self.index_bytes = index_bytes
+        self.index = index
         self.failure: Exception | None = None
         self.interruption: PlayError | None = None
         self._reader = reader
         self.source_name = source_name
         self.content_type = content_type
         self._size_bytes = size_bytes
-        self._budget_bytes = self._budget_left = OPENING_BUDGET_BYTES + min(index_bytes, MOST_INDEX_BYTES)
+        self._budget_bytes = self._budget_left = OPENING_BUDGET_BYTES + min(index.size_bytes, MOST_INDEX_BYTES)
         self._is_seekable = reader.seekable()
         self._position = 0
 
@@ -256,14 +270,33 @@ def has_mp4_index_at_end(first: bytes) -> bool:
     return any(kind == b"mdat" for kind, _, _ in _boxes_up_to_media(first))
 
 
-def mp4_index_bytes(first: bytes, size_bytes: int | None) -> int:
-    """How large the index of an MP4 file is, by what its first boxes say; at most the whole file, 0 for others."""
+def mp4_index(first: bytes, size_bytes: int | None, reader: MediaReader) -> Mp4Index:
+    """The index by what the file's first boxes say, at most as large as the file. `reader` has read `first`, and stands
+    there again afterwards."""
     for kind, start, size in _boxes_up_to_media(first):
-        if kind == b"moov":
-            return min(size, size_bytes or 0)
         if kind == b"mdat":
-            return max((size_bytes or 0) - start - size, 0) if size else 0
-    return 0
+            start, size = start + size, (size_bytes or 0) - start - size if size else 0
+        if kind in (b"moov", b"mdat"):
+            index_bytes = max(min(size, size_bytes or 0), 0)
+            if index_bytes < _LONG_INDEX_BYTES:
+                return Mp4Index(index_bytes)
+            head = first[start:]
+            if not head and reader.seekable():
+                reader.seek(start)
+                head = reader.read(_MOVIE_HEAD_BYTES)
+                reader.seek(len(first))
+            return Mp4Index(index_bytes, _movie_s(head) > _LONG_S)
+    return NO_INDEX
+
+
+def _movie_s(index: bytes) -> float:
+    """The length in the movie header (ISO 14496-12, 8.2.2) at the beginning of an index; 0 without one."""
+    at = index.find(b"mvhd", 0, _MOVIE_HEAD_BYTES)
+    if at < 0 or len(index) < at + 36:
+        return 0.0
+    layout = ">QQIQ" if index[at + 4] else ">IIII"
+    _, _, rate_hz, duration = struct.unpack_from(layout, index, at + 8)
+    return float(duration / max(rate_hz, 1))
 
 
 def _boxes_up_to_media(first: bytes) -> Iterator[tuple[bytes, int, int]]:
