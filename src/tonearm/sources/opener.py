@@ -332,7 +332,7 @@ class SourceOpener:
         except TimeoutError:
             return None
         except PlayError as error:
-            if error.failure.code is FailureCode.LIMIT_EXCEEDED:
+            if is_likely and error.failure.code is FailureCode.LIMIT_EXCEEDED:
                 raise
             return None
         return head
