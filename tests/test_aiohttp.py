@@ -22,6 +22,7 @@ ATTRIBUTES: dict[str, tuple[type[Any], Callable[[Any], bool], str]] = {
     "_payload_parser": (web.RequestHandler, lambda value: value is None, "telling a WebSocket from a request"),
     "_upgraded": (web.RequestHandler, lambda value: value is False, "telling a WebSocket from a request"),
     "_request_in_progress": (web.RequestHandler, lambda value: value is False, "who answers that a body came too late"),
+    "_reading_paused": (web.RequestHandler, lambda value: value is False, "who waits for whom while a file is sent"),
     "_prepare_hook": (web.BaseRequest, callable, "headers that every answer to a page has"),
     "_factory": (TCPConnector, callable, "answers that begin with `ICY`, as SHOUTcast's do"),
     "set_response_params": (ResponseHandler, callable, "answers that begin with `ICY`, as SHOUTcast's do"),

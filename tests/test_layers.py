@@ -66,9 +66,14 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node.parts": (
         *("node.load", "node.quarantine", "node.saving"),
         *("player.clients.event_feed", "player.clock", "player.player", "player.player_services", "player.timers"),
-        *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report", "core.snapshot"),
+        *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report"),
+        *("core.library", "core.snapshot"),
     ),
     "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
+    "node.files": (
+        *("node.tracks", "decoder.opening.track_loader", "sources.library", "sources.opener", "sources.uploads"),
+        "core",
+    ),
     "node.garbage_collection": ("player.timers",),
     "node.load": ("core",),
     "node.quarantine": ("sources", "core"),

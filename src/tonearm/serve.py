@@ -24,6 +24,7 @@ from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern, id_matcher
 from tonearm.config.schema import Config, PublicConfig, ServerConfig
 from tonearm.core.frame import Output
+from tonearm.core.library import LibrarySettings
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
 from tonearm.core.source_uri import in_url
@@ -346,6 +347,12 @@ def _node_settings(config: Config) -> NodeSettings:
         **dict(config.player),
         start_timeout_s=config.sources.start_timeout_s,
         max_load=config.server.max_load,
+        library=LibrarySettings(
+            config.library_folders,
+            config.library.uploads,
+            config.library.upload_max_bytes,
+            config.library.uploads_max_bytes,
+        ),
         state_path=Path(config.state.path) if config.state.path else None,
         resume=Resume(config.state.resume),
     )

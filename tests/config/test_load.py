@@ -1,6 +1,7 @@
 """From a file, the environment and options to a configuration."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -257,6 +258,37 @@ def test_a_variable_of_something_else_is_no_slip_of_the_pen(load: Load, variable
     (warning,) = load("", **{variable: "x"}).warnings
     assert "did you mean" not in warning
     assert "TONEARM_<SECTION>__<KEY>" in warning
+
+
+def test_the_library_is_where_files_may_be_played(load: Load, tmp_path: Path) -> None:
+    music, inner, other = tmp_path / "music", tmp_path / "music" / "sent", tmp_path / "other"
+    inner.mkdir(parents=True)
+    other.mkdir()
+    (tmp_path / "link").symlink_to(music)
+    files = f'[sources]\nfiles = ["{music}"]\n'
+    public = '[server]\nhost = "0.0.0.0"\n'
+    assert load("").config.library_folders == (os.getcwd(),)
+    assert load(files).config.library_folders == (str(music),)
+    for good in (
+        f'{files}[library]\nfolders = ["{tmp_path}/link"]\nuploads = "{inner}"',
+        f'{files}[library]\nuploads = "{music}"',
+        f'[library]\nfolders = ["{other}"]\nuploads = "{other}/to be made"',
+        f'{public}[sources]\nfiles = true\n[library]\nfolders = ["{other}"]',
+    ):
+        assert load(good).warnings == (), good
+    for bad, told in (
+        (f'{files}[library]\nfolders = ["{other}"]', "name it in sources.files"),
+        (f'{files}[library]\nfolders = ["{music}/../other"]', "name it in sources.files"),
+        (f'{public}[library]\nfolders = ["{other}"]', "name it in sources.files"),
+        ('[library]\nfolders = ["/proc"]', "no file can be played"),
+        ('[library]\nfolders = [""]', "no file can be played"),
+        (f'{files}[library]\nuploads = "{other}"', f"in no folder of the library ({music})"),
+        (f'[sources]\nfiles = false\n[library]\nuploads = "{os.getcwd()}"', "in no folder"),
+    ):
+        assert told in complaint(load, bad), bad
+    folders = f'["{music}", "{tmp_path}/none"]'
+    (warning,) = load(f"[library]\nfolders = {folders}").warnings
+    assert warning == f"library.folders: there is no folder {tmp_path}/none"
 
 
 def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,9 +77,14 @@ def test_everything_is_said_in_words(openapi: Any) -> None:
             assert operation["summary"], path
             for parameter in operation["parameters"]:
                 assert {"description", "schema", "example"} <= parameter.keys(), (path, parameter["name"])
-            if "requestBody" in operation:
-                content = operation["requestBody"]["content"]["application/json"]
+            for content in contents_of(operation):
                 assert content["examples"], path
+
+
+def contents_of(operation: Any) -> list[Any]:
+    """The body that is JSON, if there is one."""
+    content = operation.get("requestBody", {"content": {}})["content"]
+    return [content["application/json"]] if "application/json" in content else []
 
 
 def test_every_field_is_said_in_words(openapi: Any, asyncapi: Any) -> None:
@@ -106,8 +111,7 @@ def test_examples_are_what_the_schemas_ask_for(openapi: Any) -> None:
         for operation in methods.values():
             for parameter in operation["parameters"]:
                 jsonschema_rs.validate(parameter["schema"], parameter["example"])
-            if "requestBody" in operation:
-                content = operation["requestBody"]["content"]["application/json"]
+            for content in contents_of(operation):
                 schema = {**content["schema"], "components": openapi["components"]}
                 for title, example in content["examples"].items():
                     assert jsonschema_rs.is_valid(schema, example["value"]), (path, title)

@@ -12,10 +12,11 @@ from tests.support.audio_files import music, wav
 from tests.support.described import described_answer, strict
 from tests.support.e2e_players import create, enqueue
 from tests.support.e2e_sockets import following
-from tests.support.http_client import WEBSOCKET_HEADERS, Answer, Headers, connected
+from tests.support.http_client import WEBSOCKET_HEADERS, Answer, Headers, connected, request
 from tests.support.running_node import RunningNode, running_node
 
 # These have no end, or are sockets: their heads are enough here.
+BYTES: Final = wav(music(0.2))
 ENDLESS: Final = re.compile(r"/(ws|events|stream\.(wav|ogg|mp3))$")
 
 
@@ -30,7 +31,8 @@ async def test_every_example_works(tmp_path: Path) -> None:
     (tmp_path / "welcome.opus").write_bytes(wav(music(22.0)))  # what a file is decides what is in it
     (tmp_path / "list.m3u").write_text("welcome.opus\n")
     # The player waits for a listener, so that it is where the examples want it.
-    async with running_node(tmp_path, "[player]\nfirst_listener_wait_ms = 60000\n") as node:
+    config = f'[player]\nfirst_listener_wait_ms = 60000\n[library]\nuploads = "{tmp_path}"\n'
+    async with running_node(tmp_path, config) as node:
         openapi, _ = await documents(node)
         for path, methods in openapi["paths"].items():
             for method, operation in methods.items():
@@ -69,8 +71,11 @@ def examples(path: str, operation: Any) -> list[tuple[str, str, Headers, Any]]:
             (parameter["name"], str(parameter["example"])) for parameter in chosen if parameter["in"] == "header"
         )
         found.append((query, f"{path}?{query}" if query else path, headers, None))
-    if "requestBody" in operation:
-        bodies = operation["requestBody"]["content"]["application/json"]["examples"]
+    content = operation.get("requestBody", {"content": {}})["content"]
+    if "application/octet-stream" in content:
+        return [(*one[:3], BYTES) for one in found]
+    if content:
+        bodies = content["application/json"]["examples"]
         found = [(title, path, (), example["value"]) for title, example in bodies.items()]
     return found
 
@@ -106,6 +111,8 @@ def filled_body(body: Any, names: dict[str, str]) -> Any:
 
 async def asked(node: RunningNode, method: str, target: str, headers: Headers, body: Any) -> Answer:
     path = target.partition("?")[0]
+    if body is BYTES:
+        return await request(node.port, method, target, headers=headers, body=BYTES)
     if not ENDLESS.search(path):
         return await node.request(method, target, body, headers=headers)
     if path.endswith(("/ws", "/events")):

@@ -2,16 +2,22 @@
 
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from pathlib import Path
+from typing import Final, cast
 
 import pytest
 
-from tests.support.edge import StillNode, running_edge
+from tests.support.edge import StillNode, StillOpener, running_edge
 from tests.support.eventually import eventually
 from tests.support.hand_time import LoopTime
 from tests.support.http_client import Connection, connected, request, websocket
+from tonearm.core.library import LibrarySettings
+from tonearm.core.policy import SourcePolicy
+from tonearm.decoder.opening.track_loader import TrackLoader
+from tonearm.node.files import Files
 from tonearm.server.app import EdgeSettings
 from tonearm.server.http_server import ConnectionLimits
 
@@ -103,6 +109,25 @@ async def test_half_a_body_is_refused_and_the_connection_closed(node: StillNode,
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
         assert await cut(connection) == b""
     assert node.player("p").queue.tracks == ()
+
+
+async def test_a_file_may_take_as_long_as_some_of_it_comes_in_each_time(node: StillNode, tmp_path: Path) -> None:
+    opener = StillOpener(SourcePolicy(), private_networks=False)
+    node.files = Files(LibrarySettings((str(tmp_path),), str(tmp_path)), opener, cast(TrackLoader, None))
+    limits = ConnectionLimits(10, 1, request_timeout_s=REQUEST_S)
+    async with limited_edge(node, limits) as port, connected(port) as connection:
+        time = LoopTime()
+        connection.send(b"POST /v0/files?name=a.wav HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n")
+        for byte in b"RIFF":
+            connection.send(bytes([byte]))
+            await eventually(lambda: len(os.listdir(tmp_path)) == 1, "it is being written")
+            await pass_time(time, port, 0.9 * REQUEST_S)  # by another stranger: there is place for one
+            assert not is_cut(connection)
+        await pass_time(time, port, 0.2 * REQUEST_S)
+        answer = await connection.read_answer()
+        assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+        assert await cut(connection) == b""
+    assert os.listdir(tmp_path) == []
 
 
 async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(

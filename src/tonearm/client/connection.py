@@ -5,7 +5,7 @@ import contextlib
 import json
 import ssl
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import aiohttp
 from yarl import URL
@@ -24,6 +24,7 @@ class Connection:
         self.url = url.rstrip("/")
         self._password = password or ""
         self._timeout_s = timeout_s
+        self._limits = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -32,10 +33,20 @@ class Connection:
 
     async def request(self, method: str, path: str, body: object = None) -> Any:
         """The JSON that is answered, or None; `body` is sent as JSON. Raises `ApiError` and `ConnectError`."""
+        return await self._asked(method, path, None if body is None else _json(body))
+
+    async def send(self, method: str, path: str, content: bytes | BinaryIO) -> Any:
+        """As `request`, with a body that is no JSON and may take as long as it takes."""
+        return await self._asked(method, path, content, aiohttp.ClientTimeout(sock_connect=self._timeout_s))
+
+    async def _asked(
+        self, method: str, path: str, data: bytes | BinaryIO | None, limits: aiohttp.ClientTimeout | None = None
+    ) -> Any:
         headers = {"Accept": "application/json"}
-        data = None if body is None else _json(body)
         try:
-            async with self._opened().request(method, self._address(path), data=data, headers=headers) as answer:
+            async with self._opened().request(
+                method, self._address(path), data=data, headers=headers, timeout=limits or self._limits
+            ) as answer:
                 text = await answer.text(errors="replace")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise await self._diagnosed(error) from error
@@ -70,11 +81,10 @@ class Connection:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             headers = {"Authorization": self._password} if self._password else {}
-            timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             # Sockets stay open for hours, and a bot has one or two of them for each player.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(
-                headers=headers, timeout=timeout, connector=connector, middlewares=[self._raise_refusal]
+                headers=headers, timeout=self._limits, connector=connector, middlewares=[self._raise_refusal]
             )
         return self._session
 

@@ -1,7 +1,9 @@
 """A node: what a program connects to, and where its players come from."""
 
+import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -11,9 +13,11 @@ from tonearm.client.errors import PlayerExists
 from tonearm.client.filters import preset_body
 from tonearm.client.player import Player
 from tonearm.client.tracks import (
+    FILES_MODEL,
     FOUND_MODEL,
     PLAYERS_MODEL,
     PLAYLIST_MODEL,
+    SENT_MODEL,
     STATS_MODEL,
     TRACK_MODEL,
     TRACKS_MODEL,
@@ -24,7 +28,7 @@ from tonearm.client.tracks import (
     read,
 )
 from tonearm.core.play_queue import LoopMode
-from tonearm.protocol.replies import LoadedPlaylist, NodeInfo, Stats
+from tonearm.protocol.replies import LibraryFiles, LoadedPlaylist, NodeInfo, SentFile, Stats
 
 PlayerT = TypeVar("PlayerT", bound=Player)
 
@@ -146,6 +150,25 @@ class Node:
         """The best match first. Raises `BadRequest` on a node without the resolver."""
         path = f"/v0/search?query={quote(query, safe='')}&site={quote(site, safe='')}&limit={limit}"
         return list(read(FOUND_MODEL, await self._connection.request("GET", path)).tracks)
+
+    async def files(
+        self, path: str = "", query: str = "", *, offset: int = 0, limit: int = 200, details: bool = False
+    ) -> LibraryFiles:
+        """What the node's library has in the folder at `path`, "" for its folders; with words in `query`, which files
+        below it have all of them. Raises `NotFound` and `Forbidden`."""
+        query_text = f"path={quote(path, safe='/')}&query={quote(query, safe='')}&offset={offset}&limit={limit}"
+        answer = await self._connection.request("GET", f"/v0/files?{query_text}{'&details=true' if details else ''}")
+        return read(FILES_MODEL, answer)
+
+    async def send_file(self, file: str | os.PathLike[str] | bytes, name: str = "") -> SentFile:
+        """Sends a file of this machine, or bytes under a `name`, into the node's library; the answer's `uri` can be
+        played. Raises `BadRequest` for what cannot be played, `Forbidden` where the node takes no files, `LimitReached`
+        and `ApiError`."""
+        path = f"/v0/files?name={quote(name or ('' if isinstance(file, bytes) else Path(file).name), safe='')}"
+        if isinstance(file, bytes):
+            return read(SENT_MODEL, await self._connection.send("POST", path, file))
+        with await asyncio.to_thread(Path(file).open, "rb") as opened:
+            return read(SENT_MODEL, await self._connection.send("POST", path, opened))
 
     async def decode(self, *encoded: str) -> list[Track]:
         """Raises `BadRequest` that names the first wrong one."""

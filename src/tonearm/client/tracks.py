@@ -12,10 +12,12 @@ from tonearm.client.connection import Connection
 from tonearm.client.errors import TonearmError
 from tonearm.protocol.replies import (
     FoundTracks,
+    LibraryFiles,
     LoadedPlaylist,
     PlayedTrack,
     Player,
     QueuedTrackDetails,
+    SentFile,
     Stats,
     TrackOut,
 )
@@ -32,6 +34,8 @@ HISTORY_MODEL: Final = TypeAdapter(list[PlayedTrack])
 PLAYER_MODEL: Final = TypeAdapter(Player)
 PLAYERS_MODEL: Final = TypeAdapter(list[Player])
 FOUND_MODEL: Final = TypeAdapter(FoundTracks)
+FILES_MODEL: Final = TypeAdapter(LibraryFiles)
+SENT_MODEL: Final = TypeAdapter(SentFile)
 PLAYLIST_MODEL: Final = TypeAdapter(LoadedPlaylist)
 STATS_MODEL: Final = TypeAdapter(Stats)
 

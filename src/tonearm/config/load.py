@@ -166,15 +166,21 @@ def _missing_extra(raw: Mapping[str, Any], given: Mapping[str, Given], file_name
 
 
 def _unusable_folders(config: Config) -> Iterator[str]:
-    """A warning for each folder of `sources.files` from which nothing can be played. It may be mounted later."""
-    files = config.sources.files
-    for folder in files if isinstance(files, tuple) else ():
+    """A warning for each folder of which nothing can be read, or into which nothing can be written. It may be mounted
+    later."""
+    files, library = config.sources.files, config.library
+    for key, folder in (
+        *(("sources.files", folder) for folder in (files if isinstance(files, tuple) else ())),
+        *(("library.folders", folder) for folder in library.folders),
+    ):
         if not os.path.exists(folder):
-            yield f"sources.files: there is no folder {folder}"
+            yield f"{key}: there is no folder {folder}"
         elif not os.path.isdir(folder):
-            yield f"sources.files: {folder} is no folder"
+            yield f"{key}: {folder} is no folder"
         elif not os.access(folder, os.R_OK | os.X_OK):
-            yield f"sources.files: the folder {folder} cannot be read by the user who runs this"
+            yield f"{key}: the folder {folder} cannot be read by the user who runs this"
+    if library.uploads and os.path.exists(library.uploads) and not os.access(library.uploads, os.W_OK | os.X_OK):
+        yield f"library.uploads: the user who runs this cannot write into {library.uploads}"
 
 
 def _read(path: Path) -> str:

@@ -1,8 +1,9 @@
 """The node's configuration as one frozen, validated value. Its field descriptions are its documentation."""
 
 import ipaddress
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
@@ -303,6 +304,28 @@ class SourcesConfig(_Section):
     )
 
 
+class LibraryConfig(_Section):
+    """In which folders of the node's machine clients choose music, and where they may send it."""
+
+    folders: _Texts = Field(
+        default=(),
+        description="Folders that are shown; each must be one from which files may be played (sources.files). Empty: "
+        "those of sources.files where it is a list, else the working folder.",
+    )
+    uploads: str = Field(
+        default="",
+        description="A folder for what clients send, one of the library's or below one. Empty: they can send nothing.",
+    )
+    upload_max_bytes: int = Field(
+        default=209_715_200, ge=1, description="How many bytes a file may have that is sent; more is answered with 413."
+    )
+    uploads_max_bytes: int = Field(
+        default=10_737_418_240,
+        ge=1,
+        description="How many bytes the files in uploads may have in all; more is answered with 429.",
+    )
+
+
 class ResolverConfig(_Section):
     """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
 
@@ -449,12 +472,27 @@ class LoggingConfig(_Section):
     )
 
 
+_SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
+
+
+def _library_folders(library: LibraryConfig, sources: SourcesConfig) -> tuple[str, ...]:
+    return library.folders or (sources.files if isinstance(sources.files, tuple) else (os.getcwd(),))
+
+
+def _is_in_one(path: str, folders: Iterable[str]) -> bool:
+    """Whether `path` is one of `folders` or below one, wherever links lead."""
+    real_path = os.path.realpath(path)
+    roots = (os.path.realpath(folder) for folder in folders)
+    return any(real_path == root or real_path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
 class Config(_Section):
     """The whole configuration. Every key has a default."""
 
     server: ServerConfig = ServerConfig()
     player: PlayerConfig = PlayerConfig()
     sources: SourcesConfig = SourcesConfig()
+    library: LibraryConfig = LibraryConfig()
     resolver: ResolverConfig = ResolverConfig()
     decoder: DecoderConfig = DecoderConfig()
     opus: OpusConfig = OpusConfig()
@@ -470,6 +508,33 @@ class Config(_Section):
         if public.enabled and server is not None and public.port and public.port == server.port:
             raise ValueError(f"has the same port as the server, {public.port}; set public.port to another one")
         return public
+
+    @field_validator("library")
+    @classmethod
+    def _can_be_played(cls, library: LibraryConfig, info: ValidationInfo) -> LibraryConfig:
+        server, sources = info.data.get("server"), info.data.get("sources")
+        if server is None or sources is None:  # they are wrong themselves
+            return library
+        playable = sources.files if isinstance(sources.files, tuple) else ("/",)
+        is_allowed = auto_allows(sources.files, listens_on_loopback_only=server.listens_on_loopback_only)
+        for folder in library.folders:
+            if not (folder and is_allowed and _is_in_one(folder, playable)) or _is_in_one(folder, _SYSTEM_FOLDERS):
+                raise ValueError(
+                    f'no file can be played from "{folder}" of library.folders; name it in sources.files, too, or name '
+                    "another one here"
+                )
+        folders = _library_folders(library, sources)
+        if library.uploads and not (is_allowed and _is_in_one(library.uploads, folders)):
+            raise ValueError(
+                f'"{library.uploads}" of library.uploads is in no folder of the library ({", ".join(folders)}); choose '
+                "one of these or one below, or set library.folders"
+            )
+        return library
+
+    @property
+    def library_folders(self) -> tuple[str, ...]:
+        """The folders that the library shows."""
+        return _library_folders(self.library, self.sources)
 
     @property
     def allows_files(self) -> bool:

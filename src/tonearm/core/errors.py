@@ -15,10 +15,13 @@ ErrorCode: TypeAlias = Literal[
     "method_not_allowed",
     "player_exists",
     "no_artwork",
+    "file_not_found",
     "not_seekable",
     "no_previous",
     "overlay_not_found",
     "body_too_large",
+    "uploads_off",
+    "disk_full",
     "limit_reached",
     "resolver_disabled",
     "resolve_failed",
@@ -30,7 +33,8 @@ ErrorCode: TypeAlias = Literal[
 
 
 class RequestError(Exception):
-    """Base of all errors that are answered with a 4xx. `message` says what was wrong and what to do."""
+    """Base of all errors that are answered with a status of their own. `message` says what was wrong and what to
+    do."""
 
     code: ErrorCode = "bad_request"
     status: int = 400
@@ -80,6 +84,23 @@ class OverlayNotFound(RequestError):
 class NoArtwork(RequestError):
     code = "no_artwork"
     status = 404
+
+
+class LibraryFileNotFound(RequestError):
+    code = "file_not_found"
+    status = 404
+
+
+class UploadsOff(RequestError):
+    """The node takes no files."""
+
+    code = "uploads_off"
+    status = 403
+
+
+class DiskFull(RequestError):
+    code = "disk_full"
+    status = 507
 
 
 class NotSeekable(RequestError):

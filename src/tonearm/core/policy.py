@@ -52,14 +52,20 @@ class SourcePolicy:
             raise SourceBlocked(
                 f"{uri.without_query} is not among sources.allowed and sources.allowed_hosts in the configuration."
             )
-        if uri.kind == "file" and not self.allows_files:
-            auto_refuses_proxied = self.came_through_proxy and self.files == "auto" and self.listens_on_loopback_only
-            for_whom = " for a request that came through a proxy" if auto_refuses_proxied else ""
-            raise SourceRefused(
-                f"This node does not open local files{for_whom}; set sources.files in the configuration to true "
-                f"or to a list of folders to allow them.{hint_for_link(uri.given)}"
-            )
+        if uri.kind == "file":
+            self.require_files(hint_for_link(uri.given))
         return replace(uri, is_admitted=True, came_through_proxy=uri.came_through_proxy or self.came_through_proxy)
+
+    def require_files(self, hint: str = "") -> None:
+        """Raises SourceRefused, which ends with `hint`, when no file may be played."""
+        if self.allows_files:
+            return
+        auto_refuses_proxied = self.came_through_proxy and self.files == "auto" and self.listens_on_loopback_only
+        for_whom = " for a request that came through a proxy" if auto_refuses_proxied else ""
+        raise SourceRefused(
+            f"This node does not open local files{for_whom}; set sources.files in the configuration to true "
+            f"or to a list of folders to allow them.{hint}"
+        )
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
         """A list of hosts does not restrict files, patterns do. A search has no address: its results are judged

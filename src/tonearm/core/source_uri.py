@@ -447,6 +447,13 @@ def text_of_file(path: str) -> str:
     return path if is_plain else _file_uri(path)
 
 
+def is_playable_name(name: str) -> bool:
+    """Whether a file of this name can be meant by a URI: no control characters are in it."""
+    if name.isprintable():  # nearly always, and much faster
+        return True
+    return not any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in _BYTE.sub("", name))
+
+
 def split_fragment(path: str) -> tuple[str, str]:
     """A path, and the fragment behind it by which a part of the file may be meant."""
     found = _ANY_FRAGMENT.search(path)

@@ -127,6 +127,44 @@ DECODE_TRACKS: Final = Operation(
     subject=Subject.NODE,
 )
 
+LIST_FILES: Final = Operation(
+    "GET",
+    "/v0/files",
+    "Choose music on the node's machine",
+    json_of(replies.LibraryFiles, "Folders first, each in natural order."),
+    "Shows what is audio or a playlist by its ending, and nothing hidden. Where the request may play no files, it may "
+    "see none.",
+    parameters=(
+        words("path", "A folder, as the entries name it; without it the folders of the library.", "/0"),
+        words("query", "Words, all of which a file below `path` has in its name or folder.", "welcome"),
+        whole_number("offset", "How many entries to pass over.", 0, 1_000_000, 0),
+        whole_number("limit", "How many entries at most; 200 by default.", 1, 1000, 50),
+        flag("details", "Opens the first 100 audio files among the entries, for title, author and length."),
+    ),
+    codes=("file_not_found", "source_refused"),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+SEND_FILE: Final = Operation(
+    "POST",
+    "/v0/files",
+    "Send a file",
+    json_of(replies.SentFile, "It can be played.", 201),
+    "The body is the file. It has its name once it is whole and could be opened; half of one leaves nothing.",
+    parameters=(
+        words(
+            "name",
+            "Its name, with the ending of an audio file; a number is added where it is taken.",
+            "song.wav",
+            is_required=True,
+        ),
+    ),
+    takes_bytes=True,
+    codes=("uploads_off", "source_refused", "source_blocked", "load_failed", "limit_reached", "disk_full"),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+
 SHOW_INDEX: Final = Operation(
     "GET",
     "/",

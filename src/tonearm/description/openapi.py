@@ -149,6 +149,9 @@ def _operation(
                 }
             },
         }
+    if operation.takes_bytes:
+        raw: JsonObject = {"schema": {"type": "string", "format": "binary"}}
+        described["requestBody"] = {"required": True, "content": {"application/octet-stream": raw}}
     return described
 
 
@@ -177,7 +180,7 @@ def codes_of(operation: Operation) -> tuple[str, ...]:
         codes.append("player_not_found")
     if operation.parameters or operation.body is not None:
         codes.append("bad_request")
-    if operation.body is not None:
+    if operation.body is not None or operation.takes_bytes:
         codes.append("body_too_large")
     return tuple(dict.fromkeys(codes))
 

@@ -57,7 +57,7 @@ TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Audio", "
 class Operation:
     """One method at one path, such as `/v0/players/{player_id}/play`. `codes` are the error codes beside those that
     `openapi.codes_of` adds: the codes of every path, `player_not_found` where a player must be there, and the codes of
-    a body and of parameters. `tag` is one of `TAGS`, or empty."""
+    a body and of parameters. With `takes_bytes` the body is no JSON. `tag` is one of `TAGS`, or empty."""
 
     method: str
     path: str
@@ -66,6 +66,7 @@ class Operation:
     text: str = ""
     parameters: tuple[Parameter, ...] = ()
     body: RequestBody | None = None
+    takes_bytes: bool = False
     codes: tuple[ErrorCode, ...] = ()
     tag: str = ""
     subject: Subject = Subject.PLAYER

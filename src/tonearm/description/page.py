@@ -111,10 +111,11 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
         )
         parts.append(_table(("Parameter", "in", "Type", "", "Example"), rows))
     if "requestBody" in operation:
-        content = operation["requestBody"]["content"]["application/json"]
+        media_type, content = next(iter(operation["requestBody"]["content"].items()))
         needed = "" if operation["requestBody"]["required"] else " (may be left out)"
-        parts.append(f"<p>Body{needed}: {_type(content['schema'])}")
-        for title, example in content["examples"].items():
+        kind = _type(content["schema"]) if media_type == "application/json" else f"<code>{media_type}</code>"
+        parts.append(f"<p>Body{needed}: {kind}")
+        for title, example in content.get("examples", {}).items():
             parts.append(f"<pre>{_text(title)}:\n{_text(json.dumps(example['value'], ensure_ascii=False))}</pre>")
     answers = (
         (status, _prose(response["description"]), _reply_type(response), _headers(response))

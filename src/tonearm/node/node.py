@@ -43,6 +43,7 @@ from tonearm.core.track import Track
 from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
+from tonearm.node.files import Files
 from tonearm.node.garbage_collection import GarbageCollection
 from tonearm.node.load import process_figures
 from tonearm.node.parts import NodeParts, NodeSettings
@@ -90,6 +91,7 @@ class Node:
         self._track_maker = TrackMaker(parts.opener, settings.max_metadata_bytes)
         loader, suspects = parts.loader, parts.suspects
         self.lookup = Lookup(parts.opener, loader)
+        self.files = Files(settings.library, parts.opener, loader)
         self._artworks = Artworks(loader)
         self._tags_ahead = TagsAhead(loader, suspects.open_for_tags, settings.tags_ahead)
         self._garbage_collection = GarbageCollection(parts.call_later, lambda: parts.clock.is_idle)

@@ -4,10 +4,11 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tonearm.core.library import LibrarySettings
 from tonearm.core.snapshot import Resume
 from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
@@ -42,6 +43,7 @@ class NodeSettings(PlayerSettings):
     max_players: int = 10_000
     max_load: float = 0.0
     tags_ahead: int = 5
+    library: LibrarySettings = field(default_factory=LibrarySettings)
     state_path: Path | None = None
     resume: Resume = Resume.PLAYING
 

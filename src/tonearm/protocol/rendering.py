@@ -21,6 +21,7 @@ from tonearm.core.filters import (
     LowPass,
     wire_name,
 )
+from tonearm.core.library import LibraryEntry, LibraryListing
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LeftOut, PlayedTrack
@@ -270,3 +271,33 @@ def failure_out(failure: PlayFailure) -> JsonObject:
     if failure.http_status is not None:
         body["httpStatus"] = failure.http_status
     return body
+
+
+# The library
+
+
+def library_out(found: LibraryListing) -> JsonObject:
+    """`replies.LibraryFiles` without its entries."""
+    return {"path": found.path, "parent": found.parent, "total": found.total}
+
+
+def library_entry_out(entry: LibraryEntry, info: TrackInfo | None) -> JsonObject:
+    """`replies.LibraryEntry`. `info` is known of a file that was opened."""
+    return {
+        "name": entry.name,
+        "path": entry.path,
+        "uri": entry.uri,
+        "kind": entry.kind,
+        "bytes": entry.size_bytes,
+        "modifiedAt": entry.modified_ms,
+        **({} if info is None else _heard_out(info)),
+    }
+
+
+def kept_file_out(name: str, uri: str, size_bytes: int, info: TrackInfo) -> JsonObject:
+    """`replies.SentFile`."""
+    return {"name": name, "uri": uri, "bytes": size_bytes, **_heard_out(info)}
+
+
+def _heard_out(info: TrackInfo) -> JsonObject:
+    return {"title": info.title, "author": info.author, "length": info.length_ms}

@@ -25,6 +25,7 @@ from tonearm.protocol.wire_model import (
     Paused,
     PlayerId,
     PositionRate,
+    SourceText,
     TimeOfDay,
     Title,
     TrackId,
@@ -410,6 +411,41 @@ class Stats(WireModel):
     resolver: ResolverWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
     state: StateWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
     processes: list[Process]
+
+
+class LibraryEntry(WireModel):
+    """A file or folder of the library. With `details=true` an audio file that can be opened has `title`, `author` and
+    `length`."""
+
+    name: str = Field(min_length=1, description="Without the folders around it.")
+    path: str = Field(description="`/`, the number of a library folder, and names; by it a folder is listed.")
+    uri: SourceText = Field(description="What a player takes; of a folder it is a playlist of the files in it.")
+    kind: Literal["folder", "audio", "playlist"] = Field(description="By the name's ending.")
+    bytes: Count = Field(description="How large the file is; 0 for a folder.")
+    modified_at: TimeOfDay = Field(description="When it was last changed.")
+    title: str = Field("", description="From tags, else made of the name.")
+    author: str = Field("", description="From tags; empty when it is not known.")
+    length: Milliseconds = Field(0, description="In ms; 0 when it is not known.")
+
+
+class LibraryFiles(WireModel):
+    """GET /v0/files."""
+
+    path: str = Field(description="What is listed; `/` is the library as a whole.")
+    parent: str | None = Field(description="The path of the folder around it; null for the library as a whole.")
+    total: Count = Field(description="How many entries there are without `offset` and `limit`.")
+    entries: list[LibraryEntry] = Field(description="Folders first, each in natural order.")
+
+
+class SentFile(WireModel):
+    """POST /v0/files."""
+
+    name: str = Field(min_length=1, description="Under which it was written.")
+    uri: SourceText = Field(description="What a player takes.")
+    bytes: Count = Field(description="How large it is.")
+    title: Title
+    author: Author
+    length: Milliseconds
 
 
 class NodeStatus(WireModel):

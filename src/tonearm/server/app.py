@@ -17,6 +17,7 @@ from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.public import PublicEdge, PublicEvents, PublicPage
+from tonearm.server.routes_files import FileRoutes
 from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
@@ -92,6 +93,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         OverlayRoutes(node),
         SocketRoutes(node, streams, settings.audio),
         AudioStreamRoutes(node, streams, settings.audio),
+        FileRoutes(node),
         FigureRoutes(node),
         StateRoutes(node),
     )

@@ -4,7 +4,7 @@ fields are found, and the known names that were probably meant.
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeVar, get_args
@@ -76,23 +76,36 @@ async def read_json(request: EdgeRequest) -> Json:
 
 async def read_raw(request: EdgeRequest, max_bytes: int) -> bytearray:
     """The body, unpacked. Raises `BodyTooLarge` and `BadRequest`."""
+    raw = bytearray()
+    async for part in body_parts(request, max_bytes):
+        raw += part
+    return raw
+
+
+def body_parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body, unpacked, in parts as they come. Raises `BodyTooLarge`, at once for a length that is announced, and
+    `BadRequest`."""
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
+    return _parts(request, max_bytes)
+
+
+async def _parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
     expects = request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue"
     if expects and request.transport is not None:
         # Sent only now, so that a client whose request is refused does not send the body.
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    raw = bytearray()
+    size_bytes = 0
     try:
         async for part in request.content.iter_any():
-            raw += part
-            if len(raw) > max_bytes:
+            size_bytes += len(part)
+            if size_bytes > max_bytes:
                 raise _too_large(max_bytes)
+            yield part
     except (web.RequestPayloadError, ConnectionError) as error:
         # Nothing more can be read; aiohttp would try, and log a failure.
         request.content.feed_eof()
         raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
-    return raw
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

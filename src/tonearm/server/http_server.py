@@ -102,6 +102,12 @@ class EdgeRequest(web.BaseRequest):
         if self.protocol.transport is not None:
             self._connection.was_let_in(gives_way=gives_way)
 
+    def let_body_take_time(self) -> None:
+        """Of the body of a request that was let in, not all has to arrive within the time for a request, but some of it
+        in each such time."""
+        if self.protocol.transport is not None:
+            self._connection.let_body_take_time()
+
     def add_reply_header(self, name: str, value: str) -> None:
         self.reply_headers = {**self.reply_headers, name: value}
 
@@ -133,11 +139,12 @@ class EdgeProtocol(web.RequestHandler):
         self._arriving: StreamReader | None = None  # the body of a request whose head is there
         self._has_shown_password = False
         self._gives_way = False
+        self._body_may_take_time = False
         self.lost: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
+        self._begin_waiting()
         self._edge.places.enter(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -152,12 +159,26 @@ class EdgeProtocol(web.RequestHandler):
             super().data_received(data)
             return
         if data and self._deadline is None:  # aiohttp calls this without data to parse what it has
-            self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
+            self._begin_waiting()
         known = self._request_count
         super().data_received(data)
         if self._request_count > known and self._messages:
             self._arriving = self._messages[-1][1]
             self._arriving.on_eof(self._has_arrived)
+        elif self._body_may_take_time and self._arriving is not None:
+            self._begin_waiting()
+
+    def let_body_take_time(self) -> None:
+        """As `EdgeRequest.let_body_take_time`."""
+        if self._arriving is not None:
+            self._body_may_take_time = True
+            self._edge.places.let_in(self, gives_way=self._gives_way)
+            self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
 
     def was_let_in(self, *, gives_way: bool) -> None:
         """A request has passed the checks; once its body has arrived, too, the client is no stranger any more."""
@@ -179,6 +200,7 @@ class EdgeProtocol(web.RequestHandler):
 
     def _has_arrived(self) -> None:
         self._arriving = None
+        self._body_may_take_time = False
         if self._has_shown_password:
             self._edge.places.let_in(self, gives_way=self._gives_way)
         if self._deadline is not None:
@@ -190,9 +212,10 @@ class EdgeProtocol(web.RequestHandler):
         if not self._request_in_progress:
             self.cut()
             return
-        if self._arriving is None:
+        if self._arriving is None or (self._body_may_take_time and self._reading_paused):
             # What comes behind a request, if only an empty line, does not end the answer to it, which may be endless.
-            self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
+            # And where the node itself does not read on, since its disk is slow, the client is not late.
+            self._begin_waiting()
             return
         # The handler that reads this body answers that it ended early; then the connection is closed.
         self._arriving.set_exception(web.RequestPayloadError("The body took too long."))

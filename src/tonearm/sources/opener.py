@@ -151,6 +151,10 @@ class SourceOpener:
             raise SourceRefused(error.message + hint_for_link(admitted.given)) from error
         return admitted
 
+    def require_files(self, *, came_through_proxy: bool) -> None:
+        """Raises `SourceRefused` when such a request may not play any file."""
+        self._policy.require_files()
+
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
         """Opens `uri`; the caller owns and closes the opened source. Raises `PlayError`."""
         if not uri.is_admitted:

@@ -74,6 +74,12 @@ class _OpenerForBoth(SourceOpener):
             )
         return self._strict.admit(uri)
 
+    def require_files(self, *, came_through_proxy: bool) -> None:
+        if came_through_proxy:
+            self._strict.require_files(came_through_proxy=True)
+        else:
+            super().require_files(came_through_proxy=False)
+
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
         return await (self._strict.open(uri, report_wait) if uri.came_through_proxy else super().open(uri, report_wait))
 

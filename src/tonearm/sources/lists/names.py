@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from tonearm.sources.lists.folder import AUDIO_ENDINGS, natural_order
+from tonearm.core.library import AUDIO_ENDINGS, natural_order
 from tonearm.sources.local_file import FileOpener
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:(?=[\\/]|[^\\/]*[^\\/:]$)", re.ASCII)
