@@ -27,6 +27,10 @@ async def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         assert await cause(f"http://127.0.0.1:{taken.getsockname()[1]}") == "nothing_listens"
     for url in ("127.0.0.1:2333", "ftp://127.0.0.1", "http://"):
         assert await cause(url) == "wrong_address"
+    for url in ("http://127.0.0.1:2333/v0", "http://127.0.0.1:2333/v0/"):
+        with pytest.raises(ConnectError, match=r"write http://127\.0\.0\.1:2333\.") as found:
+            await Node(url).__aenter__()
+        assert found.value.cause == "wrong_address"
     for status in ("200 OK", "404 Not Found"):
         with stranger(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nhi".encode()) as url:
             assert await cause(url) == "not_tonearm"

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import weakref
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
@@ -69,8 +71,10 @@ async def test_refusals_are_errors_of_their_kind(node: Node) -> None:
     with pytest.raises(PlayerExists):
         await node.create_player("a", "song.wav")
     assert await node.create_player("a", "other.wav", exist_ok=True) is player
-    with pytest.raises(PlayerNotFound, match="Create it"):
-        await node.player("nobody").pause()
+    with pytest.raises(PlayerExists, match=r"'a' exists.*exist_ok=True"):
+        await node.create_player("a")
+    with pytest.raises(PlayerNotFound, match=r"There is no player 'no/body'.*node\.create_player"):
+        await node.player("no/body").pause()
     with pytest.raises(NotFound):
         await player.queue.remove("nothing")
     with pytest.raises(Conflict):
@@ -83,6 +87,61 @@ async def test_refusals_are_errors_of_their_kind(node: Node) -> None:
     with pytest.raises(ValueError, match="nightcore"):
         await player.set_filters("nightcor")
     assert issubclass(PlayerNotFound, TonearmError)
+
+
+async def test_what_is_written_wrong_is_said_at_once_with_what_is_right(node: Node) -> None:
+    player: Any = await node.create_player("a")
+    slips: list[tuple[Callable[[], Any], type[Exception], str]] = [
+        (lambda: player.on("TrackStarted", print), TypeError, r"'TrackStarted'.*did you mean TrackStart\?"),
+        (lambda: player.on(5, print), TypeError, "5 is none of them"),
+        (lambda: player.on(int, print), TypeError, "int"),
+        (lambda: player.on(TrackStart, None), TypeError, "None cannot be called"),
+        (lambda: player.wait_for("TrackStarted"), TypeError, "TrackStart"),
+        (lambda: anext(player.events("TrackStarted")), TypeError, "TrackStart"),
+        (lambda: player.wait_for("TrackStart", timeout_s=0.01), TimeoutError, "TrackStart of player 'a'.*0.01 s"),
+        (lambda: player.queue.put(["song.wav"]), TypeError, r"list.*queue\.put\(\*tracks\)"),
+        (lambda: player.play(5), TypeError, "int"),
+        (lambda: player.set_loop("all"), ValueError, "'all'.*none, track, queue"),
+        (lambda: node.create_player("b", loop=cast("Any", "all")), ValueError, "'all'.*none, track, queue"),
+        (lambda: player.seek(12.5), TypeError, r"12\.5 s.*12500"),
+        (lambda: player.seek_by(-0.5), TypeError, "-500"),
+        (lambda: player.play("song.wav", start_ms=1.5), TypeError, "1500"),
+        (lambda: player.set_crossfade(2.5), TypeError, "2500"),
+        (lambda: player.seek("1:30"), TypeError, "'1:30'"),
+    ]
+    for slip, kind, words in slips:
+        with pytest.raises(kind, match=words):
+            await asyncio.wait_for(slip(), 60)
+    assert await player.queue.put() == []
+
+
+async def test_events_are_named_by_class_or_by_name(node: Node) -> None:
+    seen: list[str] = []
+    player = await node.create_player("a", "clip.wav")
+    for kind in ("TrackStart", TrackStart, "QueueEnd", TrackStart | TrackEnd):
+        player.on(cast("Any", kind), lambda event: seen.append(type(event).__name__))
+    async with player.audio():
+        assert isinstance(await player.wait_for("TrackEnd"), TrackEnd)
+        await eventually(lambda: "QueueEnd" in seen, "the queue is at its end")
+    assert seen == ["TrackStart", "TrackStart", "TrackStart", "TrackEnd", "QueueEnd"]
+
+
+async def test_who_waits_is_told_when_nothing_will_come(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+
+    def wrong(event: object) -> bool:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        async with player.audio():
+            await player.wait_for(TrackStart, check=wrong)
+    waiting = asyncio.ensure_future(player.wait_for(TrackEnd))
+    await asyncio.sleep(0)
+    await player.unfollow()
+    with pytest.raises(TonearmError, match="closed"):
+        await waiting
+    with pytest.raises(PlayerNotFound, match="'nobody'"):
+        await node.player("nobody").wait_for(TrackEnd)
 
 
 async def test_every_preset_is_taken(node: Node) -> None:

@@ -174,7 +174,7 @@ async def test_who_waits_for_what_cannot_come_any_more_is_told(node: Node) -> No
     waiting = asyncio.ensure_future(player.wait_for(QueueEnd))
     await asyncio.sleep(0)
     await node.request("DELETE", "/v0/players/a")
-    with pytest.raises(PlayerNotFound, match="is gone"):
+    with pytest.raises(PlayerNotFound, match="'a'"):
         await asyncio.wait_for(waiting, 60)
 
 

@@ -56,7 +56,7 @@ async def test_players_and_queue(node: RunningNode) -> None:
     assert (waiting["title"], waiting["length"]) == ("clip", 200)
     missing = tonearm(node, "queue", "nobody")
     assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr.startswith("tonearm: There is no player with this id.")
+    assert missing.stderr.startswith("tonearm: There is no player 'nobody'; `tonearm players` shows")
 
 
 def test_info(node: RunningNode) -> None:

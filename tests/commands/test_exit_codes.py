@@ -14,6 +14,7 @@ from tests.support.running_node import RunningNode, shared_node
 from tests.support.stranger import stranger
 
 PASSWORD: Final = "sesame"
+NO_PLAYER: Final = "There is no player 'nobody'; `tonearm players` shows those that there are"
 COMMANDS: Final = {
     "players": (),
     "queue": ("nobody",),
@@ -70,11 +71,11 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("queue", "nobody"), "There is no player"),
-        (("events", "nobody"), "There is no player"),
-        (("listen", "nobody"), "There is no player"),
-        (("listen", "nobody", "--save", "heard.wav"), "There is no player"),
-        (("export", "nobody"), "There is no player"),
+        (("queue", "nobody"), NO_PLAYER),
+        (("events", "nobody"), NO_PLAYER),
+        (("listen", "nobody"), NO_PLAYER),
+        (("listen", "nobody", "--save", "heard.wav"), NO_PLAYER),
+        (("export", "nobody"), NO_PLAYER),
         (("import", "players.json"), "Player nobody: "),
         (("import", "players.json", "else"), "There is no player else in players.json."),
         (("import", "none.json"), "none.json cannot be read: No such file or directory."),

@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 from http import HTTPStatus
 from typing import Any, BinaryIO, Final
+from urllib.parse import unquote
 
 import aiohttp
 from yarl import URL
 
-from tonearm.client.errors import Cause, ConnectError, TonearmError, Unauthorized, api_error
+from tonearm.client.errors import Cause, ConnectError, PlayerNotFound, TonearmError, Unauthorized, api_error
 
 _HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
 _TLS_ALERT_PATIENCE_S: Final = 2.0
 _GOODBYE_PATIENCE_S: Final = 1.0
+_OF_PLAYER: Final = re.compile(r"/v0/players/([^/]+)")
 
 
 class Connection:
@@ -99,7 +102,7 @@ class Connection:
 
     def _address(self, path: str) -> URL:
         url = URL(f"{self.url}{path}", encoded=True)
-        if url.scheme not in ("http", "https") or not url.host:
+        if url.scheme not in ("http", "https") or not url.host or self.url.endswith("/v0"):
             raise ValueError
         return url
 
@@ -110,6 +113,9 @@ class Connection:
             if isinstance(body, dict) and isinstance(body.get("code"), str) and isinstance(body.get("message"), str):
                 if status == 401:
                     return Unauthorized(status, body["code"], self._password_sentence())
+                of_player = _OF_PLAYER.search(answer.url.raw_path)
+                if body["code"] == "player_not_found" and of_player is not None:
+                    return PlayerNotFound(unquote(of_player[1]))
                 retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may be a date
                 return api_error(status, body["code"], body["message"], retry_after_s)
         if self.url.startswith("http:") and await self._speaks_tls():
@@ -138,6 +144,8 @@ class Connection:
                     "nothing_listens",
                     f"Nothing listens at {self.url} ({error.strerror}); is the node on?",
                 )
+            case ValueError() if self.url.endswith("/v0"):
+                cause, sentence = "wrong_address", f"{self.url} is no address of a node; write {self.url[:-3]}."
             case aiohttp.InvalidURL() | ValueError():
                 cause, sentence = "wrong_address", f"{self.url} is no address of a node, as http://127.0.0.1:2333 is."
             case _ if self.url.startswith("http:") and await self._speaks_tls():

@@ -59,7 +59,11 @@ class NotFound(ApiError):
 
 
 class PlayerNotFound(NotFound):
-    """404: there is no such player."""
+    """404: there is no player `player_id`, or no longer."""
+
+    def __init__(self, player_id: str) -> None:
+        super().__init__(404, "player_not_found", f"There is no player {player_id!r}; node.create_player makes one.")
+        self.player_id = player_id
 
 
 class Conflict(ApiError):
@@ -78,7 +82,6 @@ class NodeFailed(ApiError):
     """5xx: the node failed, or is shutting down."""
 
 
-_BY_CODE: Final[Mapping[str, type[ApiError]]] = {"player_not_found": PlayerNotFound, "player_exists": PlayerExists}
 _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -91,5 +94,6 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 
 def api_error(status: int, code: str, message: str, retry_after_s: float | None = None) -> ApiError:
     """The error of the class that fits."""
-    kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or (NodeFailed if status >= 500 else ApiError)
+    kind = _BY_STATUS.get(status) or (NodeFailed if status >= 500 else ApiError)
+    kind = PlayerExists if code == "player_exists" else kind
     return kind(status, code, message, retry_after_s)

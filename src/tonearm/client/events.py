@@ -7,7 +7,9 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from difflib import get_close_matches
+from types import MappingProxyType, UnionType
+from typing import Any, Final, TypeAlias, get_args
 from urllib.parse import quote
 
 import aiohttp
@@ -75,6 +77,24 @@ class UnknownEvent:
 
 ClientEvent: TypeAlias = Disconnected | Reconnected | QueueEnd | PlayerGone | UnknownEvent
 Event: TypeAlias = AnyEvent | ClientEvent
+
+_KINDS: Final[Mapping[str, type]] = MappingProxyType(
+    {kind.__name__: kind for kind in (*get_args(get_args(AnyEvent)[0]), *get_args(ClientEvent))}
+)
+
+
+def event_kind(kind: type | UnionType | str) -> type | UnionType:
+    """The class of events that `kind` is, or is the name of. Raises `TypeError` for what no event can be."""
+    if isinstance(kind, str):
+        if kind in _KINDS:
+            return _KINDS[kind]
+        near = get_close_matches(kind, _KINDS, 1, 0.0)
+        raise TypeError(f"There is no event {kind!r}; did you mean {near[0]}?")
+    for one in get_args(kind) if isinstance(kind, UnionType) else (kind,):
+        if not (isinstance(one, type) and any(issubclass(known, one) for known in _KINDS.values())):
+            shown = one.__name__ if isinstance(one, type) else repr(one)
+            raise TypeError(f"Events have a class, such as TrackStart, or its name; {shown} is none of them.")
+    return kind
 
 
 @dataclass(frozen=True, slots=True)

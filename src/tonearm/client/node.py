@@ -24,6 +24,7 @@ from tonearm.client.tracks import (
     Metadata,
     Playable,
     Track,
+    loop_name,
     playable_body,
     read,
 )
@@ -87,7 +88,8 @@ class Node:
     ) -> Player:
         """A new player that plays `track`, or waits for one. Raises `PlayerExists`; with `exist_ok` the one that there
         is comes instead, as it is."""
-        given: dict[str, Any] = {"metadata": metadata, "volume": volume, "loop": loop, "paused": paused or None}
+        given: dict[str, Any] = {"metadata": metadata, "volume": volume, "paused": paused or None}
+        given["loop"] = None if loop is None else loop_name(loop)
         settings = {name: value for name, value in given.items() if value is not None}
         if preset is not None:
             settings["filters"] = preset_body(preset)
@@ -103,7 +105,11 @@ class Node:
     ) -> PlayerT:
         """As `create_player`, of a class of your own, with the `settings` that POST /v0/players takes."""
         what = {"idle": True} if track is None else playable_body(track)
-        await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
+        try:
+            await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
+        except PlayerExists as error:
+            remedy = f"create_player({player_id!r}, exist_ok=True) gives it as it is"
+            raise PlayerExists(error.status, error.code, f"A player {player_id!r} exists; {remedy}.") from error
         return await (await self._new_handle(kind, player_id)).created()
 
     async def take_over(self, kind: type[PlayerT], player_id: str) -> PlayerT:

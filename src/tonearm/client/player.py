@@ -5,13 +5,14 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from types import UnionType
 from typing import Any, Literal, Self, TypeVar, overload
 from urllib.parse import quote
 
 from tonearm.client.audio import AudioFormat, AudioStream
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerNotFound, TonearmError
-from tonearm.client.events import Event, EventStream, Mirror, Place, PlayerGone, QueueEnd
+from tonearm.client.events import Event, EventStream, Mirror, Place, PlayerGone, QueueEnd, event_kind
 from tonearm.client.filters import filter_changes, preset_body
 from tonearm.client.tracks import (
     HISTORY_MODEL,
@@ -20,9 +21,11 @@ from tonearm.client.tracks import (
     Playable,
     Queue,
     Track,
+    loop_name,
     playable_body,
     read,
     track_id_of,
+    whole_ms,
 )
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import LoopMode
@@ -47,7 +50,7 @@ class Player:
         self._connection = connection
         self._path = f"/v0/players/{quote(player_id, safe='')}"
         self._mirror = Mirror()
-        self._callbacks: list[tuple[type[Any], Callback[Any]]] = []
+        self._callbacks: list[tuple[type[Any] | UnionType, Callback[Any]]] = []
         self._following: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self.id = player_id
@@ -149,11 +152,11 @@ class Player:
 
     async def seek(self, position_ms: int) -> None:
         """Raises `Conflict` for what is live or cannot be sought."""
-        await self._send("PATCH", "position", {"position": position_ms})
+        await self._send("PATCH", "position", {"position": whole_ms(position_ms)})
 
     async def seek_by(self, offset_ms: int) -> None:
         """Forwards, or back below 0."""
-        await self._send("PATCH", "position", {"offset": offset_ms})
+        await self._send("PATCH", "position", {"offset": whole_ms(offset_ms)})
 
     async def set_volume(self, volume: float) -> None:
         """Linear: 1 changes nothing, up to 5."""
@@ -161,7 +164,7 @@ class Player:
 
     async def set_loop(self, mode: LoopMode | Literal["none", "track", "queue"]) -> None:
         """What comes again at its end: nothing, the track, or the whole queue."""
-        await self._send("PATCH", "loop", {"mode": LoopMode(mode).value})
+        await self._send("PATCH", "loop", {"mode": loop_name(mode)})
 
     async def set_filters(self, preset: str | None = None, /, **changes: Any) -> None:
         """A preset by its name, in place of all that was set (`PRESETS` has them); or changes of what is set:
@@ -175,7 +178,8 @@ class Player:
 
     async def set_crossfade(self, duration_ms: int, *, curve: str = "equalPower", on_skip: bool = False) -> None:
         """0 joins tracks sample for sample."""
-        await self._send("PATCH", "crossfade", {"durationMs": duration_ms, "curve": curve, "onSkip": on_skip})
+        body = {"durationMs": whole_ms(duration_ms), "curve": curve, "onSkip": on_skip}
+        await self._send("PATCH", "crossfade", body)
 
     async def set_metadata(self, value: Metadata, *, merge: bool = True) -> None:
         """Notes any JSON with the player: merged into what there is (RFC 7396), or in its place."""
@@ -227,24 +231,36 @@ class Player:
     @overload
     def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncGenerator[Event, None]: ...
 
-    async def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncGenerator[Any, None]:
-        """What happens, of these kinds (all without any), until the player is deleted; through restarts of the node:
-        see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody.
+    @overload
+    def events(self, *kinds: str, since: Place | None = None) -> AsyncGenerator[Event, None]: ...
+
+    async def events(self, *kinds: type[Any] | str, since: Place | None = None) -> AsyncGenerator[Any, None]:
+        """What happens, of these kinds, classes or their names (all without any), until the player is deleted; through
+        restarts of the node: see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody.
 
         Where the loop begins, what is wrong is raised: `PlayerNotFound` and other `ApiError`s, and `ConnectError`.
         Later nothing is, except `Unauthorized` when the node came back with another password.
         """
+        wanted = tuple(map(event_kind, kinds or (object,)))
         stream = EventStream(self._connection, self.id, since)
         await stream.connect()
         async with aclosing(stream.received()) as found:
             async for event in found:
-                if not kinds or isinstance(event, kinds):
+                if any(isinstance(event, kind) for kind in wanted):
                     yield event
 
-    def on(self, kind: type[E], callback: Callback[E]) -> Callable[[], None]:
-        """Calls `callback` with each event of this kind from now on; what is returned ends that. What it raises is
-        logged, and ends nothing."""
-        entry = (kind, callback)
+    @overload
+    def on(self, kind: type[E], callback: Callback[E]) -> Callable[[], None]: ...
+
+    @overload
+    def on(self, kind: str, callback: Callback[Any]) -> Callable[[], None]: ...
+
+    def on(self, kind: type[Any] | str, callback: Callback[Any]) -> Callable[[], None]:
+        """Calls `callback` with each event of this kind, a class or its name, from now on; what is returned ends that.
+        What it raises is logged, and ends nothing. Raises `TypeError` for what is no kind of event."""
+        if not callable(callback):
+            raise TypeError(f"{callback!r} cannot be called; give a function that takes the event.")
+        entry = (event_kind(kind), callback)
         self._callbacks.append(entry)
         self._follow_from(None)
 
@@ -254,26 +270,47 @@ class Player:
 
         return off
 
+    @overload
     async def wait_for(
         self, kind: type[E], *, check: Callable[[E], bool] | None = None, timeout_s: float | None = None
-    ) -> E:
-        """The next event of this kind that `check` agrees to. Raises `TimeoutError`, and `PlayerNotFound` when the
-        player is gone before."""
-        found: asyncio.Future[E] = asyncio.get_running_loop().create_future()
+    ) -> E: ...
 
-        def look(event: object) -> None:
-            if found.done():
-                return
-            if isinstance(event, kind) and (check is None or check(event)):
-                found.set_result(event)
-            elif isinstance(event, PlayerGone):
-                found.set_exception(PlayerNotFound(404, "player_not_found", f"The player {self.id} is gone."))
+    @overload
+    async def wait_for(
+        self, kind: str, *, check: Callable[[Any], bool] | None = None, timeout_s: float | None = None
+    ) -> Any: ...
 
-        off = self.on(object, look)
+    async def wait_for(
+        self, kind: type[Any] | str, *, check: Callable[[Any], bool] | None = None, timeout_s: float | None = None
+    ) -> Any:
+        """The next event of this kind that `check` agrees to. Raises `TimeoutError`, `PlayerNotFound` when the player
+        is gone before, what ended the events otherwise, such as `Unauthorized`, and what `check` raises."""
+        wanted = event_kind(kind)
+        came: asyncio.Queue[Any] = asyncio.Queue()
+        off = self.on(object, came.put_nowait)
+        following = self._following
+        assert following is not None
+
+        def end(_: object) -> None:
+            came.put_nowait(None)
+
+        following.add_done_callback(end)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await found
+            async with asyncio.timeout(timeout_s) as limit:
+                while (event := await came.get()) is not None:
+                    if isinstance(event, wanted) and (check is None or check(event)):
+                        return event
+                    if isinstance(event, PlayerGone):
+                        raise PlayerNotFound(self.id)
+            error = None if following.cancelled() else following.exception()
+            raise error or TonearmError(f"The events of player {self.id!r} were closed.")
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            shown = kind if isinstance(kind, str) else getattr(kind, "__name__", kind)
+            raise TimeoutError(f"No {shown} of player {self.id!r} came within {timeout_s:g} s.") from None
         finally:
+            following.remove_done_callback(end)
             off()
 
     def refill(self, more: Callable[[Self], Awaitable[Sequence[Playable]]], *, below: int = 2) -> Callable[[], None]:
@@ -325,6 +362,7 @@ class Player:
         """Keeps the mirror and calls the callbacks from now on, if that is not done yet."""
         if self._following is None or self._following.done():
             self._following = asyncio.create_task(self._follow(place), name=f"tonearm player {self.id}")
+            self._following.add_done_callback(self._log_end)
 
     async def unfollow(self) -> None:
         """Ends the mirror and the callbacks."""
@@ -336,12 +374,14 @@ class Player:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, place: Place | None) -> None:
-        stream = EventStream(self._connection, self.id, place)
-        try:
-            async for event in stream.received():
-                self._take(event)
-        except TonearmError as error:
-            log.error("The events of player %s ended: %s", self.id, error)
+        async for event in EventStream(self._connection, self.id, place).received():
+            self._take(event)
+
+    def _log_end(self, following: asyncio.Task[None]) -> None:
+        error = None if following.cancelled() else following.exception()
+        if isinstance(error, Exception):
+            own = None if isinstance(error, TonearmError) else error
+            log.error("The events of player %s ended: %s", self.id, error, exc_info=own)
 
     def _take(self, event: Event) -> None:
         self._mirror.take(event)

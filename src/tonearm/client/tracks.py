@@ -3,13 +3,14 @@ the node's: each method is a request, and nothing is kept here twice.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, TypeAlias, TypeVar, Union
 
 from pydantic import TypeAdapter, ValidationError
 
 from tonearm.client.connection import Connection
 from tonearm.client.errors import TonearmError
+from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.replies import (
     FoundTracks,
     LibraryFiles,
@@ -43,13 +44,31 @@ _T = TypeVar("_T")
 
 
 def playable_body(track: Playable, metadata: Metadata = None, start_ms: int | None = None) -> dict[str, Any]:
-    """The fields that name a track in a request."""
+    """The fields that name a track in a request. Raises `TypeError` for what is none."""
+    if not isinstance(track, str | os.PathLike | TrackOut):
+        several = "; queue.put(*tracks) takes several" if isinstance(track, Sequence | Set) else ""
+        raise TypeError(f"A track is a link, a path or a Track, not a {type(track).__name__}{several}.")
     body: dict[str, Any] = {"encoded": track.encoded} if isinstance(track, TrackOut) else {"uri": os.fspath(track)}
     if metadata is not None:
         body["metadata"] = metadata
     if start_ms:
-        body["startMs"] = start_ms
+        body["startMs"] = whole_ms(start_ms)
     return body
+
+
+def whole_ms(given: int) -> int:
+    """Raises `TypeError` for anything but whole milliseconds; mostly these are seconds."""
+    if isinstance(given, int):
+        return given
+    right = f"{given:g} s is {given * 1000:.0f}" if isinstance(given, float) else "90_000 is a minute and a half"
+    raise TypeError(f"Times are whole milliseconds (int), not {given!r}: {right}.")
+
+
+def loop_name(mode: LoopMode | str) -> str:
+    """Raises `ValueError` for what is no mode."""
+    if mode not in list(LoopMode):
+        raise ValueError(f"There is no loop mode {mode!r}; there are {', '.join(LoopMode)}.")
+    return LoopMode(mode).value
 
 
 def read(model: TypeAdapter[_T], answer: Any) -> _T:
@@ -74,6 +93,8 @@ class Queue:
 
     async def put(self, *tracks: Playable, index: int | None = None, metadata: Metadata = None) -> list[str]:
         """Adds all or none, at the end or where `index` says (0 is next); `metadata` is that of each. The ids."""
+        if not tracks:
+            return []
         body: dict[str, Any] = {"tracks": [playable_body(track, metadata) for track in tracks]}
         if index is not None:
             body["index"] = index

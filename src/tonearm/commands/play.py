@@ -32,7 +32,17 @@ from tonearm.client import (
     TrackException,
     TrackStart,
 )
-from tonearm.commands.running import NodeOptions, clock, complain, patience, print_json, run, say, seen_by_node
+from tonearm.commands.running import (
+    NodeOptions,
+    clock,
+    complain,
+    patience,
+    print_json,
+    run,
+    say,
+    seen_by_node,
+    with_remedy,
+)
 from tonearm.core.printable import printable
 from tonearm.process import ExitCode
 
@@ -175,7 +185,7 @@ class _Playing:
                     self._has_played = True
                     self._ended.set()
         except TonearmError as error:
-            complain(error.message)
+            complain(with_remedy(error))
 
 
 @contextmanager

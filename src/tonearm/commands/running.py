@@ -21,6 +21,7 @@ from tonearm.client import (
     Disconnected,
     Event,
     Node,
+    PlayerNotFound,
     Reconnected,
     TonearmError,
     Unauthorized,
@@ -68,7 +69,14 @@ def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: f
         is_wrong_use = isinstance(error, ConnectError) and error.cause == "wrong_address"
         return complain(error.message, ExitCode.WRONG_USE if is_wrong_use else ExitCode.UNREACHED)
     except TonearmError as error:
-        return complain(error.message)
+        return complain(with_remedy(error))
+
+
+def with_remedy(error: TonearmError) -> str:
+    """What the error says, with what is to be done about it in a terminal."""
+    if isinstance(error, PlayerNotFound):
+        return f"There is no player {error.player_id!r}; `tonearm players` shows those that there are."
+    return error.message
 
 
 @asynccontextmanager

@@ -59,7 +59,7 @@ class Requests(PlaybackState):
         the position, and ignores one behind the end. Raises NotSeekable.
         """
         if self.current.is_none:
-            raise NotSeekable("The player has no track yet; give it one with POST …/queue or PUT …/track.")
+            raise NotSeekable("The player has no track yet: put one into its queue, or play one.")
         if self.current.is_unseekable:
             raise NotSeekable(
                 "The current track is live, or its source cannot be read from the middle; skip it, or wait."

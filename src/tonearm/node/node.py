@@ -447,7 +447,7 @@ class Node:
         player = self._players.get(player_id)
         self._forgotten.spoken_to(player_id)
         if player is None:
-            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
+            raise PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
         return player
 
     def _all_here(self) -> Iterator[Player]:

@@ -302,7 +302,7 @@ class NodeEdge(Edge):
         route, arguments = self._routes.find(request.method, target.segments)
         call, is_about_player = Call(request, target, arguments), route.operation.subject is Subject.PLAYER
         if is_about_player and self._node.find(call.player_id) is None:
-            raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
+            raise PlayerNotFound(f"There is no player {call.player_id!r}. Create it with POST /v0/players.")
         reply = await route.handler(call)
         if request.method not in _READING:
             changed = [call.player_id] if is_about_player else call.new_players
