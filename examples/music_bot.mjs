@@ -74,9 +74,9 @@ const line = (track) => `${track.title ?? track.uri} (${length(track.length ?? 0
 /** Each command: its description, its option with the type, and what it does with that one. */
 const COMMANDS = {
   play: ["Play a link, or the best match of a search", ["what", "String"], async (player, what, { user }) => {
-    const identifier = /[/.]/.test(what) ? what : `ytsearch:${what}`;
+    const identifier = what.includes("://") ? what : `ytsearch:${what}`; // also AC/DC, and Mr. Brightside
     const found = await ask("GET", `/loadtracks?explain=true&identifier=${encodeURIComponent(identifier)}`);
-    if (found.loadType === "empty") return found.error.message;
+    if (found.loadType === "empty") return `${found.error.message} ${found.error.hint}`;
     await ask("POST", `${player}/queue`, { encoded: found.data.encoded, metadata: { by: user.id } });
     return `Queued: ${line(found.data.info)}`;
   }],

@@ -54,10 +54,10 @@ def length(ms: int) -> str:
 async def play(interaction: Interaction, what: str) -> None:
     await interaction.response.defer()
     player = await bot.player_for(interaction)
-    found = await bot.node.load(what if "/" in what or "." in what else f"ytsearch:{what}")
+    identifier = what if "://" in what else f"ytsearch:{what}"  # also AC/DC, and Mr. Brightside
+    found = await bot.node.load(identifier)
     if found is None:
-        await interaction.followup.send(await bot.node.explain(what) or "Nothing was found.")
-        return
+        raise app_commands.AppCommandError(await bot.node.explain(identifier) or "Nothing was found.")
     await player.queue.put(found, metadata={"by": interaction.user.id})
     await interaction.followup.send(f"Queued: {found.info.title} ({length(found.info.length)})")
 

@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from discord.app_commands import AppCommandError
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
@@ -67,19 +68,21 @@ def test_examples_are_short_and_named(path: Path) -> None:
 Say = Callable[..., Awaitable[str]]
 
 
-async def conversation(say: Say, heard: Callable[[int], Awaitable[object]]) -> None:
+async def conversation(say: Say, heard: Callable[[int], Awaitable[object]], songs: Path) -> None:
     """What is said to a music bot, and what it answers, up to its farewell. `heard` waits for so many packets."""
 
     async def shown(start: str) -> bool:
         return (await say("now")).startswith(start)
 
-    assert await say("play", what="one.wav") == "Queued: one (0:20)"
+    assert await say("play", what=(songs / "one.wav").as_uri()) == "Queued: one (0:20)"
     async with asyncio.timeout(60):
         await heard(50)
-    assert await say("play", what="two.wav") == "Queued: two (0:20)"
-    assert await say("play", what="three.wav") == "Queued: three (0:20)"
+    assert await say("play", what=(songs / "two.wav").as_uri()) == "Queued: two (0:20)"
+    assert await say("play", what=(songs / "three.wav").as_uri()) == "Queued: three (0:20)"
     assert await say("queue") == "1. two (0:20)\n2. three (0:20)"
-    assert "file" in await say("play", what="nothing.wav")
+    assert "no such file" in (await say("play", what=(songs / "nothing.wav").as_uri())).lower()
+    for words in ("AC/DC Thunderstruck", "Mr. Brightside"):  # no files: searches, for which this node has no resolver
+        assert "resolver.enabled" in await say("play", what=words)
     assert await shown("one: 0:0")
     assert await say("seek", second=10) == "At 0:10."
     assert await say("volume", percent=50) == "Volume 50 %."
@@ -100,17 +103,21 @@ def songs(tmp_path: Path) -> Path:
 async def test_the_music_bot(songs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_node(songs, IMPATIENT) as process, fake_voice() as voice:
         monkeypatch.setenv("TONEARM_URL", process.url)
-        bot = module("music_bot").bot
+        program = module("music_bot")
+        bot = program.bot
         monkeypatch.setattr(bot.tree, "sync", AsyncMock())
         await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "two.wav"})  # before it was stopped
         await bot.setup_hook()
         user = FakeInteraction(voice.channel)
 
         async def say(command: str, **arguments: object) -> str:
-            await bot.tree.get_command(command).callback(user, **arguments)
+            try:
+                await bot.tree.get_command(command).callback(user, **arguments)
+            except AppCommandError as error:
+                await program.on_error(user, error)
             return user.said[-1]
 
-        await conversation(say, voice.heard)
+        await conversation(say, voice.heard, songs)
         assert voice.channel.voice_client is None
         await bot.node.close()
 
@@ -159,7 +166,7 @@ async def test_the_music_bot_in_javascript(songs: Path) -> None:
         reading = asyncio.create_task(read(bot.stdout))
         try:
             assert len(await told["commands"].get()) == 8
-            await conversation(say, heard)
+            await conversation(say, heard, songs)
 
             async def is_gone() -> bool:
                 answer = await process.request("GET", "/v0/players", headers=(("Authorization", "sesame"),))
