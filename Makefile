@@ -22,6 +22,7 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 run: $(VENV)/.runtime
+	@$(BIN)/python tools/check_install.py
 	@TONEARM_STATE__PATH="$${TONEARM_STATE__PATH-.tonearm-state.sqlite}" $(BIN)/tonearm serve --try $(ARGS)
 
 install: $(VENV)/.runtime
@@ -33,6 +34,7 @@ test: export PYTHONDONTWRITEBYTECODE :=
 # As in a decoder process. A second thread for small products of matrices only waits, on a core that another test needs.
 test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.dev
+	@$(BIN)/python tools/check_install.py
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Real programs at the streams and the pages of a node; they are large, so they are no part of `make test`. What is missing
@@ -44,6 +46,7 @@ test-listeners: $(VENV)/.dev
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
 
 check: $(VENV)/.dev
+	@$(BIN)/python tools/check_install.py
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -52,6 +55,7 @@ check: $(VENV)/.dev
 # Plays clips with all that a player can do, and examines what listeners of all kinds heard; the last clip is short.
 # CLIPS="song.ogg song.flac bell.oga"
 soundcheck: $(VENV)/.dev
+	@$(BIN)/python tools/check_install.py
 	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
 # Strange requests to every path, strange clients of sockets, damaged files and strange ones: the latter also on a whole node beside others,

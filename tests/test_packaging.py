@@ -79,6 +79,24 @@ def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path) -> None:
         node.wait(60)
 
 
+def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
+    command = [sys.executable, str(REPOSITORY / "tools" / "check_install.py")]
+    assert subprocess.run(command, env=environment(), check=False).returncode == 0
+    (tmp_path / "tonearm").mkdir()
+    (tmp_path / "tonearm" / "__init__.py").touch()
+    variables = environment({"PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, f"{tmp_path / 'tonearm'} is a copy" in done.stderr, " -e ." in done.stderr) == (
+        1,
+        True,
+        True,
+    )
+    recipes = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    for target in ("run", "test", "check"):
+        assert f"\n{target}: $(VENV)/." in recipes
+        assert recipes.partition(f"\n{target}: $(VENV)/.")[2].splitlines()[1].endswith("python tools/check_install.py")
+
+
 def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path) -> None:
     with zipfile.ZipFile(built(tmp_path, "client")) as wheel:
         wheel.extractall(tmp_path / "unpacked")

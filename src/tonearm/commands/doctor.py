@@ -223,7 +223,7 @@ def _discord() -> Iterator[Finding]:
         if found:
             yield Finding("ok", "discord", ", ".join(found))
         else:
-            yield Finding("wrong", "discord", f"{' or '.join(names)} is not installed", "pip install '.[discord]'")
+            yield Finding("wrong", "discord", f"{' or '.join(names)} is not installed", "pip install -e '.[discord]'")
     if ctypes.util.find_library("opus") is None:
         yield Finding("note", "discord", "no libopus: PCM sources will not do, Opus does", "apt install libopus0")
 
