@@ -51,3 +51,6 @@ async def test_the_radio_is_on_air(tmp_path: Path) -> None:
             async with watching(public, "radio") as window:
                 await window.state(title="news", state="playing")
         assert await paste(REFUSED, public, tmp_path) == [405]
+    again = started_public(tmp_path, CONFIG.replace("port = 2335", "port = 0"))  # the next morning
+    async with again as public, watching(public, "radio") as window:
+        await window.state(state="playing")

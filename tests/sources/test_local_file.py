@@ -88,7 +88,10 @@ async def test_what_is_not_opened(
     (music / "link.mp3").symlink_to("/proc/self/environ")
     async with asyncio.timeout(5):
         permitted = (str(music),) if files is None else files
-        assert (await failure_of(f"{music}/{name}", files=permitted)).code == code
+        failure = await failure_of(f"{music}/{name}", files=permitted)
+        assert failure.code == code
+        if code is FailureCode.FILE_MISSING:
+            assert f"looks for it in {(music / name).parent}." in failure.hint
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ class FileOpener:
         except OSError as error:
             raise _not_opened(error) from error
         except PlayError as error:
-            link = hint_for_link(uri.given)
-            if not link or error.failure.code is not FailureCode.FILE_MISSING:
+            if error.failure.code is not FailureCode.FILE_MISSING:
                 raise
-            raise PlayError(replace(error.failure, hint=error.failure.hint + link)) from error
+            hint = f"Check the path; the node looks for it in {os.path.dirname(uri.path)}.{hint_for_link(uri.given)}"
+            raise PlayError(replace(error.failure, hint=hint)) from error
         reader = FileReader(descriptor, self._reading_threads)
         return OpenedSource(
             uri=uri,

@@ -10,6 +10,14 @@ export async function createPlayers(api, name, uris) {
   if (others.length) await api.ask("POST", api.player(name, "/queue"), { tracks: others.map((uri) => ({ uri })) });
 }
 
+// Why the path of a file or a folder, or a search, cannot be played; empty when it can. Links are believed: theirs may
+// answer later.
+async function problemOf(api, address) {
+  if (!address || address.includes("://")) return "";
+  const { error } = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(address)}`);
+  return error ? `${address}: ${error.message} ${error.hint}` : "";
+}
+
 // The text of dropped files, which are lists of addresses, or of a dropped link.
 export async function droppedAddresses(event) {
   event.preventDefault();
@@ -29,10 +37,11 @@ export function NewPlayer({ api, notices, open, close }) {
     setProblem("");
     const uris = addressesIn(text);
     try {
+      const wrong = await problemOf(api, uris[0]);
+      if (wrong) return setProblem(wrong);
       await createPlayers(api, name.trim(), uris);
     } catch (error) {
-      setProblem(error.message);
-      return;
+      return setProblem(error.message);
     }
     notices.show(`The player ${name.trim()} was created.`);
     close();
