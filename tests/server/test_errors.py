@@ -1,6 +1,7 @@
 """Every refusal, in the order in which the checks come."""
 
 import json
+import logging
 import re
 import time
 from unittest.mock import Mock
@@ -14,6 +15,14 @@ from tonearm.core.errors import RequestError
 from tonearm.server.app import build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
+
+
+@pytest.fixture(autouse=True)
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """All that the node says, as with `logging.level = "debug"`."""
+    caplog.set_level(logging.DEBUG)
+    return caplog
+
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
 NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}
@@ -49,12 +58,19 @@ async def test_an_error_body_holds_seven_fields(port: int) -> None:
     ],
 )
 async def test_each_refusal_of_the_node_has_its_status(
-    node: StillNode, port: int, refusal: RequestError, status: int, code: str, monkeypatch: pytest.MonkeyPatch
+    node: StillNode,
+    port: int,
+    refusal: RequestError,
+    status: int,
+    code: str,
+    monkeypatch: pytest.MonkeyPatch,
+    log: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(node, "create_player", Mock(side_effect=refusal))
     answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     body = answer.json()
     assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
+    assert f"request {body['requestId']} refused with {status} {code}: POST /v0/players" in log.text
 
 
 async def test_a_failure_of_the_node_itself_tells_no_details(
@@ -78,8 +94,11 @@ async def test_a_failure_of_the_node_itself_tells_no_details(
         ("DELETE", "/v0/players/p/ws", "GET, HEAD"),
     ],
 )
-async def test_a_wrong_method_is_told_the_right_ones(port: int, method: str, path: str, allow: str) -> None:
+async def test_a_wrong_method_is_told_the_right_ones(
+    port: int, method: str, path: str, allow: str, log: pytest.LogCaptureFixture
+) -> None:
     answer = await request(port, method, path)
+    assert f"request {answer.json()['requestId']} refused with 405" in log.text
     assert (answer.status, answer.json()["code"], answer.header("Allow")) == (405, "method_not_allowed", allow)
 
 
@@ -102,12 +121,14 @@ async def test_a_wrong_method_is_told_the_right_ones(port: int, method: str, pat
         b"GET /info HTTP/1.0\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes) -> None:
+async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes, log: pytest.LogCaptureFixture) -> None:
     async with connected(port) as connection:
         connection.send(sent)
         head, _, body = (await connection.read_to_end()).partition(b"\r\n\r\n")
     assert re.match(rb"HTTP/1\.[01] 400 Bad Request\r\n", head)
-    assert json.loads(body)["code"] == "bad_request"
+    told = json.loads(body)
+    assert told["code"] == "bad_request"
+    assert f"request {told['requestId']} " in log.text
 
 
 async def test_what_http_1_0_does_not_know_is_passed_over_there(port: int) -> None:

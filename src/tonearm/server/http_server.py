@@ -236,7 +236,7 @@ class EdgeProtocol(web.RequestHandler):
             log.error("request %s failed outside of its handler", request_id, exc_info=exc)
             response = internal_error_reply(request.path, request_id)
         else:
-            log.debug("A client sent what is not HTTP: %s", _problem(exc, message))
+            log.debug("request %s is not HTTP: %s", request_id, _problem(exc, message))
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
             response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()

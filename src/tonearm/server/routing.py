@@ -7,6 +7,7 @@ nothing else is done to it.
 
 import asyncio
 import logging
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -184,7 +185,7 @@ def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
 log = logging.getLogger(__name__)
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+_WARNED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 _LOGGED_CHARACTERS: Final = 300
 # A supervisor restarts a node that refuses it here, and other requests from its address must not bring that about.
 _ASKED_BY_SUPERVISORS: Final = frozenset({"/healthz", "/readyz"})
@@ -223,7 +224,7 @@ class Edge(ABC):
         request.reply_headers = self.headers(request)
         try:
             if self._is_stopping:
-                return stopping_reply(target.path, request.id)
+                return self._stopping(request, target)
             return await self.answer(request, target)
         except RequestError as error:
             self._log_refusal(request, target, error)
@@ -232,25 +233,34 @@ class Edge(ABC):
             task = asyncio.current_task()
             if not self._is_stopping or task is None or task.cancelling():
                 raise
-            return stopping_reply(target.path, request.id)  # the node was cancelled, and not the request
+            return self._stopping(request, target)  # the node was cancelled, and not the request
         except Exception as error:
             if self._is_stopping:
-                log.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
-                return stopping_reply(target.path, request.id)
+                return self._stopping(request, target)
             is_gone = request.transport is None or request.transport.is_closing()
             if is_gone and isinstance(error, OSError):  # others are ours: a socket that fails has closed its connection
-                log.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
+                log.debug(
+                    "request %s: %s %s: the client went away.", request.id, request.method, target.path, exc_info=True
+                )
             else:
                 log.exception("request %s failed: %s %s", request.id, request.method, target.path)
             return internal_error_reply(target.path, request.id)
 
+    def _stopping(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
+        """Called where an exception is handled, too, which the log then has."""
+        text = "request %s was not done, for the node stops: %s %s"
+        log.debug(text, request.id, request.method, target.path, exc_info=sys.exc_info()[0] is not None)
+        return stopping_reply(target.path, request.id)
+
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
-        if error.status in _LOGGED_STATUSES:
-            text = (
-                f"request {request.id} refused with {error.status} {error.code}: "
-                f"{request.method} {target.path} from {request.client}: {error.message}"
-            )
-            self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
+        is_warning = error.status in _WARNED_STATUSES
+        if not (is_warning or log.isEnabledFor(logging.DEBUG)):
+            return
+        text = (
+            f"request {request.id} refused with {error.status} {error.code}: "
+            f"{request.method} {target.path} from {request.client}: {error.message}"
+        )
+        (self._refusals.warn if is_warning else log.debug)(text_for_logs(text)[:_LOGGED_CHARACTERS])
 
 
 class NodeEdge(Edge):
