@@ -34,11 +34,25 @@ def test_after_a_standstill_only_the_newest_are_heard() -> None:
 
 
 def test_a_pause_of_the_player_makes_no_frame_late() -> None:
-    assert heard([*steady(1, 51, 0.0), *steady(51, 101, 60.0)]) == list(range(1, 101))
+    assert heard([*steady(1, 51, 0.0), (51, 59.0, 60.0), *steady(52, 101, 60.02)]) == list(range(1, 101))
+    slow = [(number, 0.004, number * 0.02) for number in range(1, 51)]  # its reader works for 16 ms at each
+    assert heard([*slow, (51, 59.0, 60.0)]) == list(range(1, 52))
 
 
 def test_a_burst_at_the_beginning_is_heard() -> None:
     assert heard([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)]) == list(range(1, 60))
+
+
+def test_what_piled_up_is_read_piece_by_piece() -> None:
+    """Each piece is waited for, a moment, as the loop turns between them; its first frame proves nothing."""
+    pieces = [(number, 0.003 if number % 60 == 51 else 0.0, 7.0) for number in range(51, 351)]
+    assert heard([*steady(1, 51, 0.0), *pieces, *steady(351, 400, 7.01)]) == [*range(1, 51), *range(341, 400)]
+
+
+def test_a_standstill_in_a_pause_costs_two_frames() -> None:
+    """The first one after it may have waited as long as the loop stood still."""
+    numbers = heard([*steady(1, 51, 0.0), (51, 0.0, 60.0), *steady(52, 101, 60.02)])
+    assert numbers == [*range(1, 51), *range(53, 101)]
 
 
 def test_a_reader_that_is_a_little_late_loses_nothing() -> None:

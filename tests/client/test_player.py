@@ -2,12 +2,16 @@
 
 import asyncio
 import gc
+import json
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, cast
+from urllib.request import urlopen
 
 import pytest
 
+from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
 from tests.support.running_node import RunningNode
 from tonearm.client import (
@@ -26,6 +30,7 @@ from tonearm.client import (
     TrackEnd,
     TrackStart,
 )
+from tonearm.client.audio import AudioFormat
 
 
 async def test_the_verbs_do_what_they_say(node: Node) -> None:
@@ -178,6 +183,28 @@ async def test_the_position_goes_on_between_events(node: Node) -> None:
                 break
     # The socket of events may be late beside that of sound, but what goes on by itself never falls behind for good.
     assert -300 < sorted(places)[len(places) // 2] < 300
+
+
+@pytest.mark.parametrize("audio_format", ["pcm", "opus"])
+async def test_after_a_standstill_of_the_program_old_sound_is_left_out(
+    node: Node, process: RunningNode, audio_format: AudioFormat
+) -> None:
+    """While the loop stands still, the frames wait in the system, in any number."""
+    (process.folder / "long.wav").write_bytes(wav(music(20.0)))
+    player = await node.create_player("a", "long.wav")
+    now_ms = 0
+    async with player.audio(audio_format) as audio:
+        frames = aiter(audio)
+        while (await anext(frames)).number < 25:
+            pass
+        reading = asyncio.ensure_future(anext(frames))
+        await asyncio.sleep(0)  # it waits for its frame
+        time.sleep(2)  # noqa: ASYNC251 - that is the fault
+        with urlopen(f"{process.url}/v0/players/a") as answer:  # noqa: ASYNC210
+            now_ms = json.loads(answer.read())["position"]
+        heard = [await reading, *[await anext(frames) for _ in range(20)]]
+    assert min(frame.position_ms for frame in heard) > now_ms - 1000
+    assert audio.lost > 40
 
 
 async def test_a_callback_that_fails_ends_nothing(node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,7 @@
 """A player's sound, frame by frame, as a stream that outlives the node's restarts."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
@@ -17,7 +18,8 @@ from tonearm.protocol.framing import HEADER, CloseCode, FrameFlag
 AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
 _NUMBERS: Final = 1 << 32
-_WAITED_S: Final = 0.001  # what is there already is read within less
+_LOOK_S: Final = 0.05
+_ENDS: Final = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 
 
 class Frame(NamedTuple):
@@ -34,21 +36,26 @@ class Frame(NamedTuple):
 
 
 class Freshness:
-    """Which frames are older than `max_latency_ms` because the reader stood still, while its system took what came.
+    """Which frames are older than `max_latency_ms` because the program stood still, while its system took what came.
 
-    A frame that was waited for comes as soon as it can. One that was there already is as late as its number says it
-    should have come before; a pause of the player is no delay, for the frame after it is waited for.
+    A frame is as late as its number says it should have come before. A pause of the player is no delay: what was waited
+    for may come that much later. Two frames in a row that were waited for come as soon as they can, since what has
+    piled up is read many frames at a time.
     """
 
     def __init__(self, max_latency_ms: int) -> None:
         self._most_s = max_latency_ms / 1000
         self._zero_s: float | None = None  # when the frame of number 0 would have come
+        self._waited_s = 0.0  # for the frame before
 
     def is_stale(self, number: int, waited_s: float, now_s: float) -> bool:
-        """Of the frame that comes at `now_s`, after the reader waited so long for it."""
+        """Of the frame that comes at `now_s`, before which nothing came for `waited_s`, while somebody looked."""
         zero_s = now_s - number * FRAME_S
-        if self._zero_s is None or waited_s >= _WAITED_S or zero_s < self._zero_s:
+        if self._zero_s is None or min(waited_s, self._waited_s) >= FRAME_S / 2:
             self._zero_s = zero_s
+        else:
+            self._zero_s = min(zero_s, self._zero_s + waited_s)
+        self._waited_s = waited_s
         return zero_s - self._zero_s > self._most_s
 
 
@@ -118,15 +125,11 @@ class AudioStream:
                     self.reconnects += 1
                     gone_at_s = None
                 freshness = Freshness(self._max_latency_ms)
-                asked_s = time.monotonic()
-                async for message in self._socket:
-                    if message.type is aiohttp.WSMsgType.BINARY:
-                        pause_s = FIRST_PAUSE_S
-                        now_s = time.monotonic()
-                        frame = self._frame(message.data, freshness, now_s - asked_s, now_s)
-                        if frame is not None:
-                            yield frame
-                    asked_s = time.monotonic()
+                async for message, waited_s in _messages(self._socket):
+                    pause_s = FIRST_PAUSE_S
+                    frame = self._frame(message, freshness, waited_s, time.monotonic())
+                    if frame is not None:
+                        yield frame
                 if self._socket.close_code == CloseCode.DELETED:
                     return
             except PlayerNotFound:
@@ -167,3 +170,23 @@ class AudioStream:
             passed_through=bool(flags & FrameFlag.PASSED),
             lost=lost,
         )
+
+
+async def _messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[bytes, float]]:
+    """The binary messages until the socket ends. With each, for how long it is certain that it was not there yet: in a
+    look that takes longer than it may, the loop stood still, and a message may have come in the meantime."""
+    waited_s = 0.0
+    while True:
+        asked_s = time.monotonic()
+        message = None
+        with contextlib.suppress(TimeoutError):
+            message = await socket.receive(timeout=_LOOK_S)
+        looked_s = time.monotonic() - asked_s
+        waited_s = waited_s + looked_s if looked_s < 2 * _LOOK_S else 0.0
+        if message is None:
+            continue
+        if message.type in _ENDS:
+            return
+        if message.type is aiohttp.WSMsgType.BINARY:
+            yield message.data, waited_s
+            waited_s = 0.0
