@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from tonearm import VERSION
 from tonearm.process import ExitCode
@@ -253,14 +254,17 @@ def _events_command(**options: Any) -> int:
 @click.option("--discord", is_flag=True, help="Also look for what a Discord bot needs.")
 @_json_option
 @_node_options
-def _doctor_command(**options: Any) -> int:
+@click.pass_context
+def _doctor_command(context: click.Context, /, **options: Any) -> int:
     """Look for what is wrong here, with a remedy for each.
 
-    Of this machine, the configuration, decoding, the sandbox, and the node.
+    Of this machine, the configuration, decoding, the sandbox, and the node: that of the configuration, unless you name
+    another one.
     """
     from tonearm.commands.doctor import doctor
 
-    return doctor(**options)
+    has_url = context.get_parameter_source("url") is not ParameterSource.DEFAULT
+    return doctor(has_url=has_url, **options)
 
 
 @tonearm.command("listen")

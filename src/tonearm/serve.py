@@ -27,7 +27,7 @@ from tonearm.core.frame import Output
 from tonearm.core.library import LibrarySettings
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
-from tonearm.core.source_uri import in_url
+from tonearm.core.source_uri import in_url, node_url
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.node.state_file import StateFileError
@@ -56,12 +56,6 @@ def set_up_logging(level: str, form: str = "text") -> None:
 
 PASSWORD_VARIABLE: Final = "TONEARM_SERVER__PASSWORD"  # noqa: S105 - the variable's name
 _DEMO_ID: Final = "demo"
-
-
-def node_url(host: str, port: int) -> str:
-    """The URL by which a client on this machine reaches a node that listens on `host`."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://{in_url(reachable)}:{port}"
 
 
 _LOCAL_IPV4: Final = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")

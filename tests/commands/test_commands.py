@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode, shared_node
+from tests.support.stranger import stranger
 
 
 @pytest.fixture(scope="module")
@@ -148,16 +150,38 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     alone = run_tonearm(
         "doctor",
         folder=tmp_path,
-        variables={
-            "TONEARM_URL": "http://127.0.0.1:1",
-            "TONEARM_SERVER__PORT": "0",
-            "TONEARM_DECODER__SANDBOX": "required",
-        },
+        variables={"TONEARM_SERVER__PORT": free_port(), "TONEARM_DECODER__SANDBOX": "required"},
         lacks=("seccomp=EINVAL", "prctl-seccomp=EINVAL"),
     )
     assert alone.returncode == 1, alone.stdout
     assert "is free" in alone.stdout
     assert "✗ sandbox: none (" in alone.stdout
+
+
+def free_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+def test_doctor_asks_the_node_of_the_configuration(tmp_path: Path) -> None:
+    """Also on a port of its own; only that one is told the configured password."""
+    (tmp_path / "tonearm.toml").write_text('[server]\nport = 0\npassword = "sesame"\n')
+    with shared_node(tmp_path, '[server]\npassword = "sesame"\n') as own, stranger(b"nothing\r\n\r\n") as other:
+        (tmp_path / "tonearm.toml").write_text(f'[server]\nhost = "0.0.0.0"\nport = {own.port}\npassword = "sesame"\n')
+        asked = run_tonearm("doctor", folder=tmp_path)
+        assert (asked.returncode, f"✓ node: {own.url} is tonearm" in asked.stdout) == (0, True), asked.stdout
+        assert "port:" not in asked.stdout
+        told = run_tonearm("doctor", "--url", own.url.replace("127.0.0.1", "localhost"), folder=tmp_path)
+        assert "wants its password" in told.stdout
+        away = run_tonearm("doctor", "--url", "http://127.0.0.1:1", folder=tmp_path)
+        assert (away.returncode, "port:" in away.stdout) == (0, False), away.stdout
+        (tmp_path / "tonearm.toml").write_text(f"[server]\nport = {other.rpartition(':')[2]}\n")
+        taken = run_tonearm("doctor", folder=tmp_path)
+        assert (taken.returncode, "choose another server.port" in taken.stdout) == (1, True), taken.stdout
+        (tmp_path / "tonearm.toml").write_text("[server]\nport = 0\n")
+        unknown = run_tonearm("doctor", folder=tmp_path)
+        assert (unknown.returncode, "give --url" in unknown.stdout) == (0, True), unknown.stdout
 
 
 def test_a_shell_can_complete(node: RunningNode) -> None:

@@ -20,8 +20,9 @@ from tonearm.client import ApiError, ConnectError, Node, TonearmError
 from tonearm.commands.running import NodeOptions, print_json, seen_by_node, show
 from tonearm.config.load import load_config
 from tonearm.config.problem import ConfigError
-from tonearm.config.schema import Config
+from tonearm.config.schema import Config, ServerConfig
 from tonearm.core.printable import one_line
+from tonearm.core.source_uri import node_url
 from tonearm.process import ExitCode
 from tonearm.sandbox.report import SandboxMode
 
@@ -44,12 +45,14 @@ class Finding:
     remedy: str = ""
 
 
-def doctor(config: Path | None, uri: str | None, discord: bool, as_json: bool, at: NodeOptions) -> int:
-    """1 when something is wrong."""
+def doctor(
+    config: Path | None, uri: str | None, discord: bool, as_json: bool, at: NodeOptions, *, has_url: bool
+) -> int:
+    """1 when something is wrong. `has_url`: the user named the node, else it is the one of the configuration."""
 
     async def work() -> int:
         has_wrong = False
-        async for finding in _findings(config, uri, discord, at):
+        async for finding in _findings(config, uri, discord, at, has_url=has_url):
             has_wrong |= finding.verdict == "wrong"
             _show(finding, as_json)
         return ExitCode.FAILED if has_wrong else ExitCode.OK
@@ -65,7 +68,9 @@ def _show(finding: Finding, as_json: bool) -> None:
     show(Text.assemble((_MARKS[finding.verdict], _COLOURS[finding.verdict]), " ", told))
 
 
-async def _findings(path: Path | None, uri: str | None, discord: bool, at: NodeOptions) -> AsyncIterator[Finding]:
+async def _findings(
+    path: Path | None, uri: str | None, discord: bool, at: NodeOptions, *, has_url: bool
+) -> AsyncIterator[Finding]:
     yield _system()
     finding, config = _configuration(path)
     yield finding
@@ -74,7 +79,7 @@ async def _findings(path: Path | None, uri: str | None, discord: bool, at: NodeO
     for one in _files(config):
         yield one
     yield await _clock()
-    async for one in _node(at, uri, config):
+    async for one in _node(at, uri, None if config is None else config.server, has_url=has_url):
         yield one
     if discord:
         for one in _discord():
@@ -155,13 +160,22 @@ async def _clock() -> Finding:
     return Finding("ok", "clock", text)
 
 
-async def _node(at: NodeOptions, uri: str | None, config: Config | None) -> AsyncIterator[Finding]:
-    password = at.password or (config.server.password.get_secret_value() if config is not None else "")
-    node = Node(at.url, password=password)
+async def _node(
+    at: NodeOptions, uri: str | None, server: ServerConfig | None, *, has_url: bool
+) -> AsyncIterator[Finding]:
+    """`server` is the configured one: it is asked unless there `has_url`, and nobody else is told its password."""
+    url, password = at.url, at.password
+    own = "" if server is None else node_url(server.host, server.port)
+    if server is not None and (not has_url or url == own):
+        if not server.port:
+            yield Finding("note", "node", "server.port is 0, so the port is another one at each start", "give --url")
+            return
+        url, password = own, password or server.password.get_secret_value()
+    node = Node(url, password=password)
     try:
         async with node:
             info = await node.info()
-            yield Finding("ok", "node", f"{at.url} is tonearm {info.version}")
+            yield Finding("ok", "node", f"{url} is tonearm {info.version}")
             stats = await node.stats()
             decoders = [process for process in stats.processes if process.kind == "decoder"]
             left_out = stats.frames_left_out
@@ -174,13 +188,15 @@ async def _node(at: NodeOptions, uri: str | None, config: Config | None) -> Asyn
                     "note", "frames", f"{left_out} were left out, the node was late", "fewer players, or more cores"
                 )
             if uri is not None:
-                yield await _playable(node, uri, at.url)
+                yield await _playable(node, uri, url)
     except ConnectError as error:
         if error.cause != "nothing_listens":
-            yield Finding("wrong", "node", error.message, "look at --url and TONEARM_URL")
+            remedy = "choose another server.port" if url == own else "look at --url and TONEARM_URL"
+            yield Finding("wrong", "node", error.message, remedy)
             return
         yield Finding("note", "node", error.message, "tonearm serve")
-        yield _port(config)
+        if server is not None and url == own:
+            yield _port(server.host, server.port)
     except ApiError as error:
         yield Finding("wrong", "node", error.message)
 
@@ -206,8 +222,7 @@ async def _playable(node: Node, uri: str, url: str) -> Finding:
     return Finding("ok", "source", f"{uri} was heard after {time.monotonic() - began_s:.1f} s")
 
 
-def _port(config: Config | None) -> Finding:
-    host, port = (config.server.host, config.server.port) if config is not None else ("127.0.0.1", 2333)
+def _port(host: str, port: int) -> Finding:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

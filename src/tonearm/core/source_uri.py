@@ -39,6 +39,12 @@ def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def node_url(host: str, port: int) -> str:
+    """The URL by which a client on this machine reaches a node that listens on `host`."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://{in_url(reachable)}:{port}"
+
+
 MAX_URI_CHARACTERS: Final = 4096
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
