@@ -32,6 +32,24 @@ def asyncapi() -> Any:
     return asyncapi_document(VERSION)
 
 
+def test_the_document_is_what_openapi_3_1_asks_for(openapi: Any) -> None:
+    """By the format's own schema, defaults and parameters of paths among it."""
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    assert [str(error) for error in OpenAPIV31SpecValidator(openapi).iter_errors()] == []
+
+
+def test_every_header_of_an_answer_is_described(openapi: Any) -> None:
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            for status, response in operation["responses"].items():
+                headers = response.get("headers", {})
+                may_be_unsaved = method != "get" and path.startswith("/v0/players") and status < "400"
+                assert ("Tonearm-Unsaved" in headers) == may_be_unsaved, (method, path, status)
+                assert ("Retry-After" in headers) == (status == "429"), (method, path, status)
+            assert "429" in operation["responses"], (method, path)
+
+
 def test_every_model_of_the_wire_is_in_a_description(openapi: Any, asyncapi: Any) -> None:
     described = {*openapi["components"]["schemas"], *asyncapi["components"]["schemas"], "PlayerStateEvent"}
     # Parts of other models, and what bodies that are neither read nor written as objects are made of.

@@ -11,8 +11,11 @@ def described_answer(openapi: Any, operation: Any, answer: Answer) -> None:
     """The status, the media type, the body and the headers that are named are those of `operation`."""
     described = operation["responses"].get(str(answer.status))
     assert described is not None, f"{answer.status} is not described for {operation['operationId']}: {answer.body!r}"
-    for name in described.get("headers", {}):
-        assert name == "Tonearm-Ignored" or answer.header(name) is not None, (operation["operationId"], name)
+    headers = described.get("headers", {})
+    for name, header in headers.items():
+        assert not header.get("required") or answer.header(name) is not None, (operation["operationId"], name)
+    own = {name for name, _ in answer.headers if name.startswith("Tonearm-") or name == "Retry-After"}
+    assert own <= set(headers), operation["operationId"]
     content = described.get("content", {})
     if not content:
         assert answer.body == b"" or answer.status == 101

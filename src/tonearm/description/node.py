@@ -263,8 +263,9 @@ SHOW_DASHBOARD: Final = Operation(
     "GET",
     "/dashboard",
     "See and steer the node in a browser",
-    (Reply(308, "The page is at `/dashboard/`."),),
-    "Only on the node's own machine, and only where the node has no password.",
+    (Reply(308, "The page is at `/dashboard/`.", headers={"Location": "`/dashboard/`"}),),
+    "Only on the node's own machine, and only where the node has no password; `tonearm dashboard` shows others.",
+    codes=("not_found",),
     tag="Node",
     subject=Subject.NODE,
 )

@@ -19,7 +19,13 @@ _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
 
 # Codes that any request may be answered with.
-_EVERYWHERE: Final = ("unauthorized", "foreign_origin", "internal")
+_EVERYWHERE: Final = ("unauthorized", "foreign_origin", "limit_reached", "internal")
+_RETRY_AFTER: Final[JsonObject] = {
+    "Retry-After": {
+        "description": "In how many seconds a request is allowed again, where too many came from the address.",
+        "schema": {"type": "integer"},
+    }
+}
 
 _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     "player_id": Parameter(
@@ -188,9 +194,7 @@ def codes_of(operation: Operation) -> tuple[str, ...]:
 def _responses(
     operation: Operation, schemas: Mapping[str, JsonObject], status_of_code: Mapping[str, int]
 ) -> JsonObject:
-    responses: JsonObject = {
-        str(reply.status): _reply(reply, schemas, has_body=operation.body is not None) for reply in operation.replies
-    }
+    responses: JsonObject = {str(reply.status): _reply(reply, schemas, operation) for reply in operation.replies}
     by_status: dict[int, list[str]] = {}
     for code in codes_of(operation):
         by_status.setdefault(status_of_code[code], []).append(code)
@@ -201,19 +205,26 @@ def _responses(
         responses[str(int(status))] = {
             "description": f"{HTTPStatus(status).phrase}: {', '.join(f'`{code}`' for code in sorted(codes))}.",
             "content": {"application/json": {"schema": {"allOf": [schemas[repr(Error)], only]}}},
+            **({"headers": _RETRY_AFTER} if status == HTTPStatus.TOO_MANY_REQUESTS else {}),
         }
     return responses
 
 
-def _reply(reply: Reply, schemas: Mapping[str, JsonObject], *, has_body: bool) -> JsonObject:
+def _reply(reply: Reply, schemas: Mapping[str, JsonObject], operation: Operation) -> JsonObject:
     described: JsonObject = {"description": reply.text}
     headers: JsonObject = {
-        name: {"description": text, "schema": {"type": "string"}} for name, text in reply.headers.items()
+        name: {"description": text, "required": True, "schema": {"type": "string"}}
+        for name, text in reply.headers.items()
     }
-    if has_body:
+    if operation.body is not None:
         headers["Tonearm-Ignored"] = {
             "description": "The body's fields that no field has, if there are any.",
             "schema": {"type": "string"},
+        }
+    if operation.method != "GET" and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
+        headers["Tonearm-Unsaved"] = {
+            "description": "The change is done, and not yet on disk.",
+            "schema": {"const": "true"},
         }
     if headers:
         described["headers"] = headers

@@ -3,6 +3,7 @@
 The models are made from the classes of `core.filters`, which check the ranges. Here these only show in descriptions.
 """
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from pydantic import Field, create_model
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.filters import EFFECT_KINDS, MEANING, RANGE, Effect, Effects
+from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import ExactModel, WireModel
 
 
@@ -38,10 +40,18 @@ def _model_of(effect: type[Effect]) -> type[ExactModel]:
     found: dict[str, Any] = {}
     for item in fields(effect):
         limits = item.metadata.get(RANGE)
-        # A number that may be None is not null on the wire: there it is left out.
-        kind, extra = (item.type, None) if limits is None else (float, {"minimum": limits[0], "maximum": limits[1]})
-        found[item.name] = kind, Field(item.default, description=item.metadata[MEANING], json_schema_extra=extra)
+        kind, described = (item.type, None) if limits is None else (float, _within(*limits))
+        found[item.name] = kind, Field(item.default, description=item.metadata[MEANING], json_schema_extra=described)
     return create_model(effect.__name__, __base__=ExactModel, __doc__=effect.__doc__, __module__=__name__, **found)
+
+
+def _within(least: float, most: float) -> Callable[[JsonObject], None]:
+    def describe(schema: JsonObject) -> None:
+        schema |= {"minimum": least, "maximum": most}
+        if schema.get("default", 0) is None:  # a number that may be None is not null on the wire: there it is left out
+            del schema["default"]
+
+    return describe
 
 
 if TYPE_CHECKING:
