@@ -270,7 +270,6 @@ async def _run(config: Config, shows_commands: bool) -> int:
         options = " (--host, --port)" if error.section == "server" else ""
         sys.stderr.write(f"tonearm: {error}{options}\n")
         return ExitCode.MISSING
-    node.opened()
     server = servers[0]
     for public in servers[1:]:
         log.info(

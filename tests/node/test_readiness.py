@@ -1,15 +1,11 @@
-"""What a node with more to do than it can says of itself at its edge: `/readyz`, and the figures; and when a
-start counts as one that went well."""
+"""What a node with more to do than it can says of itself at its edge: `/readyz`, and the figures."""
 
 import asyncio
 import math
 import os
-import shutil
 import signal
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
-from pathlib import Path
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,13 +15,11 @@ from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.http_client import Answer, request
 from tests.support.node_in_process import listening, running_node, spare_ready
-from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.core.memory_budget import MemoryRoom
 from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
 from tonearm.decoder.pool.process import DecoderProcess
-from tonearm.node import node as node_module
 from tonearm.node.node import LATE_FOR_S, PLAYERS_A_SLICE, Node
 from tonearm.node.parts import NodeSettings
 from tonearm.player.clock import Clock
@@ -168,39 +162,6 @@ async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(shelf: S
         assert "Frames were left out 9 s ago" in refusal(await request(port, "GET", "/readyz"))
         hand_time.forward(1.0)
         assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
-
-
-def starts_that_count(path: Path, folder: Path) -> int:
-    """How many starts a node would find in its file that is started after this one was killed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for part in path.parent.glob(f"{path.name}*"):
-        shutil.copy(part, folder)
-    with closing(sqlite3.connect(folder / path.name)) as database:
-        ((starts,),) = database.execute("SELECT unready_starts FROM node")
-    return int(starts)
-
-
-async def test_a_start_counts_as_failed_until_the_node_was_reachable_and_ready_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_module, "_PROOF_STEP_S", 0.01)
-    monkeypatch.setattr(node_module, "PROVED_AFTER_S", 0.05)
-    path, left, asked, reason = tmp_path / "state.sqlite", tmp_path / "left", [], ["It has more to do than it can."]
-
-    def unreadiness(_: Node) -> str:
-        asked.append(1)
-        return reason[0]
-
-    monkeypatch.setattr(Node, "unreadiness", unreadiness)
-    async with running_node(NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, state_path=path)) as node:
-        assert starts_that_count(path, left) == 1
-        assert not asked
-        node.opened()
-        await eventually(lambda: len(asked) > 10, "it was not ready for long enough")
-        assert starts_that_count(path, left) == 1
-        reason[0] = ""
-        await eventually(lambda: starts_that_count(path, left) == 0, "it was ready for a while")
 
 
 async def test_figures_do_not_fall_when_a_player_is_deleted_while_they_are_taken(shelf: Shelf) -> None:

@@ -262,24 +262,25 @@ async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to
         await bench.saving.stop()
 
 
-@pytest.mark.parametrize("proves_itself", [False, True])
-async def test_a_node_that_dies_three_times_before_it_has_proved_itself_begins_without_the_state(
-    tmp_path: Path, proves_itself: bool
+@pytest.mark.parametrize("has_read", [False, True])
+async def test_a_node_that_dies_three_times_while_it_reads_the_state_begins_without_it(
+    tmp_path: Path, has_read: bool
 ) -> None:
     bench = await playing(tmp_path)
     await bench.saving.stop()
     for _ in range(3):
         bench.anew()
-        assert len(await bench.start()) == 1
-        if proves_itself:
-            bench.saving.prove()
+        await bench.saving.open()
+        assert len(await bench.saving.read(Resume.PLAYING)) == 1
+        if has_read:
+            await bench.saving.keep()
             await bench.another_is_written()
         left = bench.left_by_kill()
         await bench.saving.stop()
         bench = left
     found = await bench.start()
-    assert len(found) == proves_itself
-    assert ("died 3 times" in bench.saving.degraded) is not proves_itself
+    assert len(found) == has_read
+    assert ("died 3 times" in bench.saving.degraded) is not has_read
     await bench.saving.stop()
 
 

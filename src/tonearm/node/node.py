@@ -58,9 +58,6 @@ from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.wire_model import json_bytes
 
 PLAYERS_A_SLICE: Final = 250  # of which figures are taken before the event loop goes on
-PROVED_AFTER_S: Final = 10.0  # in which it was ready, a node's start counts as one that went well
-PROVED_AT_LAST_S: Final = 300.0  # although it was not ready: it has more to do than it can, and lives
-_PROOF_STEP_S: Final = 1.0
 LATE_FOR_S: Final = 10.0  # after frames were left out, the node counts as late for so long
 _RESTORED_A_SLICE: Final = 20  # players that are restored before the event loop goes on
 
@@ -117,7 +114,6 @@ class Node:
         self._processes: tuple[ProcessFigures, ...] = ()  # as the last figures had them
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
-        self._proving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, `ResolverSetupError`
@@ -145,11 +141,6 @@ class Node:
         if self.settings.expire_s:
             self._expiring = asyncio.create_task(self._delete_forgotten())
 
-    def opened(self) -> None:
-        """To be called when clients can reach the node. From then on it proves that its state does not end it."""
-        if self._saving is not None:
-            self._proving = asyncio.create_task(self._prove(self._saving))
-
     def announce_processes(self) -> None:
         """Logs which decoder processes are ready, and how these and the resolver processes are confined."""
         self._pool.announce()
@@ -163,10 +154,9 @@ class Node:
         if self._saving is not None:
             await self._saving.stop()
         self._is_running = False
-        for task in (self._expiring, self._proving):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+        if self._expiring is not None:
+            self._expiring.cancel()
+            await asyncio.wait([self._expiring])
         self._clock.stop()
         if self._parts.load is not None:
             self._parts.load.stop()
@@ -528,14 +518,6 @@ class Node:
         if self._players:
             log.info("%d players restored", len(self._players))
         await saving.keep()
-
-    async def _prove(self, saving: Saving) -> None:
-        ready_s = passed_s = 0.0
-        while ready_s < PROVED_AFTER_S and passed_s < PROVED_AT_LAST_S:
-            await asyncio.sleep(_PROOF_STEP_S)
-            passed_s += _PROOF_STEP_S
-            ready_s += 0.0 if self.unreadiness() else _PROOF_STEP_S
-        saving.prove()
 
     async def _expanded(self, wanted: WantedTrack) -> tuple[Sequence[Track], LeftOut]:
         return await self._track_maker.expand(self._track_maker.check(wanted))

@@ -101,21 +101,19 @@ class Saving:
             raise StateFileError(f"{self._file.path} cannot be read ({error}); look at its disk") from error
 
     async def keep(self) -> None:
-        """From now on the players are kept. To be called when they are restored."""
+        """From now on the players are kept. To be called when they are restored: what was in the file has not ended the
+        node."""
+        self._has_proof = True
         for player_id in self._players:
             self.changed(player_id)
         try:
+            await self._write_proof()
             while self._dirty:  # who is still as the last node left it has not gone on since
                 await self._write_some(gives_sign=False)
             await self._write_some()
         except (sqlite3.Error, OSError) as error:
             self._report(error)
         self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def prove(self) -> None:
-        """What was in the file does not end the node: this start counts no longer as one that failed."""
-        self._has_proof = True
-        self._wake.set()
 
     async def stop(self) -> None:
         """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
@@ -218,9 +216,7 @@ class Saving:
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
             try:
-                if self._has_proof:
-                    await self._in_thread(self._file.prove)
-                    self._has_proof = False
+                await self._write_proof()
                 now_ms = await self._write_some()
                 if is_quiet or self._file.is_long:
                     await self._in_thread(partial(self._file.shorten, now_ms))
@@ -228,6 +224,11 @@ class Saving:
                 self._report(error)
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
+
+    async def _write_proof(self) -> None:
+        if self._has_proof:
+            await self._in_thread(self._file.prove)
+            self._has_proof = False
 
     async def _write_some(self, *, gives_sign: bool = True) -> int:
         """Writes as many players that have changed as one batch takes, at least the sign of life. Returns its time.

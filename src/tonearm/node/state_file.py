@@ -96,7 +96,7 @@ class StateFile:
     def open(self) -> None:
         """Opens the file or makes it.
 
-        A damaged file, and one with which nodes died again and again soon after their start, is renamed, and a new one
+        A damaged file, and one that nodes died again and again while they read it, is renamed, and a new one
         begun. Of a damaged log all is taken up to the damage. Raises `StateFileError` when there is nowhere to write,
         another node uses the file, or a newer one made it.
         """
@@ -113,14 +113,14 @@ class StateFile:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
                 with contextlib.suppress(sqlite3.Error):  # who renames it back may try again
                     self.prove()
-                self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it soon after its start")
+                self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times while it read it")
 
     def begin(self) -> None:
         """Counts the start of a node that is about to restore the players."""
         self._execute("UPDATE node SET unready_starts = unready_starts + 1")
 
     def prove(self) -> None:
-        """The node has run for a while, or ends in order: its start was not one that failed. Raises `sqlite3.Error`."""
+        """The node has restored the players, or ends in order: its start has not failed. Raises `sqlite3.Error`."""
         self._open_database.execute("UPDATE node SET unready_starts = 0")
 
     def alive_at_ms(self) -> int:
