@@ -23,7 +23,7 @@ from tests.support.hls import (
     without_timestamps,
 )
 from tests.support.media_files import UnseekableReader, decode_rest, loudest_hz
-from tests.support.media_server import Answer, MediaServer, in_turn, media, redirect, stall, status
+from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
@@ -65,6 +65,21 @@ def serve_pieces(server: MediaServer, pieces: list[bytes] = PIECES) -> list[str]
 
 def serve_live(server: MediaServer, playlist: LivePlaylist) -> str:
     return server.serve("/hls/live.m3u8", playlist.answer)
+
+
+def live_in_turn(server: MediaServer, *windows: tuple[list[str], int]) -> Answer:
+    """A live playlist that shows these segments, with the number of the first; each window until its last segment was
+    asked for, however fast anybody reads."""
+    waiting = list(windows)
+
+    async def answer(request: Request, reply: Reply) -> None:
+        if len(waiting) > 1 and waiting[0][0][-1] in asked(server):
+            waiting.pop(0)
+        names, number = waiting[0]
+        text = media_playlist(names, sequence=number, is_complete=len(waiting) == 1, duration_s=0.02)
+        await media(text.encode(), etag=None)(request, reply)
+
+    return answer
 
 
 def asked(server: MediaServer, ending: str = ".ts") -> list[str]:
@@ -252,19 +267,13 @@ class TestLiveStreams:
 
     async def test_numbers_that_begin_anew(self, server: MediaServer) -> None:
         names = serve_pieces(server)
-        first = media_playlist(names[:4], sequence=1000, is_complete=False, duration_s=0.02)
-        second = media_playlist(names[6:10], sequence=0, duration_s=0.02)
-        answers = [media(text.encode(), etag=None) for text in (first, second)]
-        uri = server.serve("/hls/live.m3u8", in_turn(*answers))
+        uri = server.serve("/hls/live.m3u8", live_in_turn(server, (names[:4], 1000), (names[6:10], 0)))
         assert await read_parts(uri) == [b"".join(PIECES[1:4]), b"".join(PIECES[7:10])]
 
     async def test_a_server_a_little_behind_itself(self, server: MediaServer) -> None:
         names = serve_pieces(server)
-        texts = [
-            media_playlist(names[start : start + 4], sequence=start, is_complete=start == 8, duration_s=0.02)
-            for start in (0, 2, 1, 0, 4, 3, 6, 8)
-        ]
-        uri = server.serve("/hls/live.m3u8", in_turn(*(media(text.encode(), etag=None) for text in texts)))
+        windows = [(names[start : start + 4], start) for start in (0, 2, 1, 0, 4, 3, 6, 8)]
+        uri = server.serve("/hls/live.m3u8", live_in_turn(server, *windows))
         assert await read_parts(uri) == [b"".join(PIECES[1:])]
 
     async def test_closing_ends_everything_at_once(self, server: MediaServer) -> None:
