@@ -1,5 +1,6 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
+## make test-busy   all tests beside a busy machine, and a table; RUNS=10
 ## make bench  measurements       make fuzz    strange requests, sockets, files and states, models, as much as one likes
 ## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
 ## make faults each fault beside 50 listeners who must not lose a frame: stopped processes, floods, the slowest requests
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz soak faults bench soundcheck pictures docs format clip clean
+.PHONY: help run install dev test test-busy test-listeners check fuzz soak faults bench soundcheck pictures docs format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -44,6 +45,11 @@ test-listeners: $(VENV)/.dev
 	@sh tools/install_listeners.sh $(PROGRAMS)
 	@$(PIP) -r requirements/browser.txt || echo "playwright could not be installed; the tests of the dashboard are skipped."
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
+
+# All tests beside processes that never wait, RUNS times; prints a table. What fails here depends on how fast a machine is.
+RUNS ?= 1
+test-busy: $(VENV)/.dev
+	@$(BIN)/python -m tools.busy_runs --runs $(RUNS) $(MAKE) --no-print-directory test
 
 check: $(VENV)/.dev
 	@$(BIN)/python tools/check_install.py

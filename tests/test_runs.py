@@ -1,6 +1,14 @@
 """What a run of these tests tells beside what failed."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from tools.busy_runs import read_run
+
+from tests.support.environment import environment
+from tests.support.readme import REPOSITORY
 
 FLAWED = """
 import pytest
@@ -61,3 +69,25 @@ def test_what_was_not_run_for_want_of_a_program_is_one_line(pytester: pytest.Pyt
     result = run(pytester, "missing_programs")
     result.stdout.fnmatch_lines(["tests not run for want of a program: no-such-program 1"])
     result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_busy_run_is_a_line_of_a_table(tmp_path: Path) -> None:
+    flawed = tmp_path / "test_flawed.py"
+    flawed.write_text(FLAWED.replace("@pytest.mark.timing", ""))
+    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", "-c", "/dev/null", str(flawed)]
+    command = [sys.executable, "-m", "tools.busy_runs", "--busy", "1", *tests]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment({"PYTHONPATH": str(REPOSITORY)}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    head, row = done.stdout.splitlines()
+    assert (done.returncode, head.split()[:4]) == (1, ["run", "passed", "failed", "skipped"])
+    assert row.split()[:4] == ["1", "1", "3", "0"]
+    assert row.endswith("test_flawed.py::test_wrong_once")
+    assert "3 failed, 1 passed" in (tmp_path / "build" / "test-busy" / "1.log").read_text()
+    unread = read_run("make: *** No rule to make target 'test'.  Stop.\n")
+    assert (unread.passed, unread.failed) == (0, 0)
