@@ -45,7 +45,7 @@ _WAITING: Final = ("tests/node/", "tests/e2e/")
 # Of the others those that start processes, too, so that quick ones are left to fill the gaps at the end.
 _LONG: Final = (
     *("tests/decoder/pool/", "tests/worker/", "tests/sandbox/", "tests/sources/resolver/"),
-    *("tests/bench/", "tests/client/", "tests/commands/", "tests/examples/", "tests/test_", "tests/voice/"),
+    *("tests/bench/", "tests/bots/", "tests/client/", "tests/commands/", "tests/examples/", "tests/test_"),
 )
 
 _AUDIO_FOLDER: Final = pytest.StashKey[Path]()

@@ -1,14 +1,5 @@
-"""A player in a voice channel of Discord, for discord.py and py-cord: see docs/discord.md."""
+"""`tonearm.bots.discord` by its short name."""
 
-import discord
-
-from tonearm.voice.joining import JoiningSource, VoicePlayer, dispatch
+from tonearm.bots.discord import Source, VoicePlayer, dispatch, join
 
 __all__ = ["Source", "VoicePlayer", "dispatch", "join"]
-
-
-class Source(JoiningSource, discord.AudioSource):
-    """What a player plays: `voice_client.play(await Source(player).ready())`."""
-
-
-join = Source.join

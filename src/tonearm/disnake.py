@@ -1,14 +1,5 @@
-"""A player in a voice channel of Discord, for disnake: see docs/discord.md."""
+"""`tonearm.bots.disnake` by its short name."""
 
-import disnake
-
-from tonearm.voice.joining import JoiningSource, VoicePlayer, dispatch
+from tonearm.bots.disnake import Source, VoicePlayer, dispatch, join
 
 __all__ = ["Source", "VoicePlayer", "dispatch", "join"]
-
-
-class Source(JoiningSource, disnake.AudioSource):  # type: ignore[misc]  # the library is not installed here
-    """What a player plays: `voice_client.play(await Source(player).ready())`."""
-
-
-join = Source.join

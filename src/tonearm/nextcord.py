@@ -1,14 +1,5 @@
-"""A player in a voice channel of Discord, for nextcord: see docs/discord.md."""
+"""`tonearm.bots.nextcord` by its short name."""
 
-import nextcord
-
-from tonearm.voice.joining import JoiningSource, VoicePlayer, dispatch
+from tonearm.bots.nextcord import Source, VoicePlayer, dispatch, join
 
 __all__ = ["Source", "VoicePlayer", "dispatch", "join"]
-
-
-class Source(JoiningSource, nextcord.AudioSource):  # type: ignore[misc]  # the library is not installed here
-    """What a player plays: `voice_client.play(await Source(player).ready())`."""
-
-
-join = Source.join

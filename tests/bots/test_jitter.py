@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.support.pcm import largest_step, tone
-from tonearm.voice.source import JitterBuffer, blend
+from tonearm.bots.source import JitterBuffer, blend
 
 FRAME_S = 0.02
 

@@ -16,10 +16,10 @@ from tests.support.media_files import loudest_hz
 from tests.support.opus_listening import decoded
 from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node, shared_node
+from tonearm.bots.source import DISCORD_SILENT_PACKET
 from tonearm.client import BadRequest, Node, PlayerGone, Reconnected, TrackStart
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
-from tonearm.voice.source import DISCORD_SILENT_PACKET
 
 
 def frequency_hz(packets: Sequence[bytes]) -> float:

@@ -1,0 +1,14 @@
+"""A player in a voice channel of Discord, for discord.py and py-cord: see docs/discord.md."""
+
+import discord
+
+from tonearm.bots.joining import JoiningSource, VoicePlayer, dispatch
+
+__all__ = ["Source", "VoicePlayer", "dispatch", "join"]
+
+
+class Source(JoiningSource, discord.AudioSource):
+    """What a player plays: `voice_client.play(await Source(player).ready())`."""
+
+
+join = Source.join

@@ -1,0 +1,162 @@
+"""A player in a voice channel: joined, played and left in one call each.
+
+It uses only what channels and voice clients of discord.py, py-cord, disnake and nextcord have in common.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, Self
+
+from tonearm.bots.source import FrameSource
+from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
+from tonearm.client.connection import Connection
+
+_MEMBERS_INTERVAL_S = 5.0  # between two looks at who is in the channel
+
+
+class VoiceClient(Protocol):
+    """The methods of a library's voice client that are used here."""
+
+    channel: Any
+
+    def play(self, source: Any, *, after: Callable[[Exception | None], Any] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def is_connected(self) -> bool: ...
+
+    async def move_to(self, channel: Any) -> None: ...
+
+    async def disconnect(self, *, force: bool = False) -> None: ...
+
+
+class Connectable(Protocol):
+    """A voice channel of a library."""
+
+    def connect(self) -> Awaitable[Any]: ...
+
+
+class Bot(Protocol):
+    def dispatch(self, event: str, /, *arguments: Any) -> None: ...
+
+
+class VoicePlayer(Player):
+    """A player that sounds in a voice channel. `voice` is the library's voice client, `source` what it plays."""
+
+    voice: VoiceClient
+    source: FrameSource
+    _leaving: asyncio.Task[None] | None = None
+
+    def __init__(self, connection: Connection, player_id: str) -> None:
+        super().__init__(connection, player_id)
+        self._has_left = False
+
+    def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
+        """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`;
+        None: never."""
+        self.voice, self.source = voice, source
+        voice.play(source)
+        if leave_after_s is not None:
+            self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
+        return self
+
+    async def pause(self) -> None:
+        """Pauses the player on the node and the voice client. Nothing of the track is lost."""
+        await super().pause()
+        self.voice.pause()
+
+    async def resume(self) -> None:
+        """Resumes the player on the node and the voice client."""
+        await super().resume()
+        self.voice.resume()
+
+    async def move_to(self, channel: Any) -> None:
+        """Moves to another channel of the guild. The node's player plays on meanwhile."""
+        await self.voice.move_to(channel)
+
+    async def leave(self, *, delete: bool = True) -> None:
+        """Leaves the channel. With `delete` the node's player is deleted, else it plays on for other listeners."""
+        if self._has_left:
+            return
+        self._has_left = True
+        if self._leaving is not None and self._leaving is not asyncio.current_task():
+            self._leaving.cancel()
+        self.source.close()
+        self.voice.stop()
+        await self.voice.disconnect(force=True)
+        if delete:
+            await self.delete()
+
+    async def _leave_when_alone(self, after_s: float) -> None:
+        alone_s = 0.0
+        step_s = min(after_s, _MEMBERS_INTERVAL_S)
+        while self.voice.is_connected() and alone_s < after_s:
+            await asyncio.sleep(step_s)
+            members = getattr(self.voice.channel, "members", None)
+            has_people = members is None or any(not member.bot for member in members)
+            alone_s = 0.0 if has_people else alone_s + step_s
+        await self.leave()
+
+
+class JoiningSource(FrameSource):
+    """A source with `join`, which connects to a channel and plays there."""
+
+    @classmethod
+    async def join(
+        cls,
+        channel: Connectable,
+        node: Node,
+        track: Playable | None = None,
+        *,
+        player_id: str | None = None,
+        leave_after_s: float | None = 300.0,
+        metadata: Metadata = None,
+    ) -> VoicePlayer:
+        """Connects to `channel` and plays `track` there, or waits for a track. The player's id is that of the channel,
+        unless `player_id` is given. The player leaves a channel that has had no people for `leave_after_s` seconds.
+
+        A player of this id that the node still has, of a program that ended without `leave`, is taken over: with its
+        queue and settings, and what it plays goes on unless there is a `track`.
+
+        Raises the errors of the library's `connect`, and `ApiError` and `ConnectError`; then the channel is left again.
+        """
+        name = player_id or str(getattr(channel, "id", "voice"))
+        voice = await channel.connect()
+        try:
+            player = await _created_or_taken_over(node, name, track, metadata)
+            source = cls(player)
+            if track is not None or (player.state is State.PLAYING and not player.paused):
+                await source.ready()
+        except BaseException:
+            await voice.disconnect(force=True)
+            raise
+        return player.play_in(voice, source, leave_after_s)
+
+
+async def _created_or_taken_over(node: Node, name: str, track: Playable | None, metadata: Metadata) -> VoicePlayer:
+    try:
+        return await node.create_player_of(VoicePlayer, name, track, {} if metadata is None else {"metadata": metadata})
+    except PlayerExists:
+        player = await node.take_over(VoicePlayer, name)
+    if metadata is not None:
+        await player.set_metadata(metadata, merge=False)
+    if track is not None:
+        await player.play(track)
+        await player.play()  # it may have been paused
+    return player
+
+
+def dispatch(bot: Bot, player: Player) -> Callable[[], None]:
+    """Passes a player's events on to the bot: `TrackStart` calls `on_tonearm_track_start(event)`. Returns a function
+    that ends this."""
+
+    def pass_on(event: object) -> None:
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+        bot.dispatch(f"tonearm_{name}", event)
+
+    return player.on(object, pass_on)
