@@ -121,7 +121,7 @@ clip: $(VENV)/.runtime
 	$(BIN)/python tools/make_clip.py src/tonearm/clips/welcome.opus
 
 clean:
-	rm -rf .venv .venv-* build dist client/build src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build dist client/build client/*.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Each step leaves a stamp, so that a second run has nothing to do.
 $(VENV)/.made: tools/make_venv.sh

@@ -10,10 +10,12 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 import yaml
 
+import tonearm
 from tests.support.audio_files import tone, wav
 from tests.support.environment import environment
 from tests.support.missing_programs import needs
@@ -23,16 +25,32 @@ from tonearm.config.schema import SECTIONS
 from tonearm.process import notify, watchdog_interval_s
 
 
-def built(folder: Path, project: str = ".") -> Path:
-    """The wheel of a copy of the repository, so that building leaves nothing in it."""
+class Wheels(NamedTuple):
+    """The node's and the client's, which is of another version, `CLIENT_VERSION`."""
+
+    node: Path
+    client: Path
+
+
+CLIENT_VERSION: Final = "99.0"
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
+    """Of a copy of the repository, so that building leaves nothing in it."""
+    folder = tmp_path_factory.mktemp("wheels")
     copy = folder / "copy"
     for name in ("src", "client"):
         shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, copy)
-    pip(*("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(copy / project)))
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    build = ("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder))
+    pip(*build, str(copy))
+    release = copy / "src" / "tonearm" / "__init__.py"
+    release.write_text(release.read_text().replace(f'"{tonearm.VERSION}"', f'"{CLIENT_VERSION}"'))
+    pip(*build, str(copy / "client"))
+    (node,), (client,) = folder.glob("tonearm-*.whl"), folder.glob("tonearm_client-*.whl")
+    return Wheels(node, client)
 
 
 def pip(*arguments: str) -> None:
@@ -40,27 +58,48 @@ def pip(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, env=environment())
 
 
-def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path) -> None:
-    wheel = built(tmp_path)
-    held = set(zipfile.ZipFile(wheel).namelist())
+class Place:
+    """An environment in which nothing of tonearm is installed. Its libraries are those that are installed here; what is
+    imported of tonearm is only what a test installs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.python = folder / "venv" / "bin" / "python"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+        (self.packages,) = (folder / "venv").glob("lib/python*/site-packages")
+        here = Path(sysconfig.get_path("purelib"))
+        libraries = folder / "libraries"
+        libraries.mkdir()
+        for found in here.iterdir():
+            if "tonearm" not in found.name and found.suffix != ".pth":
+                (libraries / found.name).symlink_to(found)
+        (self.packages / "libraries.pth").write_text(f"{libraries}\n")
+
+    def install(self, *wheels: Path) -> None:
+        pip("--python", str(self.python), "install", "--no-deps", "--no-index", "--no-compile", *map(str, wheels))
+
+    def uninstall(self, name: str) -> None:
+        pip("--python", str(self.python), "uninstall", "--yes", name)
+
+    def says(self, script: str) -> str:
+        """What a program prints, or the last line of its error."""
+        command = [str(self.python), "-W", "ignore", "-c", script]
+        done = subprocess.run(command, cwd=self.packages.parent, capture_output=True, text=True, check=False)
+        return (done.stdout if done.returncode == 0 else done.stderr).strip().rpartition("\n")[2]
+
+
+def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path, wheels: Wheels) -> None:
+    held = set(zipfile.ZipFile(wheels.node).namelist())
     sources = REPOSITORY / "src"
     kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
     missing = {name for name in kept - held if "__pycache__" not in name}
     assert not missing, f"add to package-data in pyproject.toml: {sorted(missing)}"
 
-    place = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    python = place / "bin" / "python"
-    pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
-    # Its libraries are those that are installed here; what is imported of tonearm is the wheel's.
-    libraries = place / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
-    (libraries / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    where = [str(python), "-c", "import tonearm; print(tonearm.__file__)"]
-    shown = subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert shown.startswith(str(libraries))
+    place = Place(tmp_path)
+    place.install(wheels.node)
+    assert place.says("import tonearm; print(tonearm.__file__)").startswith(str(place.packages))
 
     (tmp_path / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
-    command = str(place / "bin" / "tonearm")
+    command = str(place.python.with_name("tonearm"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -97,19 +136,37 @@ def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
         assert recipes.partition(f"\n{target}: $(VENV)/.")[2].splitlines()[1].endswith("python tools/check_install.py")
 
 
-def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path) -> None:
-    with zipfile.ZipFile(built(tmp_path, "client")) as wheel:
-        wheel.extractall(tmp_path / "unpacked")
-    script = "import tonearm, tonearm.client, tonearm.discord; print(tonearm.__file__)"
-    shown = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        cwd=tmp_path,
-        env={**environment(), "PYTHONPATH": str(tmp_path / "unpacked")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout.startswith(str(tmp_path / "unpacked"))
+WHICH: Final = "import tonearm, tonearm.discord as bot, tonearm.client; print(tonearm.VERSION, bot.join.__name__)"
+
+
+def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path, wheels: Wheels) -> None:
+    place = Place(tmp_path)
+    place.install(wheels.client)
+    assert place.says(WHICH) == f"{CLIENT_VERSION} join"
+    assert place.says("import tonearm.node") == "ModuleNotFoundError: No module named 'tonearm.node'"
+    with zipfile.ZipFile(wheels.client) as wheel:
+        (licence,) = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
+        assert wheel.read(licence) == (REPOSITORY / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("first", ["node", "client"])
+def test_node_and_client_of_two_versions_never_mix_their_files(tmp_path: Path, wheels: Wheels, first: str) -> None:
+    place = Place(tmp_path)
+    order = (wheels.node, wheels.client) if first == "node" else (wheels.client, wheels.node)
+    for wheel in order:
+        place.install(wheel)
+    for wheel in order:
+        for name in (name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/RECORD")):
+            assert (place.packages / name).read_bytes() == zipfile.ZipFile(wheel).read(name), name
+    assert place.says(WHICH) == f"{tonearm.VERSION} join"  # the node's, which has all
+    assert place.says("import tonearm.node.node; print('whole')") == "whole"
+    if first == "node":
+        place.uninstall("tonearm")
+        assert place.says(WHICH) == f"{CLIENT_VERSION} join"
+    else:
+        place.uninstall("tonearm-client")
+        assert place.says("import tonearm.node.node, tonearm.client; print('whole')") == "whole"
+        assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
 
 
 def test_the_image_and_the_composition_name_what_there_is() -> None:
