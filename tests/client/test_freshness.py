@@ -55,5 +55,13 @@ def test_a_standstill_in_a_pause_costs_two_frames() -> None:
     assert numbers == [*range(1, 51), *range(53, 101)]
 
 
+def test_no_reader_hears_nothing_for_longer_than_a_second() -> None:
+    """Of one that is always late nothing is ever certain; it is late, and hears."""
+    bunches = [(number, 0.0, 60.0 + number // 8 * 0.16) for number in range(51, 500)]
+    numbers = heard([*steady(1, 51, 0.0), *bunches])
+    assert 100 < numbers[50] < 112
+    assert numbers[50:] == list(range(numbers[50], 500))
+
+
 def test_a_reader_that_is_a_little_late_loses_nothing() -> None:
     assert heard([*steady(1, 51, 0.0), *at_once(51, 60, 1.17), *steady(60, 90, 1.19)]) == list(range(1, 90))

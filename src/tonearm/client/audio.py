@@ -19,6 +19,8 @@ AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
 _NUMBERS: Final = 1 << 32
 _LOOK_S: Final = 0.05
+_AT_ONCE_S: Final = 0.001
+_PILE_S: Final = 1.0
 _ENDS: Final = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 
 
@@ -40,23 +42,28 @@ class Freshness:
 
     A frame is as late as its number says it should have come before. A pause of the player is no delay: what was waited
     for may come that much later. Two frames in a row that were waited for come as soon as they can, since what has
-    piled up is read many frames at a time.
+    piled up is read many frames at a time. It is read within a moment, so after that frames are in time again, whatever
+    their numbers say.
     """
 
     def __init__(self, max_latency_ms: int) -> None:
         self._most_s = max_latency_ms / 1000
         self._zero_s: float | None = None  # when the frame of number 0 would have come
         self._waited_s = 0.0  # for the frame before
+        self._stale_since_s: float | None = None
 
     def is_stale(self, number: int, waited_s: float, now_s: float) -> bool:
         """Of the frame that comes at `now_s`, before which nothing came for `waited_s`, while somebody looked."""
         zero_s = now_s - number * FRAME_S
-        if self._zero_s is None or min(waited_s, self._waited_s) >= FRAME_S / 2:
+        has_read_all = self._stale_since_s is not None and now_s - self._stale_since_s >= _PILE_S
+        if self._zero_s is None or min(waited_s, self._waited_s) >= FRAME_S / 2 or has_read_all:
             self._zero_s = zero_s
         else:
             self._zero_s = min(zero_s, self._zero_s + waited_s)
         self._waited_s = waited_s
-        return zero_s - self._zero_s > self._most_s
+        is_stale = zero_s - self._zero_s > self._most_s
+        self._stale_since_s = (self._stale_since_s or now_s) if is_stale else None
+        return is_stale
 
 
 class AudioStream:
@@ -173,20 +180,22 @@ class AudioStream:
 
 
 async def _messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[bytes, float]]:
-    """The binary messages until the socket ends. With each, for how long it is certain that it was not there yet: in a
-    look that takes longer than it may, the loop stood still, and a message may have come in the meantime."""
-    waited_s = 0.0
+    """The binary messages until the socket ends. With each, for how long it is certain that it was not there yet: what
+    is there when a look begins is given at once. In a look that takes longer than it may the loop stood still, and a
+    message may have come at any time of it."""
+    began_s = certain_s = time.monotonic()
     while True:
         asked_s = time.monotonic()
         message = None
         with contextlib.suppress(TimeoutError):
             message = await socket.receive(timeout=_LOOK_S)
-        looked_s = time.monotonic() - asked_s
-        waited_s = waited_s + looked_s if looked_s < 2 * _LOOK_S else 0.0
+        now_s = time.monotonic()
+        if now_s - asked_s >= _AT_ONCE_S:
+            certain_s = now_s if now_s - asked_s < 2 * _LOOK_S else asked_s
         if message is None:
             continue
         if message.type in _ENDS:
             return
         if message.type is aiohttp.WSMsgType.BINARY:
-            yield message.data, waited_s
-            waited_s = 0.0
+            yield message.data, certain_s - began_s
+            began_s = certain_s = time.monotonic()
