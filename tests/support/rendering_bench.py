@@ -1,5 +1,6 @@
 """A player whose decoder is a real render session in the same thread. Sources are in memory, time is turned by hand."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,8 +12,10 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Audio,
+    Burst,
     Decoded,
     DropSource,
+    Encoded,
     FirstAudio,
     Flush,
     FromNode,
@@ -23,6 +26,7 @@ from tonearm.decoder.messages import (
     Plan,
     SeekSource,
 )
+from tonearm.worker.packets.mp3 import Mp3Thread
 from tonearm.worker.rendering.render_session import RenderSession
 
 
@@ -60,6 +64,9 @@ class RenderingBench(PlayerBench):
     def __init__(self, first: str | Track, *names: str, pcm_of: Callable[[int], bytes]) -> None:
         self._pcm_of = pcm_of
         self._running: dict[int, _Running] = {}
+        self.holds_encoded = False  # the thread that encodes MP3 gets no time
+        self._encoded: deque[tuple[HandSession, Encoded]] = deque()
+        self._mp3 = Mp3Thread(lambda _: None, lambda *_: None, lambda run: run)  # without its thread
         super().__init__(first, *names)
 
     async def pump(self) -> None:
@@ -114,9 +121,18 @@ class RenderingBench(PlayerBench):
                 running.session.grant(order)
             case Flush():
                 running.session.flush()
+            case Burst():
+                running.session.burst(order)
             case DropSource():
                 pass
+        for job in running.session.take_mp3_jobs():
+            self._encoded.append((session, job.done(self._mp3._encoded(job))))
+        self._tell_encoded()
         return running
+
+    def _tell_encoded(self) -> None:
+        while self._encoded and not self.holds_encoded:
+            self._tell(*self._encoded.popleft())
 
     def _open(self, session: HandSession, running: _Running, number: int, start_sample: int) -> None:
         pcm = self._pcm_of(number)
@@ -135,7 +151,7 @@ class RenderingBench(PlayerBench):
             self._tell(session, audio)
         return bool(audios)
 
-    def _tell(self, session: HandSession, message: Audio | Decoded | FirstAudio | Opened) -> None:
+    def _tell(self, session: HandSession, message: Audio | Decoded | Encoded | FirstAudio | Opened) -> None:
         owner = self.pool.owners.get(session.id)
         if owner is not None:
             owner.receive(message)

@@ -305,7 +305,7 @@ class Flush(_Message, frozen=True):
 
 class Burst(_Message, frozen=True):
     """Node: send an `Encoded` with the last `frames` frames before `before_frame`, or as many as are kept, in a form
-    that had no listeners then. An MP3 stream begins with these frames."""
+    of Opus that had no listeners then."""
 
     session: Number
     output: Output
@@ -512,7 +512,8 @@ class Audio(_Message, frozen=True):
 
 class Encoded(_Message, frozen=True):
     """Decoder: the frames from `first_frame` to before `end_frame`, which were sent, as whole MP3 frames, none or more,
-    or as Opus packets that answer a `Burst`.
+    or as Opus packets that answer a `Burst`. `begins`: an encoder began with these frames, the first of which were sent
+    before its form had listeners.
 
     The state of an MP3 encoder cannot be copied, so no frame can be encoded twice. Therefore frames become MP3 only
     after they were sent, when no plan can void them.
@@ -523,6 +524,7 @@ class Encoded(_Message, frozen=True):
     end_frame: Count
     output: Output
     mp3_frames: Annotated[tuple[Mp3Frame, ...], Meta(max_length=1000)]
+    begins: bool = False
 
 
 class Pong(_Message, frozen=True):

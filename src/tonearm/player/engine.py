@@ -74,7 +74,7 @@ class Engine:
             services.bursts,
             clock.now_s,
         )
-        self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer)
+        self.broadcast: Final = Broadcast(playback.player_id, self._session.buffer, self._session.order_burst)
         self._timers = Timers(call_later, weakly(self._ring))
         self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
         self._sending = Sending(playback, self._session, self._joins, self.broadcast)
@@ -141,13 +141,6 @@ class Engine:
     def quality(self) -> PlayerQuality:
         return self._sending.quality
 
-    def listener_came(self) -> None:
-        """As `listeners_changed`; the new listener may want the frames that were sent last."""
-        self.listeners_changed()
-        if not self._sleep.is_waking:  # otherwise `_frames_arrived` does so
-            self._sending.order_bursts()
-        self._update_ticking()
-
     def listeners_changed(self) -> None:
         """Has frames rendered in the forms of all listeners; without any before the clock starts, in PCM."""
         if not self._is_closed:
@@ -157,6 +150,7 @@ class Engine:
             self._session.listen(outputs, is_for_nobody=is_made_ready)
             self._follow()
             self._session.buffer.end_plain_run()  # frames may have to be sent early from now on
+            self._update_ticking()
 
     def emit(self, events: tuple[Event, ...]) -> None:
         """Tells the player's clients, and the node, what has happened."""
@@ -365,7 +359,7 @@ class Engine:
         next_s = self._sleep.wake()
         if next_s is not None:
             self._clock.resume_at(self, next_s)
-        self._session.wake(has_burst=bool(self.broadcast.bursts))
+        self._session.wake(has_burst=self.broadcast.awaits_bursts)
         self._sending.wakes()
         self._update_ticking()
         if next_s is not None:
@@ -489,7 +483,7 @@ class Engine:
         self._handle(sending.frames_arrived())
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken(self._circumstances())
-            sending.order_bursts_after_sleep()
+            self._session.grant()  # with which the last frames, rendered again, become MP3
             self._perform(Outcome())  # plans the overlays, which waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()

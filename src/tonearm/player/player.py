@@ -166,13 +166,14 @@ class Player:
         if len(self._broadcast) >= max_listeners:
             raise LimitReached(f"The player has {max_listeners} listeners, as many as player.max_listeners allows.")
         self._engine.catch_up()
+        self._services.bursts.are_kept |= sink.burst_ms > 0
         detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._engine.sounds_for_streams)
         settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
         log_level = logging.DEBUG if is_stranger else logging.INFO
         self._log_listeners(log_level, "came", sink)
         if is_counted:
             self._start_clock()
-        self._engine.listener_came()
+        self._engine.listeners_changed()
         self._tell_listeners()
 
         def leave() -> None:

@@ -321,28 +321,14 @@ class Sending:
 
     # MP3, and what was sent before
 
-    def order_bursts(self) -> None:
-        """Has the last frames encoded for new listeners, who begin with them."""
-        for output in self._broadcast.bursts:
-            if not self._session.order_burst(output):
-                self._broadcast.burst_encoded(output, ())
-
-    def order_bursts_after_sleep(self) -> None:
-        """As `order_bursts`, after a sleep: the session has rendered the last frames again, and a grant encodes MP3."""
-        outputs = self._broadcast.bursts
-        if has_format(outputs, "mp3"):
-            self._session.grant()
-        for output in outputs:
-            if output.format == "opus" and not self._session.order_burst(output):
-                self._broadcast.burst_encoded(output, ())
-
     def encoded_arrived(self, encoded: Encoded) -> None:
-        if encoded.output.format == "opus":
-            self._broadcast.burst_encoded(encoded.output, encoded.mp3_frames)
+        output, end_frame = encoded.output, encoded.end_frame
+        if output.format == "opus":
+            self._broadcast.begin_opus(output, end_frame, encoded.mp3_frames)
             return
-        self._mp3_end_frame = encoded.end_frame
+        self._mp3_end_frame = end_frame
         self._mp3_waits = 0
-        self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
+        self._broadcast.send_mp3(output, encoded.first_frame, end_frame, encoded.mp3_frames, begins=encoded.begins)
 
     def _is_mp3_awaited(self) -> bool:
         """Whether frames that were sent are still being encoded to MP3. The decoder encodes what a grant reports as

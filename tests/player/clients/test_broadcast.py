@@ -26,7 +26,7 @@ def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
 
 @pytest.fixture
 def broadcast() -> Broadcast:
-    return Broadcast("p", FrameBuffer())
+    return Broadcast("p", FrameBuffer(), lambda *_: False)
 
 
 def attached(broadcast: Broadcast, *listeners: MemoryListener) -> Sequence[MemoryListener]:

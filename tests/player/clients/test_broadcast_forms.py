@@ -22,7 +22,7 @@ class Player:
     def __init__(self) -> None:
         self.number = 0
         self._buffer = FrameBuffer()
-        self.broadcast = Broadcast("p", self._buffer)
+        self.broadcast = Broadcast("p", self._buffer, lambda *_: False)
 
     def attached(self, *args: Any, **more: Any) -> MemoryListener:
         """Another listener, which is such a one."""
@@ -129,6 +129,7 @@ def test_a_stream_begins_with_what_was_sent_before(player: Player) -> None:
 
 
 def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: Player) -> None:
+    player.send(100)
     stream = player.attached(output=MP3, wants_silence=True)
     for _ in range(5):
         player.broadcast.send_silence(is_mp3_awaited=True)
@@ -146,6 +147,7 @@ def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: 
 def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Player) -> None:
     stream = player.attached(output=MP3, wants_silence=True)
     before, after = [b"before"] * 5, [b"after"] * 5
+    player.send(42)
     player.broadcast.send_mp3(MP3, 0, 6, before)
     player.broadcast.send_mp3(MP3, 36, 42, after)
     silence = stream.messages[5:-5]

@@ -245,10 +245,10 @@ class DecoderSession:
             self._claim = Claim(Urgency.STARTS, self._pool.next_claim())
             self._open_session(has_burst=has_burst)
 
-    def order_burst(self, output: Output) -> bool:
-        """Asks for the frames that were sent last, in a form that had no listeners. Returns False where the session
-        does not have these frames."""
-        orders = self.plans.order_burst(output)
+    def order_burst(self, output: Output, before_frame: int) -> bool:
+        """Asks for the frames that were sent before this one, in a form of Opus that had no listeners. Returns False
+        where the session does not have these frames."""
+        orders = self.plans.order_burst(output, before_frame)
         self._carry_out(orders)
         return bool(orders)
 

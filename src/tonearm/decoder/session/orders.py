@@ -30,7 +30,7 @@ from tonearm.decoder.session.plan_moves import (
     Switching,
 )
 
-MAX_FRAMES_AGAIN: Final = 50  # so many frames another process renders again at most, for its encoders
+MAX_FRAMES_AGAIN: Final = 120  # so many frames another process renders again at most, for its encoders
 
 
 def crossfade_now(state: Attached, wanted: Program) -> CrossfadeOrder | None:

@@ -250,14 +250,13 @@ class PlanState:
         self._flushed_epoch = self._planned.number
         return (Flush(session.id),)
 
-    def order_burst(self, output: Output) -> tuple[Order, ...]:
-        """Orders the frames that were sent last, in a form that had no listeners. No order where the session does not
-        have these frames."""
-        self._bursts.are_kept = True
+    def order_burst(self, output: Output, before_frame: int) -> tuple[Order, ...]:
+        """Orders the frames that were sent before this one, in a form that had no listeners. No order where the session
+        does not have these frames."""
         session = self._session
-        if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
+        if session is None or isinstance(self.state, Resuming) or not before_frame:
             return ()
-        return (Burst(session.id, output, self.buffer.next_frame, BURST_FRAMES),)
+        return (Burst(session.id, output, before_frame, BURST_FRAMES),)
 
     # Messages of the decoder
 
@@ -343,7 +342,6 @@ class PlanState:
         if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
             buffer.void_from(buffer.next_frame)  # the music in these frames is paused
         self._grants.begin(buffer.end_frame)
-        self._bursts.are_kept |= has_burst
         again = BURST_FRAMES if has_burst else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
         start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
         start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)

@@ -56,13 +56,13 @@ class _Listener:
     """A connection and the frames that wait for it.
 
     `keeps_up`: no frames wait, and the connection is neither closing nor gone. `ring_size`: how many frames may wait.
-    `is_counted`: the connection shows as a listener. `held`: the frames since it came, while it waits for its burst;
-    None otherwise. `is_new`: it gets no silence, since sound is about to come.
+    `is_counted`: the connection shows as a listener. `waits`: it gets nothing before its burst. `is_new`: it gets no
+    silence, since sound is about to come.
     """
 
     __slots__ = (
-        "has_left", "held", "is_closing", "is_counted", "is_new", "keeps_up", "last_pending", "must_prime", "ring",
-        "ring_size", "sink", "stalled_frames",
+        "has_left", "is_closing", "is_counted", "is_new", "keeps_up", "last_pending", "must_prime", "ring",
+        "ring_size", "sink", "stalled_frames", "waits",
     )  # fmt: skip
 
     def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
@@ -75,7 +75,7 @@ class _Listener:
         self.is_closing = False
         self.has_left = False
         self.is_counted = is_counted
-        self.held: list[bytes] | None = None
+        self.waits = False
         self.is_new = False
         self.must_prime = sink.output.format == "opus"  # see `Broadcast._prime`
 
@@ -96,29 +96,48 @@ class _Group:
         self.is_special = framing is not Framing.WEBSOCKET or self.must_prime
 
 
-class _Mp3Time:
-    """How far an MP3 output is. MP3 is encoded after the frames were sent to others, and its frames are longer.
+class _Sounded:
+    """The last of what the streams of one form were sent, oldest first: what a new one begins with.
 
-    `owed_samples`: the time that has passed and for which nothing was sent yet. `end_frame`: frames before this one
-    were encoded; None before the first.
+    `is_whole`: it goes back to before the first of these streams came, as far as the decoder has that. What was before
+    comes once, and only from frame `begins_at` back. Until then nobody begins with it.
+
+    MP3 is encoded after the frames were sent to others, and its frames are longer: `end_frame` is the first that was
+    not encoded yet, `owed_samples` the time that has passed and for which nothing was sent.
     """
 
-    __slots__ = ("end_frame", "owed_samples")
+    __slots__ = ("begins_at", "end_frame", "is_whole", "messages", "owed_samples")
 
-    def __init__(self) -> None:
-        self.end_frame: int | None = None
+    def __init__(self, output: Output, next_frame: int) -> None:
+        self.messages: deque[bytes] = deque()
+        self.is_whole = output.format == "pcm"  # of which nothing before is encoded
+        self.begins_at: int | None = None
+        self.end_frame = next_frame
         self.owed_samples = 0
+
+    def keep(self, size: int) -> None:
+        """So many messages are kept from now on."""
+        if self.messages.maxlen != size:
+            self.messages = deque(self.messages, size)
+
+    def begin_with(self, messages: Sequence[bytes]) -> None:
+        """What was sent before all others."""
+        self.is_whole = True
+        self.messages = deque((*messages, *self.messages), self.messages.maxlen)
 
 
 class Broadcast:
     """The listeners of one player.
 
-    The frames come from `buffer`, which says where the frame that is being sent begins in its track. `frames_lost` are
-    those that listeners lost, `closed` counts the listeners that were closed, by reason: NOTHING_READ or FAILED.
+    The frames come from `buffer`, which says where the frame that is being sent begins in its track. `order_burst` asks
+    the decoder for what was sent before a frame, in a form of Opus, and returns False where it does not have that;
+    `begin_opus` takes the answer. `frames_lost` are those that listeners lost, `closed` counts the listeners that were
+    closed, by reason: NOTHING_READ or FAILED.
     """
 
-    def __init__(self, player_id: str, buffer: FrameBuffer) -> None:
+    def __init__(self, player_id: str, buffer: FrameBuffer, order_burst: Callable[[Output, int], bool]) -> None:
         self._player_id = player_id
+        self._order_burst = order_burst
         # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
@@ -128,8 +147,7 @@ class Broadcast:
         self._forms: Forms = ()
         self._plain_routes: tuple[tuple[_Listener, int], ...] = ()
         self._special_routes: tuple[tuple[_Group, int], ...] = ()
-        self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
-        self._mp3: dict[Output, _Mp3Time] = {}
+        self._sounded: dict[Output, _Sounded] = {}  # of the forms that streams listen to
         self._buffer = buffer
         self.frames_lost = 0
         self.closed: Counter[str] = Counter()
@@ -159,8 +177,8 @@ class Broadcast:
         """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` when there
         would be too many forms, and what the connection raises.
 
-        `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and when no
-        recent messages are kept for its burst it waits for `burst_encoded` or `settle`.
+        `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and waits as
+        long for what the first stream of its form begins with.
         """
         check_one_more(self.outputs, sink.output)
         listener = _Listener(sink, is_counted=is_counted)
@@ -174,20 +192,19 @@ class Broadcast:
         return lambda: self._remove(listener)
 
     @property
-    def bursts(self) -> Outputs:
-        """The forms in which listeners wait for their burst."""
-        return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
-
-    def burst_encoded(self, output: Output, packets: Sequence[bytes]) -> None:
-        """Gives what was sent last to the listeners of `output` that wait for their burst; `packets` may be empty."""
-        self._begin_held(output, [as_message(packet) for packet in packets])
+    def awaits_bursts(self) -> bool:
+        """Whether a listener waits for what was sent before it came."""
+        return any(listener.waits for listener in self._listeners)
 
     def settle(self, sink: FrameSink) -> None:
         """Ends a new listener's wait for its burst, and has it get silence like all others."""
         for listener in self._listeners:
             if listener.sink is sink:
                 listener.is_new = False
-                self._release(listener, [])
+                sounded = self._sounded.get(sink.output)
+                if listener.waits and sounded is not None and sounded.begins_at is not None:
+                    sounded.is_whole = True  # what was asked for was lost with its process
+                self._release(listener)
 
     def count(self, sink: FrameSink) -> bool:
         """Counts a connection as a listener. Returns False when it was counted before, or has left."""
@@ -204,28 +221,43 @@ class Broadcast:
             self._find_routes()
         for listener, place in self._plain_routes:
             self._give(listener, payloads if isinstance(payloads, bytes) else payloads[place])
-        if self._special_routes or self._recent:
+        if self._special_routes or self._sounded:
             self._send_specially(forms, payloads, number, flags)
 
-    def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
-        """Sends to an MP3 output what the frames from `first_frame` to before `end_frame` were encoded to.
+    def begin_opus(self, output: Output, before_frame: int, packets: Sequence[bytes]) -> None:
+        """Takes what the decoder encoded for `order_burst`."""
+        sounded = self._sounded.get(output)
+        if sounded is not None and not sounded.is_whole and sounded.begins_at == before_frame:
+            self._begin_form(output, sounded, packets)
+
+    def send_mp3(
+        self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes], *, begins: bool = False
+    ) -> None:
+        """Sends to an MP3 output what the frames from `first_frame` to before `end_frame` were encoded to. `begins`: an
+        encoder began with these, which reach back to before the output had listeners.
 
         Frames before `first_frame` that were never encoded, because a decoder process died, become silence: otherwise
         the stream would be shorter than the time, and the listeners' players would run out of audio.
         """
-        time = self._mp3.setdefault(output, _Mp3Time())
-        if time.end_frame is not None and first_frame > time.end_frame:
-            time.owed_samples += (first_frame - time.end_frame) * FRAME_SAMPLES
-            self._send_mp3_silence(output, time)
-        time.owed_samples += (end_frame - first_frame) * FRAME_SAMPLES
-        time.end_frame = end_frame
-        time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
-        messages = [as_message(mp3_frame) for mp3_frame in mp3_frames]
-        if messages and output in self.bursts:
-            self._begin_held(output, messages)
+        sounded = self._sounded.get(output)
+        if sounded is None or end_frame < sounded.end_frame:
+            return  # for listeners who have left
+        if first_frame < sounded.end_frame:
+            if begins and not sounded.is_whole:
+                sounded.end_frame = end_frame
+                sounded.owed_samples += _mp3_samples_kept(first_frame, end_frame, mp3_frames)
+                self._begin_form(output, sounded, mp3_frames)
             return
-        for message in messages:
-            self._send_to_streams(output, message)
+        if begins and not sounded.is_whole:
+            self._begin_form(output, sounded, ())
+        passed_frames = min(first_frame, self._buffer.next_frame) - sounded.end_frame
+        if passed_frames > 0:
+            sounded.owed_samples += passed_frames * FRAME_SAMPLES
+            self._send_mp3_silence(output, sounded)
+        sounded.owed_samples += _mp3_samples_kept(first_frame, end_frame, mp3_frames)
+        sounded.end_frame = end_frame
+        for mp3_frame in mp3_frames:
+            self._send_to_streams(output, as_message(mp3_frame))
 
     def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that need data while the player sends nothing.
@@ -236,10 +268,10 @@ class Broadcast:
             if output.format != "mp3":
                 self._send_to_streams(output, _silence(output), is_silence=True)
                 continue
-            time = self._mp3.setdefault(output, _Mp3Time())
-            time.owed_samples += FRAME_SAMPLES
+            sounded = self._sounded[output]
+            sounded.owed_samples += FRAME_SAMPLES
             if not is_mp3_awaited:
-                self._send_mp3_silence(output, time)
+                self._send_mp3_silence(output, sounded)
 
     def close(self, code: int, reason: str) -> None:
         """Removes all listeners and closes their connections."""
@@ -268,8 +300,7 @@ class Broadcast:
         self._groups = tuple(_Group(*kind, tuple(members)) for kind, members in kinds.items())
         self.outputs = frozenset(group.output for group in self._groups)
         self.wants_silence = any(group.wants_silence for group in self._groups)
-        self._mp3 = {output: time for output, time in self._mp3.items() if output in self.outputs}
-        self._keep_recent()
+        self._keep_sounded()
         self._find_routes()
 
     def _find_routes(self) -> None:
@@ -294,7 +325,7 @@ class Broadcast:
             message = group.frame(messages[place], stamp)
             for listener in group.listeners:
                 self._give(listener, message)
-        if self._recent:
+        if self._sounded:
             self._remember(forms, messages)
 
     # The start of a connection
@@ -307,13 +338,13 @@ class Broadcast:
             _SILENT_PACKET_MESSAGE, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE)
         )
         for listener in group.listeners:
-            if listener.must_prime and listener.held is None:
+            if listener.must_prime and not listener.waits:
                 listener.must_prime = False
                 if number > 1:
                     self._give(listener, primer)
         self._find_routes()
 
-    def _keep_recent(self) -> None:
+    def _keep_sounded(self) -> None:
         """Keeps as many of the last messages as the longest burst needs."""
         longest: dict[Output, int] = {}
         for listener in self._listeners:
@@ -322,69 +353,71 @@ class Broadcast:
             if sink.burst_ms or is_stream:
                 least_ms = _LEAST_RECENT_MS if is_stream else 0
                 longest[sink.output] = max(sink.burst_ms, least_ms, longest.get(sink.output, 0))
-        recent = {}
+        next_frame = self._buffer.next_frame
+        before = self._sounded
+        self._sounded = {output: before.get(output) or _Sounded(output, next_frame) for output in longest}
         for output, burst_ms in longest.items():
-            size = _messages_in(output, burst_ms)
-            before = self._recent.get(output)
-            recent[output] = before if before is not None and before.maxlen == size else deque(before or (), size)
-        self._recent = recent
+            self._sounded[output].keep(_messages_in(output, burst_ms))
 
     def _begin_with_burst(self, listener: _Listener, *, sounds: bool) -> None:
         output = listener.sink.output
-        wanted = _messages_in(output, listener.sink.burst_ms)
-        recent = self._recent[output]
+        sounded = self._sounded[output]
         listener.is_new = sounds
         if not sounds:
-            self._begin(listener, [_silence(output)] * (wanted - len(recent)) + list(recent))
-        elif output.format == "pcm" or (recent and output not in self.bursts):
-            self._begin(listener, recent)
+            wanted = _messages_in(output, listener.sink.burst_ms)
+            self._begin(listener, [_silence(output)] * (wanted - len(sounded.messages)) + list(sounded.messages))
+        elif sounded.is_whole:
+            self._begin(listener, sounded.messages)
         else:
-            listener.held, listener.keeps_up = [], False
+            listener.waits, listener.keeps_up = True, False
 
-    def _begin_held(self, output: Output, messages: list[bytes]) -> None:
-        """Starts the listeners that wait for their burst with these messages."""
-        recent = self._recent.get(output)
-        if recent is not None:
-            self._recent[output] = deque((*messages, *recent), recent.maxlen)
+    def _begin_form(self, output: Output, sounded: _Sounded, payloads: Sequence[bytes]) -> None:
+        """What was sent before the first stream of a form came: those begin that have waited for it."""
+        sounded.begin_with([as_message(payload) for payload in payloads])
         for listener in self._listeners:
             if listener.sink.output == output:
-                self._release(listener, messages)
+                self._release(listener)
 
-    def _release(self, listener: _Listener, messages: Sequence[bytes]) -> None:
-        held, listener.held = listener.held, None
-        if held is None or listener.has_left or listener.is_closing:
+    def _release(self, listener: _Listener) -> None:
+        """Has a listener begin that has waited for its burst."""
+        if not listener.waits or listener.has_left or listener.is_closing:
             return
+        listener.waits = False
         try:
-            self._begin(listener, messages, held)
+            self._begin(listener, self._sounded[listener.sink.output].messages)
         except Exception:
             log.exception(_UNFORESEEN)
             self._cut(listener)
         else:
             listener.keeps_up = True
 
-    def _begin(self, listener: _Listener, messages: Iterable[bytes], held: Sequence[bytes] = ()) -> None:
-        """Writes the listener's burst, taken from the end of `messages`, and then `held`, which is framed already."""
+    def _begin(self, listener: _Listener, messages: Iterable[bytes]) -> None:
+        """Writes the listener's burst, taken from the end of `messages`."""
         sink = listener.sink
         burst = list(messages)[-_messages_in(sink.output, sink.burst_ms) :]
-        if listener.must_prime and (burst or held):
+        if listener.must_prime and burst:
             listener.must_prime = False
-            if burst[:1] != [_SILENT_PACKET_MESSAGE]:
+            if burst[0] != _SILENT_PACKET_MESSAGE:
                 burst.insert(0, _SILENT_PACKET_MESSAGE)
         for message in burst:
             sink.write(framed(message, sink.framing, _NO_STAMP))
-        for in_framing in held:
-            sink.write(in_framing)
 
     def _remember(self, forms: Forms, messages: tuple[bytes, ...]) -> None:
         for output, message in zip(forms, messages, strict=True):
-            if output in self._recent:
-                self._recent[output].append(message)
+            sounded = self._sounded.get(output)
+            if sounded is None:
+                continue
+            sounded.messages.append(message)
+            if not sounded.is_whole and sounded.begins_at is None:
+                sounded.begins_at = self._buffer.next_frame - 1
+                if not self._order_burst(output, sounded.begins_at):
+                    self._begin_form(output, sounded, ())
 
     # Sending
 
-    def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
-        while time.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
-            time.owed_samples -= MP3_FRAME_SAMPLES
+    def _send_mp3_silence(self, output: Output, sounded: _Sounded) -> None:
+        while sounded.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
+            sounded.owed_samples -= MP3_FRAME_SAMPLES
             self._send_to_streams(output, _silence(output), is_silence=True)
 
     def _send_to_streams(self, output: Output, message: bytes, *, is_silence: bool = False) -> None:
@@ -397,8 +430,8 @@ class Broadcast:
                         is_kept = False
                     else:
                         self._give(listener, in_framing)
-        if is_kept and (recent := self._recent.get(output)) is not None:  # its last listener may be gone by now
-            recent.append(message)
+        if is_kept and (sounded := self._sounded.get(output)) is not None:  # its last listener may be gone by now
+            sounded.messages.append(message)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
@@ -406,9 +439,8 @@ class Broadcast:
                 return
             if listener.has_left:
                 return  # while this frame was sent to others
-            if listener.held is not None:
-                listener.held.append(message)
-                return
+            if listener.waits:
+                return  # it begins with this frame, too
             if listener.is_closing:
                 self._wait_for_close(listener)
             else:
@@ -465,6 +497,11 @@ class Broadcast:
 _NO_STAMP: Final = Stamp(0, 0)
 _SILENT_FRAME_MESSAGE: Final = as_message(SILENT_FRAME)
 _SILENT_PACKET_MESSAGE: Final = as_message(SILENT_PACKET)
+
+
+def _mp3_samples_kept(first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> int:
+    """How many more samples of these frames are in the encoder than before."""
+    return (end_frame - first_frame) * FRAME_SAMPLES - len(mp3_frames) * MP3_FRAME_SAMPLES
 
 
 def _messages_in(output: Output, duration_ms: int) -> int:

@@ -66,17 +66,18 @@ class Mp3Encoder:
 
 
 class Mp3Job(NamedTuple):
-    """Frames of a session that were sent, `first_frame` to before `end_frame`. For Opus they stand alone."""
+    """Frames of a session that were sent, `first_frame` to before `end_frame`. For Opus they stand alone. `is_first`:
+    nothing of the session was encoded for this output, or not lately."""
 
     session: int
     output: Output
     first_frame: int
     end_frame: int
     pcm: bytes
-    is_first: bool  # nothing of the session was encoded for this output, or not lately
+    is_first: bool
 
     def done(self, frames: Sequence[bytes]) -> Encoded:
-        return Encoded(self.session, self.first_frame, self.end_frame, self.output, tuple(frames))
+        return Encoded(self.session, self.first_frame, self.end_frame, self.output, tuple(frames), self.is_first)
 
 
 class SentFrames:
@@ -90,39 +91,45 @@ class SentFrames:
         self._session = session
         self._begins = mp3_from
         self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
+        self._begun: set[Output] = set()  # of these a frame was handed in
 
     def keep(self, outputs: Outputs) -> None:
         """Only these forms are listened to: one that comes back begins with what is sent then."""
         self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
-
-    def burst(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
-        """A job for frames before `before_frame`, to be done before any other one for this output. None for MP3 whose
-        listeners have got something else already."""
-        if output.format == "mp3" and self._handed_in.get(output) != before_frame:
-            return None
-        first_frame = before_frame - len(pcm) // FRAME_BYTES
-        return Mp3Job(self._session, output, first_frame, before_frame, pcm, True)
+        self._begun &= outputs
 
     def hand_in(
-        self, outputs: Outputs, sent: int, rendered: int, pcm_between: Callable[[int, int], bytes], *, is_over: bool
+        self,
+        outputs: Outputs,
+        sent: int,
+        rendered: int,
+        pcm_between: Callable[[int, int], bytes],
+        pcm_before: Callable[[int], bytes],
+        *,
+        is_over: bool,
     ) -> list[Mp3Job]:
         """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`. Frames before
-        `rendered` were rendered; `pcm_between` gives those from a frame to before another. `is_over`: nothing is played
-        that would bring the last samples out of the encoder."""
+        `rendered` were rendered; `pcm_between` gives those from a frame to before another, and `pcm_before` what was
+        sent before a frame, with which a form begins. `is_over`: nothing is played that would bring the last samples
+        out of the encoder."""
         wanted = {form for form in outputs if form.format == "mp3"}
-        # What an earlier process rendered and did not encode was sent before it is rendered once more.
-        sent_to = sent if self._begins is None else min(sent, rendered)
+        sent_to = min(sent, rendered)  # what an earlier process rendered was sent before it is rendered once more
         jobs = []
         for form in sorted(wanted):
-            is_first = form not in self._handed_in
             first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
             end_frame = max(first_frame, sent_to)
             pcm = pcm_between(first_frame, end_frame)
+            if form not in self._handed_in and self._begins is None:
+                pcm = pcm_before(first_frame)
+                first_frame -= len(pcm) // FRAME_BYTES
+            is_first = form not in self._begun
+            if pcm:
+                self._begun.add(form)
             if pcm and is_over and sent >= rendered:
                 pcm += MP3_FLUSH_PCM
             self._handed_in[form] = end_frame
             jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
-        if sent <= rendered:
+        if wanted:
             self._begins = None
         return jobs
 

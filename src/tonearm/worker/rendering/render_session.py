@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from tonearm.core.frame import FRAME_SAMPLES, PCM, PCM_ONLY, SILENT_FRAME, Outputs
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, PCM_ONLY, SILENT_FRAME, Outputs
 from tonearm.decoder.messages import (
     BURST_FRAMES,
     FIRST_OVERLAY_SOURCE,
@@ -252,7 +252,12 @@ class RenderSession:
             timeline = self._timelines.get(order.epoch, self._timeline)
             is_over = not self._music.position.source
             self._mp3_jobs += self._mp3.hand_in(
-                self._packets.outputs, self._sent, timeline.end.frame, timeline.pcm_between, is_over=is_over
+                self._packets.outputs,
+                self._sent,
+                timeline.end.frame,
+                lambda first_frame, end_frame: timeline.pcm_between(first_frame, end_frame, self._packets.sent_before),
+                lambda frame: self._packets.sent_before(timeline.cut_at(frame), BURST_FRAMES),
+                is_over=is_over,
             )
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
@@ -268,10 +273,10 @@ class RenderSession:
     def burst(self, order: Burst) -> None:
         """Has frames encoded that were sent before, for a new stream."""
         timeline = self._timeline.cut_at(order.before_frame)
-        pcm = self._packets.sent_before(timeline, order.frames)
-        job = self._mp3.burst(order.output, timeline.end.frame, pcm)
-        if job is not None:
-            self._mp3_jobs.append(job)
+        is_there = timeline.end.frame == order.before_frame
+        pcm = self._packets.sent_before(timeline, order.frames) if is_there else b""
+        first_frame = order.before_frame - len(pcm) // FRAME_BYTES
+        self._mp3_jobs.append(Mp3Job(self._id, order.output, first_frame, order.before_frame, pcm, True))
 
     def flush(self) -> None:
         self._music.flush()

@@ -4,7 +4,7 @@ A `Timeline` says which samples of which source lie in which frame, and keeps th
 The samples themselves are in the sources' stores (`sources.pcm_store`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -224,17 +224,21 @@ class Timeline:
                     pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passthrough=NOTHING_PASSED
                 )
 
-    def pcm_between(self, first_frame: int, end_frame: int) -> bytes:
-        """What was rendered in these frames; silence where that is not kept."""
+    def pcm_between(self, first_frame: int, end_frame: int, made_again: Callable[["Timeline", int], bytes]) -> bytes:
+        """What was rendered in these frames; silence where nothing is kept. `made_again` gives that of the last frames
+        of a timeline, or fewer: they were rendered before anybody wanted it encoded."""
         pieces: list[bytes] = []
         frame = first_frame
         for block in self._blocks:
             start = max(frame, block.start.frame)
             end = min(end_frame, block.end_frame)
-            if start < end and block.pcm:
+            if start < end and (block.pcm or not block.is_paused):
                 pieces.append(SILENT_FRAME * (start - frame))
                 offset = block.start.frame
-                pieces.append(block.pcm[(start - offset) * FRAME_BYTES : (end - offset) * FRAME_BYTES])
+                pcm = block.pcm[(start - offset) * FRAME_BYTES : (end - offset) * FRAME_BYTES]
+                pieces.append(
+                    pcm or made_again(self.cut_at(end), end - start).rjust((end - start) * FRAME_BYTES, b"\0")
+                )
                 frame = end
         pieces.append(SILENT_FRAME * (end_frame - frame))
         return b"".join(pieces)
