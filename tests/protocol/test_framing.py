@@ -10,10 +10,8 @@ from tonearm.protocol.framing import (
     Framing,
     Stamp,
     as_message,
-    framed,
     packets_as_messages,
     pcm_as_messages,
-    with_discontinuity,
 )
 
 SMALL = b"\xfc\xff\xfe"
@@ -23,13 +21,13 @@ SMALL = b"\xfc\xff\xfe"
     ("size", "head"), [(1, b"\x82\x01"), (125, b"\x82\x7d"), (126, b"\x82\x7e\x00\x7e"), (3840, b"\x82\x7e\x0f\x00")]
 )
 def test_a_message_says_how_long_it_is(size: int, head: bytes) -> None:
-    assert framed(as_message(bytes(size)), Framing.WEBSOCKET, Stamp(1, 0)) == head + bytes(size)
+    assert Framing.WEBSOCKET.of(as_message(bytes(size)), Stamp(1, 0)) == head + bytes(size)
 
 
 @pytest.mark.parametrize("payload", [SMALL, bytes(109), bytes(110), bytes(3840)])
 def test_the_header_has_sixteen_bytes_in_network_order(payload: bytes) -> None:
     flags = FrameFlag.TRACK_STARTS | FrameFlag.DISCONTINUITY
-    message = framed(as_message(payload), Framing.WEBSOCKET_WITH_HEADER, Stamp(70_000, 5_000_000_000, flags))
+    message = Framing.WEBSOCKET_WITH_HEADER.of(as_message(payload), Stamp(70_000, 5_000_000_000, flags))
     assert message.endswith(payload)
     header = message[: len(message) - len(payload)][-16:]
     assert struct.unpack(">BBHIQ", header) == (1, 3, len(payload), 70_000, 5_000_000_000)
@@ -38,13 +36,15 @@ def test_the_header_has_sixteen_bytes_in_network_order(payload: bytes) -> None:
 @pytest.mark.parametrize("payload", [SMALL, bytes(3840)])
 def test_a_message_can_be_told_that_frames_before_it_are_missing(payload: bytes) -> None:
     stamp = Stamp(5, 100_000, FrameFlag.TRACK_STARTS)
-    message = with_discontinuity(framed(as_message(payload), Framing.WEBSOCKET_WITH_HEADER, stamp))
-    assert message == framed(as_message(payload), Framing.WEBSOCKET_WITH_HEADER, stamp._replace(flags=3))
+    framing = Framing.WEBSOCKET_WITH_HEADER
+    assert framing.after_loss is not None
+    message = framing.after_loss(framing.of(as_message(payload), stamp))
+    assert message == framing.of(as_message(payload), stamp._replace(flags=3))
 
 
 def test_a_chunk_has_its_size_in_hexadecimal() -> None:
-    assert framed(as_message(SMALL * 10), Framing.CHUNKED, Stamp(1, 0)) == b"1E\r\n" + SMALL * 10 + b"\r\n"
-    assert framed(as_message(SMALL), Framing.RAW, Stamp(1, 0)) == SMALL
+    assert Framing.CHUNKED.of(as_message(SMALL * 10), Stamp(1, 0)) == b"1E\r\n" + SMALL * 10 + b"\r\n"
+    assert Framing.RAW.of(as_message(SMALL), Stamp(1, 0)) == SMALL
 
 
 def test_frames_that_arrive_together_become_a_message_each() -> None:

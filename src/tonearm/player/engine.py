@@ -367,8 +367,7 @@ class Engine:
 
     def _pass_frame(self) -> None:
         """A frame's time while the source is being opened again after a sleep."""
-        if self.broadcast.wants_silence:
-            self.broadcast.send_silence()
+        self._sending.send_silence()
         if self._sleep.passes_frames:
             self._handle(self._sending.pass_frames(1))
         self._sending.grant_on_beat(self._clock.beat)

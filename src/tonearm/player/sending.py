@@ -206,7 +206,7 @@ class Sending:
     def send_silence(self) -> None:
         """Sends a frame of silence to the connections that have to be fed."""
         if self._broadcast.wants_silence:
-            self._broadcast.send_silence(is_mp3_awaited=self._is_mp3_awaited())
+            self._broadcast.send_silence(self._frames_sent + 1, is_mp3_awaited=self._is_mp3_awaited())
 
     def underrun(self) -> None:
         """Notes that there was no frame to send. The next frame is sent when enough of them are buffered."""

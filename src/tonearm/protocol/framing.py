@@ -1,15 +1,14 @@
-"""The bytes of a frame for each kind of connection, the same for all listeners of that kind; codes with which a
-WebSocket is closed.
+"""What a listener gets for a frame: the payload with its stamp, in the framing that it has; codes that close a socket.
 
-A frame is stored as a WebSocket message, since nearly all listeners get that: it gets its header when it is copied out
-of the received bytes, so that nothing is copied when it is sent.
+A frame is stored with the head of a WebSocket message in front, since nearly all listeners get that: it gets the head
+when it is copied out of the received bytes, so that nothing is copied when it is sent.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, IntEnum, IntFlag
-from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import ClassVar, Final, NamedTuple
 
 from tonearm.core.frame import FRAME_BYTES, MOST_OPUS_PACKET_BYTES
 
@@ -31,17 +30,8 @@ class CloseCode(IntEnum):
     TOO_SLOW = 1013  # try again later: the client did not read fast enough
 
 
-class Framing(Enum):
-    """How a frame is written to a connection."""
-
-    WEBSOCKET = "websocket"  # one unmasked binary server message
-    WEBSOCKET_WITH_HEADER = "websocket_with_header"  # such a message, with a `Stamp` before the payload
-    CHUNKED = "chunked"  # one chunk of an HTTP/1.1 chunked body
-    RAW = "raw"  # the payload itself
-
-
 class FrameFlag(IntFlag):
-    """The flags in a frame's header."""
+    """The flags in a frame's stamp."""
 
     TRACK_STARTS = 1
     DISCONTINUITY = 2  # it does not continue the frame before it
@@ -50,7 +40,7 @@ class FrameFlag(IntFlag):
 
 
 class Stamp(NamedTuple):
-    """What the header says about a frame. `number` counts the frames that the player's clock sent, from 1;
+    """What is said about a frame. `number` counts the frames that the player's clock sent, from 1;
     `position_us` is the position in the track where the frame begins; `flags` are `FrameFlag`s."""
 
     number: int
@@ -79,47 +69,52 @@ def payload_of(message: bytes) -> bytes:
     return message[_payload_start(message) :]
 
 
-def framed(message: bytes, framing: Framing, stamp: Stamp) -> bytes:
-    """The bytes to be written for a frame that is stored as `message`."""
-    return FRAMERS[framing](message, stamp)
+@dataclass(frozen=True, slots=True, eq=False)
+class Framing:
+    """How a way out has its frames. What is sent elsewhere than to a socket has one of its own.
+
+    `make` makes of a payload and its stamp what is written, once for all that have this framing; None: a WebSocket
+    message, without the stamp. `is_stamped`: it looks at the stamp, which else is not made. `after_loss` changes what
+    was made, where frames before it are lost.
+    """
+
+    make: Callable[[bytes, Stamp], bytes] | None
+    is_stamped: bool = False
+    after_loss: Callable[[bytes], bytes] | None = None
+
+    WEBSOCKET: ClassVar["Framing"]  # one unmasked binary server message
+    WEBSOCKET_WITH_HEADER: ClassVar["Framing"]  # such a message, with the stamp before the payload
+    CHUNKED: ClassVar["Framing"]  # one chunk of an HTTP/1.1 chunked body
+    RAW: ClassVar["Framing"]  # the payload itself
+
+    def of(self, message: bytes, stamp: Stamp) -> bytes:
+        """What is written for a frame that is stored as `message`."""
+        return message if self.make is None else self.make(payload_of(message), stamp)
 
 
-def _as_it_is(message: bytes, _stamp: Stamp) -> bytes:
-    return message
-
-
-def _with_header(message: bytes, stamp: Stamp) -> bytes:
+def _with_header(payload: bytes, stamp: Stamp) -> bytes:
     number, position_us, flags = stamp
-    payload = payload_of(message)
     header = HEADER.pack(_HEADER_VERSION, flags, len(payload), number & 0xFFFF_FFFF, position_us)
     return b"".join((_message_head(HEADER_BYTES + len(payload)), header, payload))
 
 
-def _in_chunk(message: bytes, _stamp: Stamp) -> bytes:
-    payload = payload_of(message)
+def _discontinued(message: bytes) -> bytes:
+    at = _payload_start(message) + 1
+    return b"".join((message[:at], bytes((message[at] | FrameFlag.DISCONTINUITY,)), message[at + 1 :]))
+
+
+def _in_chunk(payload: bytes, _stamp: Stamp) -> bytes:
     return b"%X\r\n%b\r\n" % (len(payload), payload)  # RFC 9112, 7.1
 
 
-def _raw(message: bytes, _stamp: Stamp) -> bytes:
-    return payload_of(message)
+def _raw(payload: bytes, _stamp: Stamp) -> bytes:
+    return payload
 
 
-Framer: TypeAlias = Callable[[bytes, Stamp], bytes]
-FRAMERS: Final[Mapping[Framing, Framer]] = MappingProxyType(
-    {
-        Framing.WEBSOCKET: _as_it_is,
-        Framing.WEBSOCKET_WITH_HEADER: _with_header,
-        Framing.CHUNKED: _in_chunk,
-        Framing.RAW: _raw,
-    }
-)
-"""`framed` for each framing, since looking up an enum's member takes as long as a call."""
-
-
-def with_discontinuity(message: bytes) -> bytes:
-    """A message in `WEBSOCKET_WITH_HEADER` framing, with the flag `DISCONTINUITY` set."""
-    at = _payload_start(message) + 1
-    return b"".join((message[:at], bytes((message[at] | FrameFlag.DISCONTINUITY,)), message[at + 1 :]))
+Framing.WEBSOCKET = Framing(None)
+Framing.WEBSOCKET_WITH_HEADER = Framing(_with_header, is_stamped=True, after_loss=_discontinued)
+Framing.CHUNKED = Framing(_in_chunk)
+Framing.RAW = Framing(_raw)
 
 
 def _payload_start(message: bytes) -> int:

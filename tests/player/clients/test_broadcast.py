@@ -10,7 +10,7 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, MOST_ENCODERS, PCM, SILENT_FRAME, Output, mp3_output
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.broadcast import CLOSE_AFTER_FRAMES, CUT_AFTER_FRAMES, Broadcast
-from tonearm.protocol.framing import Framing, Stamp, as_message, framed
+from tonearm.protocol.framing import Framing, Stamp, as_message
 
 SECOND = 50
 RING_FRAMES = SECOND  # kept for a listener that asks for nothing else
@@ -20,8 +20,11 @@ def frame(number: int) -> bytes:
     return number.to_bytes(4, "little") * (FRAME_BYTES // 4)
 
 
+FRAMINGS = (Framing.WEBSOCKET, Framing.WEBSOCKET_WITH_HEADER, Framing.CHUNKED, Framing.RAW)
+
+
 def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
-    return framed(as_message(frame(number)), framing, Stamp(1, 0))
+    return framing.of(as_message(frame(number)), Stamp(1, 0))
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
 
 
 def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
-    listeners = attached(broadcast, *(MemoryListener(framing) for framing in Framing for _ in range(3)))
+    listeners = attached(broadcast, *(MemoryListener(framing) for framing in FRAMINGS for _ in range(3)))
     send(broadcast, 0, 3)
     assert len(broadcast) == 12
     for listener in listeners:

@@ -9,7 +9,7 @@ from tests.support.sinks import MemoryListener
 from tonearm.core.frame import FRAME_BYTES, PCM, SILENT_FRAME, SILENT_PACKET, Output, Payloads, mp3_output
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.broadcast import Broadcast, silent_mp3_frame
-from tonearm.protocol.framing import FrameFlag, Framing, as_message
+from tonearm.protocol.framing import FrameFlag, Framing, Stamp, as_message
 
 OPUS = Output("opus")
 SMALL = Output("opus", 32_000)
@@ -101,6 +101,31 @@ def test_whoever_lost_frames_sees_it_in_the_next_header(player: Player) -> None:
     player.send(1)
     assert headers(slow) == [(0, 1, 0), (2, 16, 300), *((0, number, 20 * number - 20) for number in range(17, 22))]
     assert player.broadcast.frames_lost == 14
+
+
+def test_what_is_sent_elsewhere_than_to_a_socket_gets_each_payload_with_its_stamp_in_a_framing_of_its_own(
+    player: Player,
+) -> None:
+    def made(payload: bytes, stamp: Stamp) -> bytes:
+        return b"%d %d %d " % stamp + payload
+
+    own = Framing(made, is_stamped=True, after_loss=lambda message: b"lost " + message)
+    player.send()
+    for _ in range(2):
+        sinks = [player.attached(own, output=OPUS, wants_silence=True, takes=takes) for takes in (None, 0)]
+    player.send(1, FrameFlag.DISCONTINUITY)
+    player.broadcast.send_silence(player.number + 1)
+    player.send(60)
+    sinks[1].takes = None
+    player.send()
+    silence = FrameFlag.SILENCE
+    assert sinks[0].messages[:4] == [
+        made(SILENT_PACKET, Stamp(2, 20_000, silence)),
+        made(packet(2), Stamp(2, 20_000, FrameFlag.DISCONTINUITY)),
+        made(SILENT_PACKET, Stamp(3, 40_000, silence)),
+        made(packet(3), Stamp(3, 40_000)),
+    ]
+    assert sinks[1].messages[1].startswith(b"lost ")
 
 
 @pytest.mark.parametrize(("max_latency_ms", "kept"), [(20, 1), (200, 10), (1000, 50), (4000, 200)])

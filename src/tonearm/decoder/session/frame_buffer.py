@@ -304,7 +304,11 @@ class FrameBuffer:
     @property
     def sent_position_samples(self) -> int:
         """The position in its source of the first sample of the frame that was taken last."""
-        return max(0, self._runs[0].position(self.next_frame - 1)[1])
+        return self.position_samples(self.next_frame - 1)
+
+    def position_samples(self, frame: int) -> int:
+        """As `sent_position_samples`, of another frame that continues that one."""
+        return max(0, self._runs[0].position(frame)[1])
 
     @property
     def is_sent_passed(self) -> bool:

@@ -29,14 +29,12 @@ from tonearm.core.frame import (
 from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import (
-    FRAMERS,
     CloseCode,
     FrameFlag,
     Framing,
     Stamp,
     as_message,
-    framed,
-    with_discontinuity,
+    payload_of,
 )
 
 log = logging.getLogger(__name__)
@@ -83,17 +81,16 @@ class _Listener:
 class _Group:
     """Listeners that get the very same bytes. `is_special`: these differ from the message that the buffer has."""
 
-    __slots__ = ("frame", "framing", "has_headers", "is_special", "listeners", "must_prime", "output", "wants_silence")
+    __slots__ = ("framing", "is_special", "listeners", "make", "must_prime", "output", "wants_silence")
 
     def __init__(self, output: Output, framing: Framing, wants_silence: bool, listeners: tuple[_Listener, ...]) -> None:
         self.output = output
         self.framing = framing
-        self.frame = FRAMERS[framing]
-        self.has_headers = framing is Framing.WEBSOCKET_WITH_HEADER
+        self.make = framing.make
         self.wants_silence = wants_silence
         self.listeners = listeners
         self.must_prime = any(listener.must_prime for listener in listeners)
-        self.is_special = framing is not Framing.WEBSOCKET or self.must_prime
+        self.is_special = self.make is not None or self.must_prime
 
 
 class _Sounded:
@@ -259,14 +256,15 @@ class Broadcast:
         for mp3_frame in mp3_frames:
             self._send_to_streams(output, as_message(mp3_frame))
 
-    def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
-        """Sends 20 ms of silence to the connections that need data while the player sends nothing.
+    def send_silence(self, number: int = 1, *, is_mp3_awaited: bool = False) -> None:
+        """Sends 20 ms of silence to the connections that need data while the player sends nothing. `number` is that of
+        the next frame.
 
         `is_mp3_awaited`: earlier frames are still being encoded to MP3, so MP3 listeners get their silence later.
         """
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
-                self._send_to_streams(output, _silence(output), is_silence=True)
+                self._send_to_streams(output, _silence(output), silence_before=number)
                 continue
             sounded = self._sounded[output]
             sounded.owed_samples += FRAME_SAMPLES
@@ -316,13 +314,13 @@ class Broadcast:
         messages = (payloads,) if isinstance(payloads, bytes) else payloads
         for group, place in self._special_routes:
             stamp = _NO_STAMP
-            if group.has_headers:
-                position_us = self._buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
+            if group.framing.is_stamped:
                 passed = FrameFlag.PASSED if group.output.passes_through and self._buffer.is_sent_passed else 0
+                position_us = self._buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
                 stamp = Stamp(number, position_us, flags | passed)
             if group.must_prime:
                 self._prime(group, number, stamp)
-            message = group.frame(messages[place], stamp)
+            message = messages[place] if group.make is None else group.make(payload_of(messages[place]), stamp)
             for listener in group.listeners:
                 self._give(listener, message)
         if self._sounded:
@@ -333,10 +331,8 @@ class Broadcast:
     def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
         """Sends a silent packet to each listener that is new in mid-stream, before its first packet: otherwise its
         Opus decoder would play the first 100 ms of quiet music much too loud."""
-        group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
-        primer = framed(
-            _SILENT_PACKET_MESSAGE, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE)
-        )
+        group.must_prime, group.is_special = False, group.make is not None
+        primer = group.framing.of(_SILENT_PACKET_MESSAGE, stamp._replace(flags=FrameFlag.SILENCE))
         for listener in group.listeners:
             if listener.must_prime and not listener.waits:
                 listener.must_prime = False
@@ -400,7 +396,7 @@ class Broadcast:
             if burst[0] != _SILENT_PACKET_MESSAGE:
                 burst.insert(0, _SILENT_PACKET_MESSAGE)
         for message in burst:
-            sink.write(framed(message, sink.framing, _NO_STAMP))
+            sink.write(sink.framing.of(message, _NO_STAMP))
 
     def _remember(self, forms: Forms, messages: tuple[bytes, ...]) -> None:
         for output, message in zip(forms, messages, strict=True):
@@ -418,15 +414,21 @@ class Broadcast:
     def _send_mp3_silence(self, output: Output, sounded: _Sounded) -> None:
         while sounded.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
             sounded.owed_samples -= MP3_FRAME_SAMPLES
-            self._send_to_streams(output, _silence(output), is_silence=True)
+            self._send_to_streams(output, _silence(output), silence_before=0)
 
-    def _send_to_streams(self, output: Output, message: bytes, *, is_silence: bool = False) -> None:
+    def _send_to_streams(self, output: Output, message: bytes, *, silence_before: int | None = None) -> None:
+        """`silence_before`: it is silence, before the frame with this number."""
         is_kept = True
         for group in self._groups:
             if group.output == output and group.wants_silence:
-                in_framing = framed(message, group.framing, _NO_STAMP)
+                stamp = _NO_STAMP
+                if silence_before is not None and group.framing.is_stamped:
+                    position_samples = self._buffer.position_samples(self._buffer.next_frame)
+                    position_us = position_samples * 1_000_000 // SAMPLE_RATE_HZ
+                    stamp = Stamp(silence_before, position_us, FrameFlag.SILENCE)
+                in_framing = group.framing.of(message, stamp)
                 for listener in group.listeners:
-                    if is_silence and listener.is_new:
+                    if silence_before is not None and listener.is_new:
                         is_kept = False
                     else:
                         self._give(listener, in_framing)
@@ -463,8 +465,8 @@ class Broadcast:
         listener.last_pending = sink.pending_bytes()
         if len(ring) > listener.ring_size:
             ring.popleft()
-            if ring and sink.framing is Framing.WEBSOCKET_WITH_HEADER:
-                ring[0] = with_discontinuity(ring[0])
+            if ring and sink.framing.after_loss is not None:
+                ring[0] = sink.framing.after_loss(ring[0])
             self.frames_lost += 1
         if listener.stalled_frames >= CLOSE_AFTER_FRAMES:
             listener.is_closing = True

@@ -20,7 +20,8 @@ class FrameSink(Protocol):
         """The form in which it gets the audio. Like the other properties, it never changes."""
 
     @property
-    def framing(self) -> Framing: ...
+    def framing(self) -> Framing:
+        """What is made of each payload and its stamp: listeners with the same framing get the same bytes."""
 
     @property
     def wants_silence(self) -> bool:
