@@ -76,3 +76,35 @@ async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made
     assert node.player("p") is old
     assert await node.take_over(replace(old.snapshot(), metadata="new"))
     assert node.player("p").status().metadata == "new"
+
+
+async def test_a_player_that_goes_on_from_its_own_record_is_not_deleted(node: Node) -> None:
+    await node.create_player("p", None, "old")
+    told = MemoryEventClient()
+    node.follow_all(told)
+    own = MemoryEventClient()
+    node.player("p").subscribe(own, None, False)
+    assert await node.take_over(replace(node.player("p").record(), metadata="new"))
+    assert told.ops == ["PlayerCreate"]
+    assert (own.ops, [code for code, _ in own.closed]) == ([], [1012])
+    before = node.player("p").record()
+    assert await node.take_over(before)
+    assert await node.take_over(before), "of another life than that of the player that is there by now"
+    assert told.ops == ["PlayerCreate", "PlayerCreate", "PlayerDelete", "PlayerCreate"]
+
+
+async def test_a_player_that_is_given_up_goes_on_elsewhere_and_is_in_the_file_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    settings = NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, state_path=path)
+    async with running_node(settings) as node:
+        await node.create_player("p", None, "kept")
+        await eventually(lambda: node.saved("p"), "the player is in the file")
+        told = MemoryEventClient()
+        node.follow_all(told)
+        record = await node.give_up("p", "it moves")
+        await eventually(lambda: node.saved("p"), "what happened is in the file")
+        assert saved_metadata(path, tmp_path / "left") == {}
+        assert told.ops == []
+        assert node.find("p") is None
+        assert not await node.take_over(record)
+        assert node.player("p").status().metadata == "kept"

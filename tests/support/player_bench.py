@@ -170,6 +170,7 @@ class PlayerBench:
         self.opener = HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
         services = services_of(self.pool, self.opener, self.clock, self.time, wait_ms, suspect=self.suspects.add)
+        self.services = services
         self.totals = services.totals
         self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
         self.listener = MemoryListener()

@@ -1,9 +1,11 @@
 """A player at one moment as a value: all that is needed to make it again, in this node or another one.
 
-`Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short and no part of it.
+`Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short, so they are in no file; they go
+with a player that is handed over.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -11,7 +13,9 @@ from tonearm.core.crossfade import CrossfadeSettings, fade_at_end
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
+from tonearm.core.frame import ms_of_samples
 from tonearm.core.metadata import Json
+from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack, select_next
 
 STATE_VERSION: Final = 1  # of the JSON that snapshots are written as; a newer version is refused
@@ -28,9 +32,23 @@ class Resume(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Handover:
+    """What goes with a player that is to go on elsewhere at once. `life` and `seq` are those of its last event,
+    `frames` is how many were sent before it stopped. `sample`: of the current track's file, the first that was not
+    sent, at 48 kHz; None where no frame of it was sent. `overlays` are where they are."""
+
+    life: str
+    seq: int
+    frames: int
+    sample: int | None
+    overlays: tuple[OverlayStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PlayerSnapshot:
     """A player at one moment. `history` is newest first; `current` is None before the first track. `is_resuming`: it
-    played when it was saved, and waits since it was restored for the first sound of its track.
+    played when it was saved, and waits since it was restored for the first sound of its track. `companions`: what lives
+    beside the player, by name, as each of them describes itself.
 
     The tracks are the player's own objects, so facts that become known of a track later may show here. A player that
     begins with a snapshot copies its tracks.
@@ -53,6 +71,14 @@ class PlayerSnapshot:
     failures_in_a_row: int
     error: PlayFailure | None
     is_resuming: bool = False
+    companions: Mapping[str, Json] = field(default_factory=dict)
+    handover: Handover | None = None
+
+    @property
+    def start_sample(self) -> int | None:
+        """Where in its file the current track goes on, to the sample; None where only the position is known."""
+        sample = None if self.handover is None else self.handover.sample
+        return sample if sample is not None and ms_of_samples(sample) == self.position_ms else None
 
     @property
     def moves(self) -> bool:

@@ -19,7 +19,8 @@ _NAMES: Final = {
 }
 _ALL_PLAYERS_ONLY: Final = frozenset({PlayerCreate.__name__, EventsLost.__name__})
 _CLOSES: Final = (
-    "The node closes with 1000 when the player was deleted, 1001 when it shuts down, 1013 when the client is too slow."
+    "The node closes with 1000 when the player was deleted, 1001 when it shuts down, 1012 when the player goes on from "
+    "its record, 1013 when the client is too slow."
 )
 
 

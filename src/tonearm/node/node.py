@@ -106,6 +106,7 @@ class Node:
             json_bytes=json_bytes,
             event_feed=parts.feed,
             told=self._told,
+            changed=self._changed,
         )
         self._is_running = False
         self._started_s = time.monotonic()
@@ -315,8 +316,11 @@ class Node:
             self._reserved_ids.discard(player_id)
         player, replaced = Player(player_id, None, {}, self._started(), snapshot=snapshot), self._players.get(player_id)
         # Nothing is awaited between the end of the one and the other, so the state's file has always one of them.
+        handover = snapshot.handover
         try:
-            if replaced is not None:
+            if replaced is not None and handover is not None and handover.life == replaced.life:
+                replaced.give_up("The player goes on from a record of it; come back.")
+            elif replaced is not None:
                 replaced.end()
         finally:
             self._add(player)
@@ -324,6 +328,18 @@ class Node:
             if replaced is not None:
                 await self._let_go(player_id, replaced, replaced.close())
         return replaced is not None
+
+    async def give_up(self, player_id: str, reason: str, client: str = "") -> PlayerSnapshot:
+        """Stops a player that goes on elsewhere, and returns all that `take_over` needs there. Its clients are told
+        `reason`, and that it is not deleted. Raises `PlayerNotFound`."""
+        self._here(player_id)
+        player = self._players.pop(player_id)
+        try:
+            return player.give_up(reason)
+        finally:
+            self._changed(player_id)
+            log.info("player %s given up%s: %s", player_id, _by(client), reason)
+            await self._let_go(player_id, player, player.close())
 
     async def delete_player(self, player_id: str, client: str = "") -> None:
         self._here(player_id)
@@ -486,12 +502,16 @@ class Node:
     def _add(self, player: Player) -> None:
         self._players[player.player_id] = player
         self._started().totals.players_created += 1
-        if self._saving is not None:
-            self._saving.changed(player.player_id)
+        self._changed(player.player_id)
         if self._feed.has_followers:
             self._feed.send(
                 EventMessage(player.player_id, player.status().life, 0, self._parts.wall_ms(), PlayerCreate())
             )
+
+    def _changed(self, player_id: str) -> None:
+        """What is saved of a player has changed, or there is another one, or none."""
+        if self._saving is not None:
+            self._saving.changed(player_id)
 
     def _told(self, player_id: str, events: Sequence[Event]) -> None:
         """Takes what has happened to a player, before its clients are told."""

@@ -16,7 +16,7 @@ from tonearm.core.errors import NotSeekable
 from tonearm.core.events import Event, PlayerState, TrackException
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
-from tonearm.core.frame import PCM_ONLY, samples_of_ms
+from tonearm.core.frame import PCM_ONLY, ms_of_samples, samples_of_ms
 from tonearm.core.joins import HeardSource, Joins
 from tonearm.core.opened_source import FileVersion
 from tonearm.core.play_queue import Action, DropAction, OpenAction, SeekAction, SourceId
@@ -61,6 +61,7 @@ class Engine:
         self._services = services
         self._clock = clock
         self._is_closed = False
+        self._begins_at: int | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._stuck: SourceId | None = None  # the source that was reported as stuck, while it gives no audio
         self._counting: asyncio.Task[None] | None = None  # that counts the length of a file
@@ -79,6 +80,18 @@ class Engine:
         self.overlays: Final = PlayerOverlays(self._session.plans, self._timers, services.settings.start_timeout_s)
         self._sending = Sending(playback, self._session, self._joins, self.broadcast)
         self._sleep = Sleep(clock, self._timers, self._circumstances())
+
+    @property
+    def next_sample(self) -> int | None:
+        """Of the current track's file, the first sample that was not sent; None where no frame of it was sent."""
+        source, sample = self._session.buffer.sent_to
+        playback = self._playback
+        is_there = source == playback.current_source and ms_of_samples(max(0, sample)) == playback.position_ms
+        return sample if is_there else None
+
+    def begin_at(self, sample: int | None) -> None:
+        """The track that is opened next begins with this sample of its file, where that lies at its position."""
+        self._begins_at = sample
 
     def stop(self) -> None:
         """Stops all timers and the ticks. The session stays until `close`."""
@@ -206,7 +219,10 @@ class Engine:
                 case OpenAction(source, track, delay_s, start_ms):
                     waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
                     sleeps_on = self._sleep.is_asleep and source == self._playback.next_source
-                    self._session.open(source, track, start_ms, delay_s, waiting, ends_rest=not sleeps_on)
+                    sample, self._begins_at = self._begins_at, None
+                    if sample is None or ms_of_samples(sample) != start_ms:
+                        sample = samples_of_ms(start_ms)
+                    self._session.open(source, track, sample, delay_s, waiting, ends_rest=not sleeps_on)
 
     def _open_next_in_time(self) -> None:
         """Has the next track opened when little of the current track is left."""

@@ -6,6 +6,7 @@
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Concatenate, Final, ParamSpec
 
 from tonearm.core.errors import BadRequest, LimitReached
@@ -19,11 +20,11 @@ from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings, Outcome
 from tonearm.core.player_status import PlayerStatus, WaitingTracks
-from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.snapshot import Handover, PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_log import EventLog
-from tonearm.player.clients.sinks import EventSink, FrameSink
+from tonearm.player.clients.sinks import Companion, EventSink, FrameSink
 from tonearm.player.engine import Engine
 from tonearm.player.player_services import PlayerServices
 from tonearm.player.timers import Cancellable
@@ -85,7 +86,14 @@ class Player:
         self._first_wait: Cancellable | None = services.call_later(
             settings.first_listener_wait_ms / 1000, self._start_clock
         )
+        self._companions: dict[str, Companion] = {}
+        self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of those that have not come yet
+        if snapshot is not None:
+            self._engine.begin_at(snapshot.start_sample)
         self._engine.do(Requests.begin)
+        if snapshot is not None and snapshot.handover is not None and snapshot.handover.overlays:
+            overlays = snapshot.handover.overlays
+            self._engine.do(lambda _: self._overlays.go_on(overlays))
         if snapshot is not None and snapshot.clock_started:
             self._start_clock()
 
@@ -133,18 +141,33 @@ class Player:
     def end(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections. `close` is to be called next."""
         try:
-            self._engine.catch_up()
-            self.is_deleted = True
-            self._cancel_first_wait()
-            if self._told_timer is not None:
-                self._told_timer.cancel()
-            self._engine.stop()
-            self._services.totals.add(self._engine.quality)
+            self._stop()
             *ends, deleted = self._playback.delete(reason).events
             self._engine.emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete the player again
             self.is_deleted = True
             self.close_connections(CloseCode.DELETED, "the player was deleted")
+
+    def give_up(self, reason: str) -> PlayerSnapshot:
+        """Stops at the frame that was sent last, for the player to go on elsewhere, and returns all that it needs
+        there. Nothing has ended for its clients: their connections are closed with `reason`, and no event says more.
+        `close` is to be called next."""
+        try:
+            taken = self.record()
+            self._stop()
+        finally:
+            self.is_deleted = True
+            self.close_connections(CloseCode.MOVED, reason)
+        return taken
+
+    def _stop(self) -> None:
+        self._engine.catch_up()
+        self.is_deleted = True
+        self._cancel_first_wait()
+        if self._told_timer is not None:
+            self._told_timer.cancel()
+        self._engine.stop()
+        self._services.totals.add(self._engine.quality)
 
     async def close(self) -> None:
         """Returns when the sources of a player that has ended are closed."""
@@ -203,9 +226,31 @@ class Player:
         """The whole state as an event client gets it."""
         return self._events.state_message(self.status())
 
-    def close_connections(self, code: int, reason: str) -> None:
+    def accompany(self, name: str, companion: Companion) -> Callable[[], None]:
+        """Something of this name lives beside the player from now on, and is saved with it. Returns a call that ends
+        that. Whoever has it changed calls this again, with the same."""
+        self._left_records.pop(name, None)
+        self._companions[name] = companion
+        self._services.changed(self.player_id)
+
+        def leave() -> None:
+            if self._companions.get(name) is companion:
+                del self._companions[name]
+                self._services.changed(self.player_id)
+
+        return leave
+
+    def companion_record(self, name: str) -> Json:
+        """What was saved of a companion that has not come back; None when there was none."""
+        return self._left_records.get(name)
+
+    def close_connections(self, code: CloseCode, reason: str) -> None:
         self._broadcast.close(code, reason)
         self._events.close(code, reason)
+        companions, self._companions = self._companions, {}
+        self._left_records |= {name: companion.record() for name, companion in companions.items()}
+        for companion in companions.values():
+            companion.player_ended(code)
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
@@ -229,6 +274,10 @@ class Player:
     @property
     def player_id(self) -> str:
         return self._playback.player_id
+
+    @property
+    def life(self) -> str:
+        return self._events.life
 
     @property
     def is_attended(self) -> bool:
@@ -269,7 +318,18 @@ class Player:
 
     def snapshot(self) -> PlayerSnapshot:
         """All that is needed to create the player again."""
-        return self._rules.snapshot()
+        taken = self._rules.snapshot()
+        if not self._companions and not self._left_records:
+            return taken
+        records = {name: companion.record() for name, companion in self._companions.items()}
+        return replace(taken, companions=self._left_records | records)
+
+    def record(self) -> PlayerSnapshot:
+        """As `snapshot`, with what is needed to go on elsewhere at once."""
+        taken = self.snapshot()
+        frames, overlays = self._engine.quality.frames_sent, self._overlays.statuses()
+        handover = Handover(self._events.life, self._events.last_seq, frames, self._engine.next_sample, overlays)
+        return replace(taken, handover=handover)
 
     def status(self) -> PlayerStatus:
         """The whole state."""

@@ -2,7 +2,7 @@
 sources to open and to drop, and what is to sound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tonearm.core.events import Event
@@ -54,10 +54,18 @@ class PlayerOverlays:
 
     def add(self, *new: tuple[Track, OverlaySettings]) -> Outcome:
         """Adds overlays, which begin together as soon as all of them have audio. Raises `LimitReached`."""
-        sources = self._rules.add(*new)
-        tracks = [track for track, _ in new]
-        opens = (OpenAction(source, track, 0.0, track.start_ms) for source, track in zip(sources, tracks, strict=True))
-        return Outcome(actions=tuple(opens))
+        return self._add(new, [track.start_ms for track, _ in new])
+
+    def go_on(self, overlays: Sequence[OverlayStatus]) -> Outcome:
+        """Has overlays of a player that was handed over go on where they are. Raises `LimitReached`."""
+        new = [(overlay.track, overlay.settings) for overlay in overlays]
+        return self._add(new, [overlay.position_ms for overlay in overlays])
+
+    def _add(self, new: Sequence[tuple[Track, OverlaySettings]], starts_ms: Sequence[int]) -> Outcome:
+        places = zip(self._rules.add(*new), new, starts_ms, strict=True)
+        return Outcome(
+            actions=tuple(OpenAction(source, track, 0.0, start_ms) for source, (track, _), start_ms in places)
+        )
 
     def remove(self, overlay_id: str) -> Outcome:
         """Raises `OverlayNotFound`."""

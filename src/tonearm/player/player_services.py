@@ -55,3 +55,4 @@ class PlayerServices:
     bursts: Bursts = field(default_factory=Bursts)
     totals: Totals = field(default_factory=Totals)
     told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
+    changed: Callable[[str], None] = lambda player_id: None  # what is saved of a player changed, and no event says so

@@ -27,6 +27,7 @@ class CloseCode(IntEnum):
 
     DELETED = 1000  # normal closure: the player is gone
     GOING_AWAY = 1001  # the node is shutting down
+    MOVED = 1012  # service restart: the player goes on, here or elsewhere
     TOO_SLOW = 1013  # try again later: the client did not read fast enough
 
 

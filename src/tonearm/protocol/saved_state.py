@@ -17,9 +17,18 @@ from tonearm.core.events import PlayerState
 from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.metadata import MAX_RECORD_NESTING, Json, JsonObject, is_nested_deeper, is_player_id
+from tonearm.core.overlays import (
+    DUCK_MIN_DB,
+    FADE_MAX_MS,
+    MAX_OVERLAYS,
+    OVERLAY_VOLUME_MAX,
+    OverlaySettings,
+    OverlayState,
+    OverlayStatus,
+)
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.playback_state import MAX_POSITION_MS
-from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.snapshot import STATE_VERSION, Handover, PlayerSnapshot
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
 from tonearm.core.track import LIST_MARK_CHARACTERS, MOST_LISTS, Track
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
@@ -161,6 +170,16 @@ def require_version(version: int) -> None:
         raise BadRequest(f"The state has version {version}, which never was; the first one is {STATE_VERSION}.")
 
 
+class SavedOverlay(RequestModel):
+    """A sound over the music."""
+
+    track_id: TrackId
+    position: _Position = Field(description="In its file, in ms.")
+    volume: float = Field(1.0, ge=0, le=OVERLAY_VOLUME_MAX, description="Linear: 1 changes nothing.")
+    duck_db: float = Field(-12.0, ge=DUCK_MIN_DB, le=0, description="By how much the music is lowered meanwhile.")
+    fade_ms: int = Field(150, ge=0, le=FADE_MAX_MS, description="In which time it goes down and up again.")
+
+
 class SavedPlayer(RequestModel):
     """GET and PUT /v0/players/{id}/state: everything needed to have the player again elsewhere."""
 
@@ -185,6 +204,20 @@ class SavedPlayer(RequestModel):
     metadata: AnyJson
     failures_in_a_row: _Count = Field(0, description="How many tracks failed one after the other without a sound.")
     error: SavedFailure | None = None
+    companions: dict[str, AnyJson] = Field(
+        default_factory=dict, max_length=8, description="What lives beside the player, by name."
+    )
+    life: str | None = Field(None, max_length=64, description="The life that goes on with this record.")
+    seq: int = Field(0, ge=0, description="The number of the last event in that life.")
+    frames: int = Field(0, ge=0, description="How many frames were sent in that life.")
+    sample: int | None = Field(
+        None,
+        ge=0,
+        description="Of the current track's file, the first that was not sent, at 48 kHz; refines `position`.",
+    )
+    overlays: list[SavedOverlay] = Field(
+        default_factory=list, max_length=MAX_OVERLAYS, description="What sounds over the music, and from where on."
+    )
     tracks: Annotated[list[SavedTrack], FailFast()] = Field(description="All that are named above, each once.")
 
     def as_snapshot(
@@ -218,6 +251,8 @@ class SavedPlayer(RequestModel):
                 failures_in_a_row=self.failures_in_a_row,
                 error=None if self.error is None else PlayFailure(**dict(self.error)),
                 is_resuming=self.is_resuming and self.state is PlayerState.LOADING,
+                companions=self.companions,
+                handover=None if self.life is None else self._handover(self.life, tracks),
             )
         except KeyError as error:
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
@@ -229,6 +264,19 @@ class SavedPlayer(RequestModel):
             raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
         if self.current in waiting:
             raise BadRequest("`current` stands in `queue`, too; a track is either selected or waits.")
+
+    def _handover(self, life: str, tracks: Mapping[str, QueuedTrack]) -> Handover:
+        overlays = (
+            OverlayStatus(
+                one.track_id,
+                tracks[one.track_id].track,
+                OverlaySettings(one.volume, one.duck_db, one.fade_ms),
+                OverlayState.LOADING,
+                one.position,
+            )
+            for one in self.overlays
+        )
+        return Handover(life, self.seq, self.frames, self.sample, tuple(overlays))
 
     def _played(self, tracks: dict[str, QueuedTrack]) -> Iterator[PlayedTrack]:
         for played in self.history:
@@ -264,6 +312,25 @@ def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
     }
 
 
+def _handover_out(handover: Handover) -> JsonObject:
+    return {
+        "life": handover.life,
+        "seq": handover.seq,
+        "frames": handover.frames,
+        "sample": handover.sample,
+        "overlays": [
+            {
+                "trackId": overlay.id,
+                "position": overlay.position_ms,
+                "volume": overlay.settings.volume,
+                "duckDb": overlay.settings.duck_db,
+                "fadeMs": overlay.settings.fade_ms,
+            }
+            for overlay in handover.overlays
+        ],
+    }
+
+
 def queue_out(queue: Sequence[QueuedTrack]) -> list[Json]:
     """The ids of a queue's tracks."""
     return [queued.track.id for queued in queue]
@@ -274,7 +341,9 @@ def tracks_of(snapshot: PlayerSnapshot, waiting: Iterable[QueuedTrack] | None = 
     current = () if snapshot.current is None else (snapshot.current,)
     played = (entry.queued_track for entry in snapshot.history)
     queue = snapshot.queue if waiting is None else waiting
-    return {queued.track.id: queued for queued in (*played, *queue, *current)}
+    overlays = () if snapshot.handover is None else snapshot.handover.overlays
+    sounding = (QueuedTrack(overlay.track) for overlay in overlays)
+    return {queued.track.id: queued for queued in (*sounding, *played, *queue, *current)}
 
 
 def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
@@ -306,6 +375,8 @@ def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
         "metadata": snapshot.metadata,
         "failuresInARow": snapshot.failures_in_a_row,
         "error": None if snapshot.error is None else failure_out(snapshot.error),
+        **({"companions": dict(snapshot.companions)} if snapshot.companions else {}),
+        **({} if snapshot.handover is None else _handover_out(snapshot.handover)),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
+from tonearm.core.overlays import MAX_OVERLAYS
 from tonearm.core.play_queue import MAX_PLAYED
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.description.node import GET_RECORDS
@@ -68,7 +69,7 @@ class StateRoutes:
         limits = RecordLimits(
             max_bytes=max(LEAST_MAX_BYTES, 2 * settings.max_waiting_bytes),
             max_values=max(LEAST_MAX_VALUES, settings.max_waiting_bytes // _BYTES_A_VALUE),
-            max_tracks=settings.max_waiting_tracks + MAX_PLAYED + 1,
+            max_tracks=settings.max_waiting_tracks + MAX_PLAYED + 1 + MAX_OVERLAYS,
         )
         snapshot = await read_record(call.request, limits, call.player_id, came_through_proxy=call.came_through_proxy)
         replaced = await self._node.take_over(snapshot, call.request.client)
@@ -80,6 +81,6 @@ class StateRoutes:
 def _record(player: PlayerHandle) -> Iterator[bytes]:
     """`SavedPlayer` as JSON, in slices: there may be ten thousand tracks. It is as it was when the first one is
     made, but for what becomes known of its tracks meanwhile."""
-    snapshot = player.snapshot()
+    snapshot = player.record()
     head = {**state_head_out(snapshot, time.time_ns() // 1_000_000), "queue": queue_out(snapshot.queue)}
     return object_slices(head, "tracks", map(saved_track_out, tracks_of(snapshot).values()))

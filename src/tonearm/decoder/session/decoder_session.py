@@ -138,17 +138,17 @@ class DecoderSession:
         self,
         source: SourceId,
         track: Track,
-        start_ms: int,
+        start_sample: int,
         delay_s: float = 0.0,
         waiting: tuple[Track, ...] = (),
         *,
         ends_rest: bool = True,
     ) -> None:
-        """Opens a track from `start_ms` of its file on, after `delay_s`, and again in each later process, until it is
-        dropped. In a rest that goes on, it is opened at the end of that. `waiting`: the tracks behind it, which may be
-        of the same album."""
+        """Opens a track from `start_sample` of its file (48 kHz) on, after `delay_s`, and again in each later process,
+        until it is dropped. In a rest that goes on, it is opened at the end of that. `waiting`: the tracks behind it,
+        which may be of the same album."""
         end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
-        part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
+        part = SourcePart(track.uri, start_sample, end_sample)
         is_music = source < FIRST_OVERLAY_SOURCE
         loudness = self._loudness.opening(source, track, waiting) if is_music else NO_HINTS
         if ends_rest:

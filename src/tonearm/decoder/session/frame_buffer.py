@@ -304,11 +304,12 @@ class FrameBuffer:
     @property
     def sent_position_samples(self) -> int:
         """The position in its source of the first sample of the frame that was taken last."""
-        return self.position_samples(self.next_frame - 1)
+        return max(0, self._runs[0].position(self.next_frame - 1)[1])
 
-    def position_samples(self, frame: int) -> int:
-        """As `sent_position_samples`, of another frame that continues that one."""
-        return max(0, self._runs[0].position(frame)[1])
+    @property
+    def sent_to(self) -> tuple[SourceId, int]:
+        """The source of the frame that was taken last, and the sample that comes next in it."""
+        return self._runs[0].position(self.next_frame)
 
     @property
     def is_sent_passed(self) -> bool:

@@ -423,8 +423,7 @@ class Broadcast:
             if group.output == output and group.wants_silence:
                 stamp = _NO_STAMP
                 if silence_before is not None and group.framing.is_stamped:
-                    position_samples = self._buffer.position_samples(self._buffer.next_frame)
-                    position_us = position_samples * 1_000_000 // SAMPLE_RATE_HZ
+                    position_us = max(0, self._buffer.sent_to[1]) * 1_000_000 // SAMPLE_RATE_HZ
                     stamp = Stamp(silence_before, position_us, FrameFlag.SILENCE)
                 in_framing = group.framing.of(message, stamp)
                 for listener in group.listeners:

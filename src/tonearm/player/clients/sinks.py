@@ -7,7 +7,8 @@ from typing import Protocol
 
 from tonearm.core.events import EventMessage
 from tonearm.core.frame import Output
-from tonearm.protocol.framing import Framing
+from tonearm.core.metadata import Json
+from tonearm.protocol.framing import CloseCode, Framing
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,17 @@ class FrameSink(Protocol):
 
     def abort(self) -> None:
         """Cuts the connection."""
+
+
+class Companion(Protocol):
+    """What lives beside a player and is no request, such as a voice connection. It may listen with a `FrameSink`, which
+    is closed with the player, too. No method blocks, awaits or raises."""
+
+    def record(self) -> Json:
+        """What is saved of it with the player: enough to say what it was, or to begin it again."""
+
+    def player_ended(self, code: CloseCode) -> None:
+        """The player was deleted, or goes on elsewhere (`MOVED`) with what `record` said."""
 
 
 class EventSink(Protocol):

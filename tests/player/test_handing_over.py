@@ -1,0 +1,141 @@
+"""A player is given up at a frame, and goes on from its record with the very next sample."""
+
+from tests.player.test_player_overlays import CLIP_SAMPLES, SETTINGS, clip, pcm_of
+from tests.support.pcm import channels
+from tests.support.player_bench import PlayerBench
+from tests.support.rendering_bench import RenderingBench
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.tracks import make_track
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.metadata import Json
+from tonearm.core.playback_requests import Requests
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE
+from tonearm.player.player import Player
+from tonearm.protocol.framing import CloseCode
+from tonearm.protocol.saved_state import read_state, state_out
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES
+
+ODD_SAMPLE = 16_001
+RISE_SAMPLES = GLIDE_SAMPLES + SETTINGS.fade_ms * 48
+
+
+class VoiceOfTests:
+    """Lives beside a player."""
+
+    def __init__(self, record: Json) -> None:
+        self._record = record
+        self.told: list[CloseCode] = []
+
+    def record(self) -> Json:
+        return self._record
+
+    def player_ended(self, code: CloseCode) -> None:
+        self.told.append(code)
+
+
+def over_the_wire(snapshot: PlayerSnapshot) -> PlayerSnapshot:
+    return read_state(state_out(snapshot, 5))[1]
+
+
+def takes_over(bench: PlayerBench, snapshot: PlayerSnapshot) -> MemoryListener:
+    """The player goes on, and somebody listens from its first frame on."""
+    bench.player = Player("p", None, {}, bench.services, snapshot=over_the_wire(snapshot))
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    return listener
+
+
+async def playing_with_overlay() -> RenderingBench:
+    bench = RenderingBench("a", pcm_of=pcm_of)
+    bench.listen()
+    await bench.pump()
+    bench.decode(60 * FRAME_SAMPLES)
+    await bench.ticks(10)
+    bench.player.add_overlays((make_track("bell"), SETTINGS))
+    await bench.pump()
+    await bench.ticks(12)
+    return bench
+
+
+async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
+    bench = await playing_with_overlay()
+    before = bench.listener
+    for _ in range(2):  # what was handed over is handed over again
+        record = bench.player.give_up("test")
+        await bench.player.close()
+        assert record.handover is not None
+        heard = len(before)
+        await bench.ticks(5)
+        assert len(before) == heard, "it stops at that frame"
+        assert before.closed == [(CloseCode.MOVED, "test")]
+        after = takes_over(bench, record)
+        await bench.pump()
+        bench.decode(60 * FRAME_SAMPLES)
+        await bench.ticks(8)
+        played = (
+            bench.player.status().position_ms - record.position_ms
+        ) * 48  # the overlay does not wait for the music
+        music = channels(after.pcm)[-played:, 1]
+        assert len(music) >= 6 * FRAME_SAMPLES
+        sample = record.handover.sample
+        assert sample is not None
+        whole = channels(pcm_of(1))[:, 1]
+        ducked = whole[sample + RISE_SAMPLES : sample + len(music)] / 10
+        assert abs(music[RISE_SAMPLES:] - ducked).max() <= 1
+        bell = channels(after.pcm)[GLIDE_SAMPLES:, 0]
+        at = record.handover.overlays[0].position_ms * 48 + GLIDE_SAMPLES
+        assert (abs(bell - clip(FIRST_OVERLAY_SOURCE)[at : at + len(bell)]) <= 1).all()
+        before = after
+    await bench.ticks(CLIP_SAMPLES // FRAME_SAMPLES)
+    assert bench.player.status().overlays == ()
+
+
+async def test_a_place_between_two_milliseconds_is_kept_until_the_position_is_another() -> None:
+    bench = PlayerBench("a")
+    bench.start()
+    bench.audio(10, 30, position=ODD_SAMPLE)
+    bench.tick(20)
+    record = bench.player.give_up("test")
+    await bench.player.close()
+    assert record.handover is not None
+    sample = record.handover.sample
+    assert sample is not None
+    assert sample % 48
+    takes_over(bench, record)
+    await bench.settle()
+    assert list(bench.started_at.values()) == [sample]
+
+
+async def test_followers_are_told_no_end_and_what_lives_beside_the_player_goes_with_it() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start()
+    bench.tick(5)
+    voice = VoiceOfTests({"channelId": "1"})
+    leave = bench.player.accompany("voice", voice)
+    other = VoiceOfTests(None)
+    bench.player.accompany("other", other)()
+    told = list(bench.events.ops)
+    life, seq = bench.player.life, bench.player.status().last_seq
+    record = bench.player.give_up("it moves")
+    await bench.player.close()
+    assert bench.events.ops == told
+    assert bench.events.closed == [(CloseCode.MOVED, "it moves")]
+    assert (voice.told, other.told) == ([CloseCode.MOVED], [])
+    assert record.handover is not None
+    assert (record.handover.life, record.handover.seq, record.handover.frames) == (life, seq, len(bench.listener))
+    leave()
+    takes_over(bench, record)
+    player = bench.player
+    assert player.companion_record("voice") == {"channelId": "1"}
+    assert player.snapshot().companions == {"voice": {"channelId": "1"}}, "until it comes back"
+    again = VoiceOfTests({"channelId": "2"})
+    player.accompany("voice", again)
+    assert player.companion_record("voice") is None
+    assert player.snapshot().companions == {"voice": {"channelId": "2"}}
+    events = MemoryEventClient()
+    player.subscribe(events, None, False)
+    player.do(Requests.stop)
+    await player.delete()
+    assert again.told == [CloseCode.DELETED]
+    assert events.ops[-1] == "PlayerDelete"
