@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.node_in_process import running_node
+from tests.support.node_in_process import listening, running_node
 from tests.support.sandboxing import SANDBOX
-from tests.support.sinks import MemoryEventClient
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.node import node as node_module
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
@@ -108,3 +110,22 @@ async def test_a_player_that_is_given_up_goes_on_elsewhere_and_is_in_the_file_no
         assert node.find("p") is None
         assert not await node.take_over(record)
         assert node.player("p").status().metadata == "kept"
+
+
+async def test_nothing_is_heard_twice_when_a_player_goes_on_from_its_own_record(node: Node, shelf: Shelf) -> None:
+    uri, song = shelf.song(30.0)
+    player = await listening(node, "p", uri)
+    await player.listener.wait_frames(FRAMES_PER_SECOND)
+    record = node.player("p").record()
+    await player.more_frames(FRAMES_PER_SECOND)  # a client takes a second
+    assert record.handover is not None
+    assert await node.take_over(record)
+    heard = player.listener.pcm
+    assert song.startswith(heard)
+    after = MemoryListener()
+    node.player("p").attach(after)
+    pcm = await after.wait_frames(FRAMES_PER_SECOND)
+    assert song.find(pcm[FRAME_BYTES:]) >= len(heard)
+    before = node.player("p").record()
+    assert await node.take_over(replace(before, position_ms=100))
+    assert node.player("p").status().position_ms < 2_000, "another place was asked for"

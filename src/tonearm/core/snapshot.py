@@ -115,6 +115,23 @@ def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSna
     return snapshot
 
 
+def continued(snapshot: PlayerSnapshot, now: PlayerSnapshot) -> PlayerSnapshot:
+    """What was saved of a player that is there `now`, from where it is by now, when nothing but time has passed since
+    and the record asks for no other place."""
+    was, handover = snapshot.handover, now.handover
+    if was is None or handover is None or (was.life, was.seq) != (handover.life, handover.seq):
+        return snapshot
+    if snapshot.start_sample is None or now.start_sample is None:
+        return snapshot
+    return replace(
+        snapshot,
+        position_ms=now.position_ms,
+        played_ms=now.played_ms,
+        has_sounded=now.has_sounded,
+        handover=handover,
+    )
+
+
 def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
     """The player as it is to begin when it is restored with `resume`."""
     is_active = snapshot.state in (PlayerState.LOADING, PlayerState.PLAYING)

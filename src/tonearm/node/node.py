@@ -37,7 +37,7 @@ from tonearm.core.playback_state import FirstSettings
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
-from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.snapshot import PlayerSnapshot, continued
 from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
 from tonearm.decoder.messages import Want
@@ -314,12 +314,16 @@ class Node:
             await self._turn_to_make()
         finally:
             self._reserved_ids.discard(player_id)
-        player, replaced = Player(player_id, None, {}, self._started(), snapshot=snapshot), self._players.get(player_id)
+        replaced, handover = self._players.get(player_id), snapshot.handover
+        goes_on = replaced is not None and handover is not None and handover.life == replaced.life
+        if replaced is not None and goes_on:
+            snapshot = continued(snapshot, replaced.record())
+        player = Player(player_id, None, {}, self._started(), snapshot=snapshot)
         # Nothing is awaited between the end of the one and the other, so the state's file has always one of them.
-        handover = snapshot.handover
         try:
-            if replaced is not None and handover is not None and handover.life == replaced.life:
+            if replaced is not None and goes_on:
                 replaced.give_up("The player goes on from a record of it; come back.")
+                self._garbage_collection.player_deleted()
             elif replaced is not None:
                 replaced.end()
         finally:
@@ -338,6 +342,7 @@ class Node:
             return player.give_up(reason)
         finally:
             self._changed(player_id)
+            self._garbage_collection.player_deleted()
             log.info("player %s given up%s: %s", player_id, _by(client), reason)
             await self._let_go(player_id, player, player.close())
 
