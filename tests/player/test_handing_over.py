@@ -1,11 +1,14 @@
 """A player is given up at a frame, and goes on from its record with the very next sample."""
 
+import pytest
+
 from tests.player.test_player_overlays import CLIP_SAMPLES, SETTINGS, clip, pcm_of
 from tests.support.pcm import channels
 from tests.support.player_bench import PlayerBench
 from tests.support.rendering_bench import RenderingBench
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import make_track
+from tonearm.core.errors import BadRequest
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.metadata import Json
 from tonearm.core.playback_requests import Requests
@@ -89,6 +92,16 @@ async def test_music_and_overlay_go_on_with_the_next_sample() -> None:
         before = after
     await bench.ticks(CLIP_SAMPLES // FRAME_SAMPLES)
     assert bench.player.status().overlays == ()
+
+
+async def test_an_overlay_has_a_track_of_its_own() -> None:
+    bench = await playing_with_overlay()
+    record = state_out(bench.player.record(), 5)
+    assert record["current"] is not None
+    with pytest.raises(BadRequest, match="overlays"):
+        read_state({**record, "overlays": [{"trackId": record["current"], "position": 0}]})
+    with pytest.raises(BadRequest, match="nowhere"):
+        read_state({**record, "overlays": [{"trackId": "nowhere", "position": 0}]})
 
 
 async def test_a_place_between_two_milliseconds_is_kept_until_the_position_is_another() -> None:

@@ -304,6 +304,7 @@ class Node:
         if player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
+        self._track_maker.check_metadata(dict(snapshot.companions))
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
         tracks = [waiting.track for waiting in snapshot.queue]
         if player_id not in self._players:

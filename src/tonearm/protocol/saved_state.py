@@ -264,6 +264,9 @@ class SavedPlayer(RequestModel):
             raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
         if self.current in waiting:
             raise BadRequest("`current` stands in `queue`, too; a track is either selected or waits.")
+        sounding = {overlay.track_id for overlay in self.overlays}
+        if len(sounding) != len(self.overlays) or sounding & {self.current, *waiting}:
+            raise BadRequest("A track in `overlays` is there twice; each overlay has a track of its own.")
 
     def _handover(self, life: str, tracks: Mapping[str, QueuedTrack]) -> Handover:
         overlays = (
