@@ -61,7 +61,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     """Fills the reference; all of it is open, so that it can be searched and linked to without a script."""
     if page.file.src_uri != REFERENCE:
         return html
-    operations = build_app(cast(Node, None), EdgeSettings()).operations  # none of them is asked
+    operations = build_app(cast(Node, None), EdgeSettings("any", has_login=True)).operations  # none is asked
     openapi = openapi_document(VERSION, operations, status_of_code())
     sections = docs_sections(openapi, asyncapi_document(VERSION))
     return html + _STYLE + sections.replace("<details", "<details open")

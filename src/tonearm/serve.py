@@ -252,6 +252,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
         open_paths=config.server.open_paths,
         requests_per_second=config.server.requests_per_second,
         clip_uri=_clip_uri(),
+        has_login=config.dashboard.login,
+        logged_out_path=Path(f"{config.state.path}.logged-out") if config.state.path else None,
     )
     app = build_app(node, edge_settings)
     try:

@@ -47,7 +47,7 @@ def test_no_answer_is_a_surprise(tmp_path: Path) -> None:
     with shared_node(tmp_path, CONFIG) as node:
         for found in schema.get_all_operations():
             operation: Any = found.ok()  # type: ignore[union-attr]  # the other kind would be a mistake of ours
-            if not ENDLESS.search(operation.path):
+            if not ENDLESS.search(operation.path) and not operation.path.startswith("/dashboard"):  # nobody can log in
                 send_some(operation, node.url)
 
 

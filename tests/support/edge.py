@@ -109,8 +109,11 @@ async def still_node(settings: NodeSettings | None = None) -> AsyncIterator[Stil
 
 
 def all_operations(settings: EdgeSettings | None = None) -> tuple[Operation, ...]:
-    """What a node answers with these settings; by default it has no dashboard, as every node with a password."""
-    return build_app(cast(Node, None), settings or EdgeSettings(password="sesame")).operations
+    """What a node answers with these settings; by default all that the interface has."""
+    if settings is not None:
+        return build_app(cast(Node, None), settings).operations
+    found = build_app(cast(Node, None), EdgeSettings(password="sesame", has_login=True)).operations
+    return tuple(operation for operation in found if operation.tag)
 
 
 @asynccontextmanager

@@ -446,6 +446,16 @@ class PublicConfig(_Section):
         return self
 
 
+class DashboardConfig(_Section):
+    """The page by which a browser sees and steers the node."""
+
+    login: bool = Field(
+        default=False,
+        description="Whether a node with a password shows its dashboard, too, to browsers that log in with it. "
+        "Without it there is the command `tonearm dashboard`.",
+    )
+
+
 class StateConfig(_Section):
     """What survives a restart."""
 
@@ -498,6 +508,7 @@ class Config(_Section):
     opus: OpusConfig = OpusConfig()
     stream: StreamConfig = StreamConfig()
     public: PublicConfig = PublicConfig()
+    dashboard: DashboardConfig = DashboardConfig()
     state: StateConfig = StateConfig()
     logging: LoggingConfig = LoggingConfig()
 

@@ -52,12 +52,14 @@ class PageFile(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ShownNode:
     """A node that the page shows. `path` leads to it from the page's folder. `clip_uri` is a clip that it can play,
-    `stream_path` the path of its streams for other programs than the browser; both may be empty."""
+    `stream_path` the path of its streams for other programs than the browser; both may be empty. `has_login`: the
+    browser has logged in to it, and can log out."""
 
     name: str
     path: str
     clip_uri: str = ""
     stream_path: str = ""
+    has_login: bool = False
 
 
 def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
@@ -68,7 +70,14 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
     }
     shown: JsonObject = {
         "nodes": [
-            {"name": node.name, "path": node.path, "clip": node.clip_uri, "streams": node.stream_path} for node in nodes
+            {
+                "name": node.name,
+                "path": node.path,
+                "clip": node.clip_uri,
+                "streams": node.stream_path,
+                "login": node.has_login,
+            }
+            for node in nodes
         ]
     }
     return {

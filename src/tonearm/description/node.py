@@ -3,6 +3,7 @@
 from typing import Final
 
 from tonearm.description.operation import (
+    DONE,
     Operation,
     Parameter,
     Reply,
@@ -264,8 +265,29 @@ SHOW_DASHBOARD: Final = Operation(
     "/dashboard",
     "See and steer the node in a browser",
     (Reply(308, "The page is at `/dashboard/`.", headers={"Location": "`/dashboard/`"}),),
-    "Only on the node's own machine, and only where the node has no password; `tonearm dashboard` shows others.",
+    "On the node's own machine, where the node has no password; with `dashboard.login`, where it has one; "
+    "`tonearm dashboard` shows others.",
     codes=("not_found",),
+    tag="Node",
+    subject=Subject.NODE,
+)
+LOG_IN: Final = Operation(
+    "POST",
+    "/dashboard/login",
+    "Log in with a browser",
+    (Reply(204, "Done: a cookie counts as the password.", headers={"Set-Cookie": "For pages of this address only."}),),
+    "Only with `dashboard.login`. Five wrong passwords of an address are taken in a minute, fifty of all.",
+    body=RequestBody(requests.DashboardLogin, {"for a month": {"password": "sesame", "stay": True}}),
+    codes=("limit_reached",),
+    tag="Node",
+    subject=Subject.NODE,
+)
+LOG_OUT: Final = Operation(
+    "POST",
+    "/dashboard/logout",
+    "Log all browsers out",
+    DONE,
+    "Only with `dashboard.login`. No cookie counts any more.",
     tag="Node",
     subject=Subject.NODE,
 )

@@ -302,6 +302,13 @@ class TrackInfoToEncode(RequestModel):
     source_name: str = Field(default="http", description="`http`, `file`, or another node's own name.")
 
 
+class DashboardLogin(RequestModel):
+    """POST /dashboard/login."""
+
+    password: str = Field(description="The node's.")
+    stay: bool = Field(False, description="Whether the browser stays logged in for 30 days, or until it closes.")
+
+
 class TrackToEncode(RequestModel):
     """POST /v0/encodetrack."""
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from multidict import CIMultiDictProxy
 
 from tonearm.core.source_uri import DEFAULT_PORTS, address_of
-from tonearm.server.replies import ForeignOrigin, Unauthorized
+from tonearm.server.replies import ForeignOrigin
 
 
 class PasswordCheck:
@@ -27,13 +27,8 @@ class PasswordCheck:
         self._accepted = _header_encodings(password)
         self.is_open: Final = not password
 
-    def require(self, headers: CIMultiDictProxy[str]) -> None:
-        """Raises `Unauthorized` unless exactly one Authorization header holds the bare password."""
-        if not self.lets_in(headers):
-            raise Unauthorized
-
     def lets_in(self, headers: CIMultiDictProxy[str]) -> bool:
-        """Whether `require` raises nothing."""
+        """Whether exactly one Authorization header holds the bare password, or none is needed."""
         if self.is_open:
             return True
         values = headers.getall("Authorization", [])
@@ -114,6 +109,15 @@ class OriginRules:
     def _is_allowed(self, origin: str) -> bool:
         sent = _origin(origin)
         return sent is not None and any(sent == _origin(allowed) for allowed in self.allowed_origins)
+
+
+def is_from_own_page(headers: CIMultiDictProxy[str]) -> bool:
+    """Whether a request was sent by a page of the address that it goes to, or by no page."""
+    origins, hosts = headers.getall("Origin", []), headers.getall("Host", [])
+    if any(site.strip().lower() in _FOREIGN_SITES for site in headers.getall("Sec-Fetch-Site", [])):
+        return False
+    host = _authority(hosts[0]) if len(hosts) == 1 else None
+    return not origins or (len(origins) == 1 and host is not None and _is_same(origins[0], host))
 
 
 _FROM_ELSEWHERE: Final = (

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -16,8 +17,10 @@ from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
+from tonearm.server.login import Login
 from tonearm.server.public import PublicEdge, PublicEvents, PublicPage
 from tonearm.server.routes_files import FileRoutes
+from tonearm.server.routes_login import LoginRoutes
 from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
@@ -36,6 +39,7 @@ class EdgeSettings:
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
     what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
+    With `has_login` a node with a password serves the dashboard; `logged_out_path` is for `Login`.
     """
 
     password: str = ""
@@ -48,6 +52,8 @@ class EdgeSettings:
     open_paths: Collection[str] = ()
     clip_uri: str = ""
     requests_per_second: float = 0.0
+    has_login: bool = False
+    logged_out_path: Path | None = None
 
     @property
     def is_for_own_machine(self) -> bool:
@@ -98,9 +104,12 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         StateRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
-    if settings.is_for_own_machine:
-        files = page_files([ShownNode("this node", "..", settings.clip_uri, "..")])
-        routes = (*routes, *DashboardRoutes(files).routes())
+    login = Login(settings.password, settings.logged_out_path) if settings.has_login and settings.password else None
+    if login is not None:  # before the page's files, which have any name
+        routes = (*routes, *LoginRoutes(login).routes())
+    if settings.is_for_own_machine or login is not None:
+        files = page_files([ShownNode("this node", "..", settings.clip_uri, "..", has_login=login is not None)])
+        routes = (*routes, *DashboardRoutes(files, is_for_own_machine=login is None).routes())
     routes = (*routes, *DescriptionRoutes(routes).routes())
     password_check = PasswordCheck(settings.password)
     origin_rules = OriginRules(
@@ -110,7 +119,13 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         allowed_origins=settings.allowed_origins,
     )
     edge = NodeEdge(
-        node, password_check, origin_rules, RouteTable(routes), settings.open_paths, settings.requests_per_second
+        node,
+        password_check,
+        origin_rules,
+        RouteTable(routes),
+        settings.open_paths,
+        settings.requests_per_second,
+        login,
     )
     return App(edge, settings.connections, streams, tuple(route.operation for route in routes))
 

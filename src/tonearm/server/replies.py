@@ -138,6 +138,11 @@ def _entries(headers: Sequence[str]) -> list[str]:
     return [entry.strip() for entry in ",".join(headers).split(",", _MAX_ENTRIES)[:_MAX_ENTRIES]]
 
 
+def accepts_html(accept_headers: Sequence[str]) -> bool:
+    """Whether a browser asks for a page."""
+    return "text/html" in ",".join(accept_headers).lower()
+
+
 _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
@@ -167,9 +172,9 @@ class Unauthorized(RequestError):
     code = "unauthorized"
     status = 401
 
-    def __init__(self) -> None:
+    def __init__(self, message: str = "Send the node's password as the value of one Authorization header.") -> None:
         # One sentence for every cause: an answer must not show how near a guess was.
-        super().__init__("Send the node's password as the value of one Authorization header.")
+        super().__init__(message)
 
 
 class ForeignOrigin(RequestError):
@@ -209,11 +214,16 @@ class NotReady(RequestError):
 
 
 class TooManyRequests(LimitReached):
-    """More requests from an address than `server.requests_per_second`; after `wait_s` seconds one is allowed again."""
+    """More requests from an address than are allowed, by default than `server.requests_per_second`; after `wait_s`
+    seconds one is allowed again."""
 
-    def __init__(self, wait_s: float) -> None:
+    def __init__(
+        self,
+        wait_s: float,
+        message: str = "More requests come from your address than server.requests_per_second allows. Wait.",
+    ) -> None:
         self.retry_after = str(max(1, math.ceil(wait_s)))
-        super().__init__("More requests come from your address than server.requests_per_second allows. Wait.")
+        super().__init__(message)
 
 
 def new_request_id() -> str:

@@ -1,7 +1,7 @@
 """What the node says of itself: what it is, how well it does, its interface and its dashboard.
 
-Only a node that anybody on its machine may steer serves the dashboard. What a proxy passed on comes from elsewhere, and
-finds nothing there.
+A node that anybody on its machine may steer serves the dashboard to that machine: what a proxy passed on comes from
+elsewhere, and finds nothing there. A node with a password serves it to browsers that have logged in, if it is to.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from tonearm.description.operation import Operation
 from tonearm.description.page import CONTENT_SECURITY_POLICY, docs_page
 from tonearm.node.node import Node
 from tonearm.protocol.metrics import METRICS_TYPE, metrics_text, stats_out
-from tonearm.server.replies import NotFound, NotReady, json_reply, prefers_json
+from tonearm.server.replies import NotFound, NotReady, accepts_html, json_reply, prefers_json
 from tonearm.server.routing import Call, Route
 
 
@@ -141,7 +141,7 @@ class DescriptionRoutes:
         return self._own
 
     async def _index(self, call: Call) -> web.Response:
-        if "text/html" in ",".join(call.request.headers.getall("Accept", [])).lower():
+        if accepts_html(call.request.headers.getall("Accept", [])):
             return web.Response(
                 text=_page(call.request.headers.get("Host", ""), self._paths),
                 content_type="text/html",
@@ -190,8 +190,9 @@ _FOLDER: Final = "/dashboard/"
 class DashboardRoutes:
     """The endpoints of the page. `files`: the page's files, by path below its folder."""
 
-    def __init__(self, files: Mapping[str, PageFile]) -> None:
+    def __init__(self, files: Mapping[str, PageFile], *, is_for_own_machine: bool) -> None:
         self._files = files
+        self._is_for_own_machine = is_for_own_machine
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -200,11 +201,11 @@ class DashboardRoutes:
         )
 
     async def _enter(self, call: Call) -> web.Response:
-        _require_own_machine(call)
+        self._require_own_machine(call)
         return web.Response(status=HTTPStatus.PERMANENT_REDIRECT, headers={"Location": _FOLDER})
 
     async def _show(self, call: Call) -> web.Response:
-        _require_own_machine(call)
+        self._require_own_machine(call)
         file = self._files.get(call.target.path.removeprefix(_FOLDER) or INDEX)
         if file is None:
             raise NotFound("There is no such file of the dashboard.")
@@ -212,7 +213,6 @@ class DashboardRoutes:
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=file.headers())
         return web.Response(body=file.body, headers=file.headers())
 
-
-def _require_own_machine(call: Call) -> None:
-    if call.came_through_proxy:
-        raise NotFound("The dashboard is for the machine of the node. For others there is the command `dashboard`.")
+    def _require_own_machine(self, call: Call) -> None:
+        if self._is_for_own_machine and call.came_through_proxy:
+            raise NotFound("The dashboard is for the machine of the node. For others there is the command `dashboard`.")

@@ -26,10 +26,14 @@ from tonearm.description.operation import Operation, Subject
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.http_server import EdgeRequest, RefusalLog
+from tonearm.server.login import Login
+from tonearm.server.login_page import PAGE_PATHS, login_page
 from tonearm.server.replies import (
     MethodNotAllowed,
     NotFound,
     TooManyRequests,
+    Unauthorized,
+    accepts_html,
     internal_error_reply,
     refusal_reply,
     stopping_reply,
@@ -214,6 +218,10 @@ class Edge(ABC):
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
         """The answer to a request. Raises `RequestError`."""
 
+    def refused(self, request: EdgeRequest, target: Target, error: RequestError) -> web.Response:
+        """The answer to a request that raised `error`."""
+        return refusal_reply(error, target.path, request.id)
+
     def stop(self) -> None:
         """The node is stopping: from now on a failed request is answered with 503."""
         self._is_stopping = True
@@ -228,7 +236,7 @@ class Edge(ABC):
             return await self.answer(request, target)
         except RequestError as error:
             self._log_refusal(request, target, error)
-            return refusal_reply(error, target.path, request.id)
+            return self.refused(request, target, error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._is_stopping or task is None or task.cancelling():
@@ -268,7 +276,7 @@ class NodeEdge(Edge):
     in this order, and calls the route's handler. Before them all it answers a browser that asks what a page of an
     allowed origin may do: that request never has a password, and the answer says nothing of the node.
 
-    `open_paths` need no password.
+    `open_paths` need no password. With `login` a cookie counts as the password.
     """
 
     def __init__(
@@ -279,6 +287,7 @@ class NodeEdge(Edge):
         routes: RouteTable,
         open_paths: Collection[str] = (),
         requests_per_second: float = 0.0,
+        login: Login | None = None,
     ) -> None:
         super().__init__()
         self._node = node
@@ -287,6 +296,7 @@ class NodeEdge(Edge):
         self._routes = routes
         self._open_paths = open_paths
         self._rates = RequestRates(requests_per_second)
+        self._login = login
 
     def headers(self, request: EdgeRequest) -> Mapping[str, str]:
         allowed_origin = self._origin_rules.allowed(request.headers)
@@ -298,17 +308,25 @@ class NodeEdge(Edge):
             "Vary": "Origin",
         }
 
+    def refused(self, request: EdgeRequest, target: Target, error: RequestError) -> web.Response:
+        is_at_page = target.path in PAGE_PATHS and isinstance(error, Unauthorized | NotFound)
+        if not (is_at_page and accepts_html(request.headers.getall("Accept", []))):
+            return super().refused(request, target, error)
+        return login_page(error.status, can_log_in=self._login is not None)
+
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
         is_preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
         if is_preflight and self._origin_rules.allowed(request.headers) is not None:
             self._origin_rules.require(request.headers)
             return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
-        needs_password = target.path not in self._open_paths
+        brings_password = self._login is not None and self._login.is_entry(request.method, target.path)
+        needs_password = not brings_password and target.path not in self._open_paths
         self._require_rate(request, target, needs_password=needs_password)
-        if needs_password:
-            self._password_check.require(request.headers)
+        if needs_password and not self._lets_in(request):
+            raise Unauthorized
         self._origin_rules.require(request.headers)
-        request.let_in()
+        if not brings_password:
+            request.let_in()
         route, arguments = self._routes.find(request.method, target.segments)
         call, is_about_player = Call(request, target, arguments), route.operation.subject is Subject.PLAYER
         if is_about_player and self._node.find(call.player_id) is None:
@@ -320,14 +338,18 @@ class NodeEdge(Edge):
                 request.add_reply_header("Tonearm-Unsaved", "true")
         return reply
 
+    def _lets_in(self, request: EdgeRequest) -> bool:
+        """Whether the request has the password, or the cookie of a browser that has logged in with it."""
+        return self._password_check.lets_in(request.headers) or (
+            self._login is not None and self._login.lets_in(request)
+        )
+
     def _require_rate(self, request: EdgeRequest, target: Target, *, needs_password: bool) -> None:
         """Counts the request for its address. Raises `TooManyRequests`.
 
         A supervisor's is free. A wrong password counts there, too, or guessing it would be free.
         """
-        if target.path in _ASKED_BY_SUPERVISORS and (
-            not needs_password or self._password_check.lets_in(request.headers)
-        ):
+        if target.path in _ASKED_BY_SUPERVISORS and (not needs_password or self._lets_in(request)):
             return
         wait_s = self._rates.wait_s(origin_of(request.remote or ""), time.monotonic())
         if wait_s:

@@ -1,0 +1,123 @@
+"""Logging in to the dashboard with a browser: the node's password for a cookie, which counts as the header.
+
+Only the page of this address may use the cookie: no script reads it, no other site has it sent, and what pages of other
+origins send with it is not taken. The cookie of a browser that stays is known after a restart, too: its key is made of
+the password.
+"""
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from tonearm.core.login import STAY_S, LoginCookies, WrongTries
+from tonearm.core.printable import text_for_logs
+from tonearm.core.request_rates import origin_of
+from tonearm.description.node import LOG_IN
+from tonearm.server.access import is_from_own_page
+from tonearm.server.http_server import EdgeRequest
+from tonearm.server.replies import TooManyRequests, Unauthorized, no_content, refusal_reply
+
+log = logging.getLogger(__name__)
+
+_DEFAULT_PORT: Final = "80"
+
+
+class Login:
+    """`password` is the node's. In the file at `ended_path`, if there is one, stands when all were logged out: its time
+    of change. None: that is forgotten with the process."""
+
+    def __init__(self, password: str, ended_path: Path | None = None) -> None:
+        self._password = password.encode("utf-8", "surrogateescape")
+        self._ended_path = ended_path
+        ended_ms = 0
+        if ended_path is not None:
+            with suppress(OSError):
+                ended_ms = ended_path.stat().st_mtime_ns // 1_000_000
+        # Slowly, so that a cookie is no help to guess the password.
+        salt = f"tonearm login {socket.gethostname()}".encode()
+        lasting_key = hashlib.scrypt(self._password, salt=salt, n=2**14, r=8, p=1)
+        self._cookies = LoginCookies(lasting_key, secrets.token_bytes(), ended_ms)
+        self._wrong = WrongTries()
+
+    def is_entry(self, method: str, path: str) -> bool:
+        """Whether a request may come without the password, since it brings it."""
+        return (method, path) == (LOG_IN.method, LOG_IN.path)
+
+    def lets_in(self, request: EdgeRequest) -> bool:
+        """Whether the request has a cookie, and comes from the page of this address or from no page."""
+        value = request.cookies.get(_cookie_name(request))
+        return (
+            value is not None
+            and self._cookies.knows(value, _now_ms(), _port(request))
+            and is_from_own_page(request.headers)
+        )
+
+    def log_in(self, request: EdgeRequest, password: str, *, stays: bool) -> web.Response:
+        """204 with a cookie, 401 for a wrong password, or 429 after too many of these. They are not raised, for who
+        tries passwords is logged less often than other refusals."""
+        path, address = request.path, origin_of(request.remote or "")
+        wait_s = self._wrong.wait_s(address, time.monotonic())
+        if wait_s:
+            error = TooManyRequests(wait_s, "Too many wrong passwords were tried. Wait, and try again.")
+            return refusal_reply(error, path, request.id)
+        if not hmac.compare_digest(password.encode("utf-8", "surrogateescape"), self._password):
+            if self._wrong.note(address, time.monotonic()):
+                log.warning(
+                    "a wrong password was tried at the dashboard's login from %s", text_for_logs(request.client)
+                )
+            return refusal_reply(Unauthorized("That is not the node's password."), path, request.id)
+        request.let_in()
+        reply = no_content()
+        reply.set_cookie(
+            _cookie_name(request),
+            self._cookies.make(_now_ms(), _port(request), stays=stays),
+            max_age=STAY_S if stays else None,
+            path="/",
+            secure=_came_by_https(request),
+            httponly=True,
+            samesite="Strict",
+        )
+        return reply
+
+    def log_out(self, request: EdgeRequest) -> web.Response:
+        """Ends the cookies of all browsers."""
+        ended_ms = self._cookies.end_all(_now_ms())
+        if self._ended_path is not None:
+            self._ended_path.touch(0o600)
+            os.utime(self._ended_path, ns=(ended_ms * 1_000_000,) * 2)
+        reply = no_content()
+        reply.del_cookie(_cookie_name(request), path="/", httponly=True, samesite="Strict")
+        return reply
+
+
+def _cookie_name(request: EdgeRequest) -> str:
+    """With the port that the browser knows: it sends the cookies of a host to all ports."""
+    port = request.headers.get("Host", "").rpartition(":")[2]
+    return f"tonearm-node-{port if port.isascii() and port.isdigit() else _DEFAULT_PORT}"
+
+
+def _port(request: EdgeRequest) -> int:
+    """On which the node listens: what makes its cookies other ones than those of another node of this machine."""
+    address = None if request.transport is None else request.transport.get_extra_info("sockname")
+    return int(address[1]) if address else 0
+
+
+def _came_by_https(request: EdgeRequest) -> bool:
+    """As the page says by its origin, or a proxy."""
+    proto = request.headers.get("X-Forwarded-Proto", "").strip().lower()
+    forwarded = request.headers.get("Forwarded", "").lower()
+    origin = request.headers.get("Origin", "").lower()
+    return proto == "https" or "proto=https" in forwarded or origin.startswith("https:")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
