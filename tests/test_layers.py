@@ -125,7 +125,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "disnake": ("bots.disnake",),
     "nextcord": ("bots.nextcord",),
     "msgspec": (*MESSAGES, "server.json_pieces"),
-    "multidict": ("server",),
+    "multidict": ("server", "dashboard.page_server"),
     "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),
     "pydantic": ("protocol", "description", "client", "commands", "server.bodies", "config"),

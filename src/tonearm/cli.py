@@ -322,6 +322,13 @@ def _import_command(**options: Any) -> int:
 @click.option(
     "--own-password-file", type=_FILE, metavar="FILE", help="The password of the page itself, for another --host."
 )
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="The name by which a proxy with TLS is reached that stands before the page, such as radio.example.",
+)
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
 def _dashboard_command(nodes: Sequence[str], password_files: Sequence[Path], no_browser: bool, **options: Any) -> int:
     """See and steer nodes in a browser on this machine."""

@@ -81,6 +81,53 @@ async def test_nobody_else_gets_in(page: DashboardCommand) -> None:
             assert answer.status == 201
 
 
+async def test_what_only_looks_at_the_address_does_not_use_it_up(page: DashboardCommand) -> None:
+    async with browser() as own, browser() as other:
+        address = f"{page.url}/?k={page.key}"
+        async with other.head(address, allow_redirects=False) as answer:
+            assert answer.status == 403
+        for site in ("cross-site", "same-site"):
+            async with other.get(address, headers={"Sec-Fetch-Site": site}, allow_redirects=False) as answer:
+                assert (answer.status, "Set-Cookie" in answer.headers) == (403, False)
+                assert "address line" in await answer.text()
+        assert await page.enter(own) == 200
+
+
+async def test_behind_a_proxy_with_tls_it_takes_its_name_and_its_changes(
+    page: DashboardCommand, tmp_path: Path
+) -> None:
+    (tmp_path / "own").write_text("sesame", encoding="utf-8")
+    node = page.nodes[1:]
+    (tmp_path / "password").write_text("unused", encoding="utf-8")
+    passed_on = {"Host": "radio.example", "X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}
+    guarded = ("--own-password-file", str(tmp_path / "own"))
+    for arguments, printed in (
+        ((*guarded, "--host", "0.0.0.0"), "http://localhost"),
+        (("--name", "radio.example"), ""),
+    ):
+        with running_dashboard(tmp_path, node, *arguments, printed=printed or "https://radio.example") as proxied:
+            at = f"http://127.0.0.1:{proxied.port}"
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as own:
+                entry = f"{at}/?k={proxied.key}"
+                async with own.get(entry, headers=passed_on, allow_redirects=False) as answer:
+                    assert answer.status == 303
+                    cookie = answer.cookies["tonearm-80"]
+                    assert cookie["secure"]
+                known = {**passed_on, "Cookie": f"tonearm-80={cookie.value}"}
+                for origin, status in (("https://radio.example", 204), ("https://evil.example", 403)):
+                    path = f"{at}/nodes/0/v0/players/{'p' * len(arguments)}"
+                    sent = {**known, "Origin": origin}
+                    if status == 204:
+                        body = {"id": path.rpartition("/")[2], "idle": True}
+                        async with own.post(f"{at}/nodes/0/v0/players", json=body, headers=sent) as answer:
+                            assert answer.status == 201
+                    async with own.delete(path, headers=sent) as answer:
+                        assert answer.status == status
+                async with own.get(f"{at}/dashboard/", headers={**known, "Host": "evil.example"}) as answer:
+                    is_named = "--name" in arguments
+                    assert answer.status == (403 if is_named else 200)
+
+
 async def test_two_dashboards_in_one_browser_leave_each_other_alone(page: DashboardCommand, tmp_path: Path) -> None:
     async with browser() as own:
         assert await page.enter(own) == 200
@@ -170,6 +217,7 @@ async def test_its_own_password_is_asked_for_and_not_guessed(tmp_path: Path) -> 
     ("arguments", "says"),
     [
         (("--host", "0.0.0.0"), "--own-password-file"),
+        (("--name", "https://radio.example"), "is no name for --name"),
         (("--node", "127.0.0.1:2333"), "is no address of a node"),
         (("--password-file", "nothing"), "cannot be read"),
         (

@@ -3,9 +3,10 @@
 from base64 import b64encode
 
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from tonearm.core.source_uri import is_loopback
-from tonearm.dashboard.page_server import Visitors, is_own_page
+from tonearm.dashboard.page_server import Visitors
 
 
 def test_the_key_is_taken_once() -> None:
@@ -32,48 +33,76 @@ def test_keys_are_long_and_differ() -> None:
     assert all(len(bytes.fromhex(key)) * 8 == 128 for key in keys)
 
 
+def headers(*hosts: str, **more: str) -> CIMultiDictProxy[str]:
+    named = [(name.replace("_", "-"), value) for name, value in more.items()]
+    return CIMultiDictProxy(CIMultiDict([*(("Host", host) for host in hosts), *named]))
+
+
+OPEN = Visitors()
+GUARDED = Visitors("attic.example", "sesame")
+NAMED = Visitors(names=("Radio.example", "radio.example:8443"))
+PASSED_ON = {"X_Forwarded_For": "203.0.113.7"}
+
+
 @pytest.mark.parametrize(
-    ("hosts", "is_own"),
+    ("visitors", "sent", "is_own"),
     [
-        (["localhost:2334"], True),
-        (["LOCALHOST"], True),
-        (["127.0.0.1:9999"], True),
-        (["[::1]:2334"], True),
-        ([], False),
-        (["localhost", "localhost"], False),
-        (["evil.example:2334"], False),
-        (["localhost.evil.example"], False),
-        (["192.0.2.7:2334"], False),
-        (["localhost:2334@evil.example"], False),
+        (OPEN, headers("localhost:2334"), True),
+        (OPEN, headers("LOCALHOST"), True),
+        (OPEN, headers("127.0.0.1:9999"), True),
+        (OPEN, headers("[::1]:2334"), True),
+        (OPEN, headers(), False),
+        (OPEN, headers("localhost", "localhost"), False),
+        (OPEN, headers("evil.example:2334"), False),
+        (OPEN, headers("localhost.evil.example"), False),
+        (OPEN, headers("192.0.2.7:2334"), False),
+        (OPEN, headers("localhost:2334@evil.example"), False),
+        (OPEN, headers("radio.example", **PASSED_ON), False),
+        (OPEN, headers("radio.example", X_Forwarded_Host="radio.example"), False),
+        (GUARDED, headers("attic.example:2334"), True),
+        (GUARDED, headers("192.0.2.7"), True),
+        (GUARDED, headers("evil.example"), False),
+        (GUARDED, headers("radio.example", **PASSED_ON), True),
+        (GUARDED, headers("radio.example", "radio.example", **PASSED_ON), False),
+        (NAMED, headers("radio.example"), True),
+        (NAMED, headers("RADIO.example:8443"), True),
+        (NAMED, headers("radio.example:8444"), False),
+        (NAMED, headers("localhost:2334"), True),
+        (NAMED, headers("other.example", **PASSED_ON), False),
     ],
 )
-def test_only_names_of_this_machine_are_its_own(hosts: list[str], is_own: bool) -> None:
-    assert Visitors().is_own_name(hosts) == is_own
+def test_only_its_own_names_and_those_of_its_proxy_are_taken(
+    visitors: Visitors, sent: CIMultiDictProxy[str], is_own: bool
+) -> None:
+    assert visitors.is_own_name(sent) == is_own
 
 
 @pytest.mark.parametrize(
-    ("host", "is_own"), [("attic.example:2334", True), ("192.0.2.7", True), ("evil.example", False)]
-)
-def test_with_a_password_of_its_own_it_is_reached_by_its_address(host: str, is_own: bool) -> None:
-    assert Visitors("attic.example", "sesame").is_own_name([host]) == is_own
-
-
-@pytest.mark.parametrize(
-    ("origin", "site", "is_own"),
+    ("visitors", "sent", "is_own"),
     [
-        (None, None, True),
-        (None, "none", True),
-        ("http://localhost:2334", "same-origin", True),
-        ("http://localhost:2335", "same-site", False),
-        ("http://localhost:2335", None, False),
-        ("https://localhost:2334", None, False),
-        ("null", "cross-site", False),
-        (None, "cross-site", False),
-        (None, "same-site", False),
+        (OPEN, headers("localhost:2334"), True),
+        (OPEN, headers("localhost:2334", Sec_Fetch_Site="none"), True),
+        (OPEN, headers("localhost:2334", Origin="http://LOCALHOST:2334", Sec_Fetch_Site="same-origin"), True),
+        (OPEN, headers("localhost:2334", Origin="http://localhost:2335", Sec_Fetch_Site="same-site"), False),
+        (OPEN, headers("localhost:2334", Origin="http://localhost:2335"), False),
+        (OPEN, headers("localhost:2334", Origin="https://localhost:2334"), False),
+        (OPEN, headers("localhost:2334", Origin="https://localhost:2334", **PASSED_ON), False),
+        (OPEN, headers("localhost:2334", Origin="null", Sec_Fetch_Site="cross-site"), False),
+        (OPEN, headers("localhost:2334", Sec_Fetch_Site="cross-site"), False),
+        (OPEN, headers("localhost:2334", Sec_Fetch_Site="same-site"), False),
+        (GUARDED, headers("radio.example", Origin="https://radio.example", **PASSED_ON), True),
+        (GUARDED, headers("127.0.0.1:2334", Origin="https://radio.example", X_Forwarded_Host="radio.example"), True),
+        (GUARDED, headers("radio.example", Origin="https://evil.example", **PASSED_ON), False),
+        (GUARDED, headers("radio.example", Origin="https://radio.example:8443", **PASSED_ON), False),
+        (GUARDED, headers("attic.example", Origin="https://attic.example"), False),
+        (NAMED, headers("radio.example", Origin="https://radio.example"), True),
+        (NAMED, headers("127.0.0.1:2334", Origin="https://radio.example"), True),  # a proxy that puts its own Host
+        (NAMED, headers("radio.example", Origin="https://radio.example:9"), False),
+        (NAMED, headers("radio.example", Origin="https://evil.example"), False),
     ],
 )
-def test_only_its_own_page_may_ask(origin: str | None, site: str | None, is_own: bool) -> None:
-    assert is_own_page("localhost:2334", origin, site) == is_own
+def test_only_its_own_page_may_ask(visitors: Visitors, sent: CIMultiDictProxy[str], is_own: bool) -> None:
+    assert visitors.is_own_page(sent, needs_origin=True) == is_own
 
 
 @pytest.mark.parametrize(

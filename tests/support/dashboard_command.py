@@ -16,10 +16,12 @@ from tests.support.running_node import RunningNode, running_node
 class DashboardCommand:
     """The command with what it printed. `url` is without the key."""
 
-    def __init__(self, process: RunningTonearm, nodes: list[RunningNode]) -> None:
-        found = re.search(rb"http://localhost:(\d+)/\?k=([0-9a-f]{32})\n", process.stdout.readline())
-        assert found is not None
-        self.port, self.key = int(found[1]), found[2].decode()
+    def __init__(self, process: RunningTonearm, nodes: list[RunningNode], printed: str) -> None:
+        line = process.stdout.readline().decode()
+        found = re.fullmatch(rf"Open {re.escape(printed)}(?::(\d+))?/\?k=([0-9a-f]{{32}})\n", line)
+        assert found is not None, line
+        port = found[1] or re.findall(r":(\d+)\.$", process.stdout.readline().decode())[0]  # behind a proxy
+        self.port, self.key = int(port), found[2]
         self.url = f"http://localhost:{self.port}"
         self.nodes = nodes
 
@@ -43,8 +45,11 @@ async def dashboard_before_two(tmp_path: Path) -> AsyncIterator[DashboardCommand
 
 
 @contextmanager
-def running_dashboard(folder: Path, nodes: list[RunningNode], *arguments: str) -> Iterator[DashboardCommand]:
-    """The password of the first node stands in the file `password` of `folder`."""
+def running_dashboard(
+    folder: Path, nodes: list[RunningNode], *arguments: str, printed: str = "http://localhost"
+) -> Iterator[DashboardCommand]:
+    """The password of the first node stands in the file `password` of `folder`. `printed` is the address that the
+    command is to print, without port and key."""
     process = RunningTonearm(
         *("dashboard", "--no-browser", "--port", "0", "--password-file", str(folder / "password")),
         *(word for node in nodes for word in ("--node", node.url)),
@@ -52,7 +57,7 @@ def running_dashboard(folder: Path, nodes: list[RunningNode], *arguments: str) -
         folder=folder,
     )
     try:
-        yield DashboardCommand(process, nodes)
+        yield DashboardCommand(process, nodes, printed)
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
     finally:

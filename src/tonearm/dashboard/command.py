@@ -15,11 +15,12 @@ from aiohttp import web
 
 from tonearm.core.source_uri import in_url, is_loopback
 from tonearm.dashboard.page_files import ShownNode, page_files
-from tonearm.dashboard.page_server import PageServer, Visitors
+from tonearm.dashboard.page_server import PageServer, Visitors, is_host_header
 from tonearm.dashboard.passing_on import KnownNode, PassingOn
 from tonearm.process import ExitCode
 
 _SHUTDOWN_PATIENCE_S = 0.5
+_ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 class WrongOptions(Exception):
@@ -34,12 +35,14 @@ def dashboard(
     host: str,
     port: int,
     own_password_file: Path | None,
+    names: Sequence[str] = (),
     opens_browser: bool,
 ) -> int:
     """Serves until SIGTERM or Ctrl-C, and returns the exit code.
 
     `password_files` is one file for all nodes, or one for each of `urls` in their order; without any `default_password`
-    is for all nodes. `own_password_file` has the password of the page itself.
+    is for all nodes. `own_password_file` has the password of the page itself. `names` are those of a proxy with TLS in
+    front of it.
     """
     try:
         nodes = _known_nodes(urls, password_files, default_password)
@@ -49,7 +52,12 @@ def dashboard(
                 f"at {host} other machines can reach the dashboard, and with it the nodes; give it a password "
                 "of its own with --own-password-file, or reach this machine by `ssh -L 2334:localhost:2334`"
             )
-        return asyncio.run(_serve(Visitors(host, own_password), nodes, host, port, opens_browser))
+        for name in names:
+            if not is_host_header(name):
+                raise WrongOptions(f"{name} is no name for --name; it looks like radio.example, or radio.example:8443")
+        visitors = Visitors(host, own_password, names=names)
+        address = f"https://{names[0]}" if names else ""
+        return asyncio.run(_serve(visitors, nodes, host, port, address, opens_browser))
     except WrongOptions as error:
         sys.stderr.write(f"tonearm: {error}\n")
         return ExitCode.WRONG_USE
@@ -80,7 +88,10 @@ def _password_in(file: Path) -> str:
     return password
 
 
-async def _serve(visitors: Visitors, nodes: Sequence[KnownNode], host: str, port: int, opens_browser: bool) -> int:
+async def _serve(
+    visitors: Visitors, nodes: Sequence[KnownNode], host: str, port: int, address: str, opens_browser: bool
+) -> int:
+    """`address` is that of a proxy, by which the browser reaches the page; empty: it reaches it as it is."""
     stop = asyncio.Event()
     for stopping in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stopping, stop.set)
@@ -102,9 +113,11 @@ async def _serve(visitors: Visitors, nodes: Sequence[KnownNode], host: str, port
                     os.strerror(error.errno).lower() if error.errno is not None and error.errno > 0 else error.strerror
                 )
                 raise WrongOptions(f"cannot listen on {host}:{port}: {reason}; choose another --port") from error
-            name = "localhost" if is_loopback(host) else in_url(host)
-            url = f"http://{name}:{site.port}/?k={visitors.first_key}"
-            sys.stdout.write(f"Open {url}\nIt works once, in one browser; Ctrl-C ends the dashboard.\n")
+            name = "localhost" if is_loopback(host) or host in _ALL_ADDRESSES else in_url(host)
+            own_address = f"http://{name}:{site.port}"
+            url = f"{address or own_address}/?k={visitors.first_key}"
+            listens = f"The proxy reaches the dashboard at {own_address}.\n" if address else ""
+            sys.stdout.write(f"Open {url}\n{listens}It works once, in one browser; Ctrl-C ends the dashboard.\n")
             sys.stdout.flush()
             for number in range(len(nodes)):
                 if problem := await passing_on.refusal(number):

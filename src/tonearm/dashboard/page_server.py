@@ -3,7 +3,8 @@
 The browser may use it that came with the key, and nobody else. The key is in the address that the command prints, and
 works once. The browser gets a cookie for it that scripts cannot read and that other sites cannot make it send. Browsers
 do not separate cookies by port, so the cookie's name contains the port that the browser knows. Foreign names for this
-address (DNS rebinding) are refused.
+address (DNS rebinding) are refused. Behind a proxy the page is reached by the names that the command was given, or,
+where it has a password of its own, by any: who has let a name of his own lead here does not have the password.
 """
 
 import hmac
@@ -19,6 +20,7 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from multidict import CIMultiDictProxy
 
 from tonearm.core.request_rates import RequestRates, origin_of
 from tonearm.core.source_uri import address_of, in_url, is_loopback
@@ -29,6 +31,7 @@ _KEY_BYTES: Final = 16
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _DEFAULT_PORT: Final = "80"
+_OF_PROXIES: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Via")
 # Passwords from an address: so many, and then one each so many seconds.
 _TRIES_AT_ONCE: Final = 10
 _TRY_INTERVAL_S: Final = 6.0
@@ -37,11 +40,15 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 
 class Visitors:
-    """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none. `now_s` is a
-    monotonic clock."""
+    """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none. `names` are those
+    of a proxy in front of it, with a port where the browser has to name it. `now_s` is a monotonic clock."""
 
     def __init__(
-        self, host: str = "127.0.0.1", password: str = "", now_s: Callable[[], float] = time.monotonic
+        self,
+        host: str = "127.0.0.1",
+        password: str = "",
+        now_s: Callable[[], float] = time.monotonic,
+        names: Collection[str] = (),
     ) -> None:
         self.cookie: Final = secrets.token_hex(_KEY_BYTES)
         self.stream_key: Final = secrets.token_hex(_KEY_BYTES)
@@ -50,7 +57,8 @@ class Visitors:
         self._password = password
         self._tries = RequestRates(1 / _TRY_INTERVAL_S, at_once=_TRIES_AT_ONCE)
         self._now_s = now_s
-        self._names = _OWN_NAMES if is_loopback(host) else {*_OWN_NAMES, in_url(host).lower()}
+        self._names = {*_OWN_NAMES, *(() if is_loopback(host) else (in_url(host).lower(),))}
+        self._hosts_of_proxy = frozenset(name.lower() for name in names)
 
     @property
     def has_password(self) -> bool:
@@ -89,22 +97,39 @@ class Visitors:
     def takes_stream_key(self, key: str) -> bool:
         return _is_same(key, self.stream_key)
 
-    def is_own_name(self, hosts: Collection[str]) -> bool:
-        """Whether a request's headers `Host` are one name by which this page may be reached."""
-        if len(hosts) != 1:
-            return False
-        (host,) = hosts
-        found = _HOST.fullmatch(host)
+    def is_own_name(self, headers: CIMultiDictProxy[str]) -> bool:
+        """Whether a request's `Host` is one name by which this page may be reached."""
+        hosts = headers.getall("Host", [])
+        found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
         if found is None:
             return False
         name = found[1].lower()
-        return name in self._names or (self.has_password and address_of(name) is not None)
+        is_name_of_proxy = hosts[0].lower() in self._hosts_of_proxy or self._heeds_proxy(headers)
+        return name in self._names or is_name_of_proxy or (self.has_password and address_of(name) is not None)
+
+    def is_own_page(self, headers: CIMultiDictProxy[str], *, needs_origin: bool) -> bool:
+        """Whether a request was sent by the page itself, or by no page. Without `needs_origin` its `Origin` does not
+        count."""
+        origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site")
+        if site is not None and site not in _OWN_SITES:
+            return False
+        return not needs_origin or origin is None or origin.lower() in self._origins(headers)
+
+    def _origins(self, headers: CIMultiDictProxy[str]) -> set[str]:
+        """The origins that the page may have for the browser that sent these headers: by https behind a proxy."""
+        host, hosts_of_proxy = headers["Host"].lower(), set(self._hosts_of_proxy)
+        if self._heeds_proxy(headers):
+            hosts_of_proxy |= {host, headers.get("X-Forwarded-Host", host).strip().lower()}
+        return {f"http://{host}", *(f"{scheme}://{one}" for one in hosts_of_proxy for scheme in ("http", "https"))}
+
+    def _heeds_proxy(self, headers: CIMultiDictProxy[str]) -> bool:
+        """Whether it counts what a proxy says of the request that it passed on: only with a password."""
+        return self.has_password and any(name in headers for name in _OF_PROXIES)
 
 
-def is_own_page(host: str, origin: str | None, site: str | None) -> bool:
-    """Whether a request was sent by the page itself, or by no page: `origin` and `site` are the headers `Origin` and
-    `Sec-Fetch-Site`."""
-    return (site is None or site in _OWN_SITES) and (origin is None or origin.lower() == f"http://{host}".lower())
+def is_host_header(text: str) -> bool:
+    """Whether this is a name or an address, with or without a port."""
+    return _HOST.fullmatch(text) is not None
 
 
 def _is_same(sent: str, known: str) -> bool:
@@ -119,6 +144,11 @@ _WHERE: Final = (
     "This dashboard is for the browser that was opened with the address that the command printed. It works once: to "
     "open the page in another browser, end the command and start it again."
 )
+_REACHED_AS: Final = (
+    "This page is reached as localhost or 127.0.0.1, with its port. Behind a proxy, start the command with --name and "
+    "the name that stands in the browser's address line."
+)
+_FROM_ELSEWHERE: Final = "A link of another page leads here. Paste the address into the browser's address line instead."
 _TOO_OFTEN: Final = "From this address too many passwords were tried. Wait some seconds, and try again."
 
 
@@ -145,8 +175,8 @@ class PageServer:
     def _guard(self) -> Middleware:
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            if not self._visitors.is_own_name(request.headers.getall("Host", [])):
-                return _refusal("This page is reached as localhost or 127.0.0.1, with its port.")
+            if not self._visitors.is_own_name(request.headers):
+                return _refusal(_REACHED_AS)
             if request.path == "/" or request.path.startswith("/listen/"):  # these two check keys instead of the cookie
                 return await handler(request)
             if not self._visitors.knows(request.cookies.get(self._visitors.cookie_name(request.headers["Host"]))):
@@ -154,8 +184,7 @@ class PageServer:
                     return _led_to("/")
                 return _refusal(_WHERE)
             is_change = request.method not in _READING or "Upgrade" in request.headers
-            origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
-            if not is_own_page(request.headers["Host"], origin if is_change else None, site):
+            if not self._visitors.is_own_page(request.headers, needs_origin=is_change):
                 return _refusal("Requests of pages from elsewhere are refused.")
             return await handler(request)
 
@@ -167,7 +196,9 @@ class PageServer:
         cookie_name = visitors.cookie_name(request.headers["Host"])
         if visitors.knows(request.cookies.get(cookie_name)):
             return _led_to(_FOLDER)
-        if not visitors.takes_key(request.query.get("k", "")):
+        if not visitors.is_own_page(request.headers, needs_origin=False):  # it must not use the key up
+            return _refusal(_FROM_ELSEWHERE)
+        if request.method == "HEAD" or not visitors.takes_key(request.query.get("k", "")):
             if not visitors.has_password:
                 return _refusal(_WHERE)
             sent = request.headers.get("Authorization", "")
@@ -178,7 +209,10 @@ class PageServer:
             if not visitors.takes_password(sent):
                 return web.Response(status=HTTPStatus.UNAUTHORIZED, text=_WHERE, headers=_CHALLENGE)
         response = _led_to(_FOLDER)
-        response.set_cookie(cookie_name, visitors.cookie, httponly=True, samesite="Strict", path="/")
+        is_https = request.headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+        response.set_cookie(
+            cookie_name, visitors.cookie, httponly=True, samesite="Strict", path="/", secure=is_https or None
+        )
         return response
 
     async def _lead_to_page(self, request: web.Request) -> web.StreamResponse:
