@@ -318,6 +318,28 @@ async def test_a_track_that_is_put_shows_its_part_and_its_metadata(port: int) ->
     assert now["track"]["userData"] == {"mine": 1}
 
 
+async def test_a_link_to_a_page_that_will_not_play_is_said_when_it_is_added(port: int) -> None:
+    page, other = "https://www.youtube.com/watch?v=x", "https://soundcloud.com/a/b"
+    for method, path, body, hosts in (
+        ("POST", "/v0/players", {"id": "new", "uri": page}, ["www.youtube.com"]),
+        ("POST", "/v0/players/p/queue", {"uri": page}, ["www.youtube.com"]),
+        ("POST", "/v0/players/p/queue", {"tracks": [{"uri": page}, {"uri": other}, {"uri": page}]}, ["you", "sound"]),
+        ("PUT", "/v0/players/p/track", {"uri": other}, ["soundcloud.com"]),
+        ("POST", "/v0/players/p/queue", {"uri": "https://f4.bandcamp.com/stream/a.mp3"}, []),
+        ("POST", "/v0/players/p/queue", {"uri": "https://radio.example/live"}, []),
+        ("POST", "/v0/players/p/queue", {"uri": "/youtube.com/watch"}, []),
+        ("POST", "/v0/players/p/queue", {"uri": "https://youtube.com.example/watch"}, []),
+    ):
+        answer = await send_json(port, method, path, body)
+        assert answer.status == 201
+        warnings = answer.json().get("warnings", [])
+        assert len(warnings) == len(hosts)
+        assert ("warnings" in answer.json()) == bool(hosts)
+        for warning, host in zip(warnings, hosts, strict=True):
+            assert host in warning
+            assert "resolver.enabled" in warning
+
+
 async def test_every_route_of_a_player_that_is_not_there_says_so(port: int) -> None:
     for operation in all_operations():
         if "{player_id}" in operation.path and operation is not PUT_RECORD:

@@ -68,10 +68,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AddedTracks:
-    """The ids of new tracks, at least one, and what a playlist left out."""
+    """The ids of new tracks, what a playlist left out, and sentences about those of them that will not play."""
 
     ids: tuple[str, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
+    warnings: tuple[str, ...] = ()
 
 
 class Node:
@@ -257,10 +258,10 @@ class Node:
         *,
         settings: FirstSettings | None = None,
         client: str = "",
-    ) -> LeftOut:
+    ) -> AddedTracks:
         """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
 
-        Returns what a playlist left out, and what of it the queue has no room for. `client` names the client in the
+        What of a playlist the queue has no room for counts as left out. `client` names the client in the
         log.
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
@@ -293,7 +294,7 @@ class Node:
             player.do(Requests.enqueue, *others[:room])
         given = "idle" if first is None else (wanted and wanted.uri) or first.uri.given
         log.info("player %s created: %s%s", player_id, uri_for_logs(given), _by(client))
-        return left_out
+        return self._added(tracks[: room + 1], left_out)
 
     async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
         """Creates the player of a snapshot, in place of a player with the same id, which stays when the new one cannot
@@ -401,7 +402,7 @@ class Node:
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
         tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
-        return AddedTracks(tuple(track.id for track in tracks), left_out)
+        return self._added(tracks, left_out)
 
     async def enqueue_all(
         self, player_id: str, wanted: Sequence[WantedTrack], *, index: int | None = None
@@ -414,7 +415,7 @@ class Node:
         # In a thread: judging and making hundreds of tracks takes some ms.
         tracks = await asyncio.to_thread(self._track_maker.make_all, wanted)
         self._still(player_id, player).do(Requests.enqueue, *tracks, index=index)
-        return AddedTracks(tuple(track.id for track in tracks))
+        return self._added(tracks)
 
     async def replace_track(self, player_id: str, wanted: WantedTrack) -> AddedTracks:
         """Plays a track instead of the current track; of a playlist the first track, and its others come next.
@@ -424,7 +425,7 @@ class Node:
         player = self._here(player_id)
         tracks, left_out = await self._expanded(wanted)
         self._still(player_id, player).do(Requests.replace, *tracks)
-        return AddedTracks(tuple(track.id for track in tracks), left_out)
+        return self._added(tracks, left_out)
 
     def add_overlay(self, player_id: str, wanted: WantedTrack, settings: OverlaySettings) -> str:
         """Adds an overlay to a player. Returns its id.
@@ -544,6 +545,10 @@ class Node:
         if self._players:
             log.info("%d players restored", len(self._players))
         await saving.keep()
+
+    def _added(self, tracks: Sequence[Track], left_out: LeftOut | None = None) -> AddedTracks:
+        ids = tuple(track.id for track in tracks)
+        return AddedTracks(ids, left_out or LeftOut(), self._track_maker.warnings_of(tracks))
 
     async def _expanded(self, wanted: WantedTrack) -> tuple[Sequence[Track], LeftOut]:
         return await self._track_maker.expand(self._track_maker.check(wanted))

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -24,7 +24,7 @@ from tonearm.core.errors import (
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.metadata import Json, require_metadata_bytes
-from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
+from tonearm.core.play_queue import MAX_REASONS, LeftOut, NothingFound, Playlist
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri, uri_for_logs
@@ -237,6 +237,11 @@ class TrackMaker:
             except RequestError as error:
                 raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
         return tracks
+
+    def warnings_of(self, tracks: Iterable[Track]) -> tuple[str, ...]:
+        """Sentences about tracks that will not play, each once, at most `MAX_REASONS`."""
+        sentences = dict.fromkeys(self._opener.warning_of(track.uri) for track in tracks)
+        return tuple(filter(None, sentences))[:MAX_REASONS]
 
     async def expand(self, checked: CheckedTrack) -> tuple[Sequence[Track], LeftOut]:
         """A single track, or the entries of a playlist or a folder. A playlist that cannot be read becomes a single

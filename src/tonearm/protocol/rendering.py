@@ -85,9 +85,9 @@ def _source_out(info: TrackInfo) -> JsonObject | None:
     }
 
 
-def player_created_out(player_id: str, left_out: LeftOut | None = None) -> JsonObject:
+def player_created_out(player_id: str, left_out: LeftOut | None = None, warnings: Sequence[str] = ()) -> JsonObject:
     """`replies.PlayerCreated`."""
-    return {"id": player_id} | ({"leftOut": _left_out_out(left_out)} if left_out and left_out.count else {})
+    return {"id": player_id, **_notes_out(left_out or LeftOut(), warnings)}
 
 
 def crossfade_out(settings: CrossfadeSettings) -> JsonObject:
@@ -228,14 +228,14 @@ def played_track_out(played: PlayedTrack) -> JsonObject:
     return body | part_out(played.track)
 
 
-def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bool = False) -> JsonObject:
+def track_queued_out(
+    track_ids: Sequence[str], left_out: LeftOut, warnings: Sequence[str] = (), *, is_list: bool = False
+) -> JsonObject:
     """`replies.TrackQueued` of at least one id. `is_list`: the client sent a list, so it gets a list."""
     body: JsonObject = {"trackId": track_ids[0]}
     if len(track_ids) > 1 or left_out.count or is_list:
         body["trackIds"] = list(track_ids)
-    if left_out.count:
-        body["leftOut"] = _left_out_out(left_out)
-    return body
+    return {**body, **_notes_out(left_out, warnings)}
 
 
 def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
@@ -251,13 +251,16 @@ def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
 def found_tracks_out(name: str | None, selected: int, left_out: LeftOut) -> JsonObject:
     """`replies.FoundTracks`, or with a `name` `replies.LoadedPlaylist`, without `tracks`."""
     body: JsonObject = {} if name is None else {"name": name, "selected": selected}
+    return {**body, **_notes_out(left_out)}
+
+
+def _notes_out(left_out: LeftOut, warnings: Sequence[str] = ()) -> JsonObject:
+    notes: JsonObject = {}
     if left_out.count:
-        body["leftOut"] = _left_out_out(left_out)
-    return body
-
-
-def _left_out_out(left_out: LeftOut) -> JsonObject:
-    return {"count": left_out.count, "reasons": list(left_out.reasons)}
+        notes["leftOut"] = {"count": left_out.count, "reasons": list(left_out.reasons)}
+    if warnings:
+        notes["warnings"] = list(warnings)
+    return notes
 
 
 def failure_out(failure: PlayFailure) -> JsonObject:

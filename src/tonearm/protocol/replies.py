@@ -1,6 +1,6 @@
 """The bodies that a node answers with."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -103,6 +103,9 @@ class PlayedTrack(QueuedTrack, PartFields):
     reason: EndReason
 
 
+_WARNINGS: Final = "Sentences about tracks that will not play, since they are links to pages; absent without any."
+
+
 class LeftOut(WireModel):
     """Entries of a playlist that are not among the tracks."""
 
@@ -119,6 +122,7 @@ class TrackQueued(WireModel):
     track_id: TrackId
     track_ids: list[TrackId] = Field(default_factory=list, min_length=1)
     left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    warnings: list[str] = Field(default_factory=list, min_length=1, description=_WARNINGS)
 
 
 class LoadedTrack(WireModel):
@@ -175,6 +179,7 @@ class PlayerCreated(WireModel):
 
     id: PlayerId
     left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    warnings: list[str] = Field(default_factory=list, min_length=1, description=_WARNINGS)
 
 
 class Band(WireModel):

@@ -146,7 +146,7 @@ class PlayerRoutes(_PlayerHandlers):
     async def _create(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewPlayer)
         first = body.first_track()
-        left_out = await self._node.create_player(
+        added = await self._node.create_player(
             body.id,
             None if first is None else wanted_track(call, first, "" if first is body else "track."),
             body.metadata,
@@ -154,7 +154,7 @@ class PlayerRoutes(_PlayerHandlers):
             client=call.request.client,
         )
         call.new_players.append(body.id)
-        return json_reply(player_created_out(body.id, left_out), HTTPStatus.CREATED)
+        return json_reply(player_created_out(body.id, added.left_out, added.warnings), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
         return await json_list_reply(call.request, (player_out(player.status()) for player in self._node.players()))
@@ -187,7 +187,7 @@ class PlayerRoutes(_PlayerHandlers):
         async with self._node.changing_queue(call.player_id):
             body = await read_body(call.request, NewTrack)
             added = await self._node.replace_track(call.player_id, wanted_track(call, body))
-        return json_reply(track_queued_out(added.ids, added.left_out), HTTPStatus.CREATED)
+        return json_reply(track_queued_out(added.ids, added.left_out, added.warnings), HTTPStatus.CREATED)
 
     async def _history(self, call: Call) -> web.StreamResponse:
         return await json_list_reply(call.request, map(played_track_out, self._node.player(call.player_id).history))
@@ -223,7 +223,9 @@ class QueueRoutes(_PlayerHandlers):
             value = await read_json(call.request)
             is_list = isinstance(value, dict) and "tracks" in value and "uri" not in value
             added = await (self._enqueue_all(call, value) if is_list else self._enqueue_one(call, value))
-        return json_reply(track_queued_out(added.ids, added.left_out, is_list=is_list), HTTPStatus.CREATED)
+        return json_reply(
+            track_queued_out(added.ids, added.left_out, added.warnings, is_list=is_list), HTTPStatus.CREATED
+        )
 
     async def _enqueue_one(self, call: Call, value: Json) -> AddedTracks:
         body = as_model(call.request, value, QueueEntry)

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError, Stage
 from tonearm.core.figures import ResolverFigures
+from tonearm.core.library import kind_of_file
 from tonearm.core.live_pace import may_be_live
 from tonearm.core.opened_source import (
     RESOLVER_HINT,
@@ -150,6 +151,13 @@ class SourceOpener:
         except SourceRefused as error:
             raise SourceRefused(error.message + hint_for_link(admitted.given)) from error
         return admitted
+
+    def warning_of(self, uri: SourceUri) -> str:
+        """Why a link will not play, as far as that is known before it is opened: it leads to a page of a site that is
+        known for them, and this node resolves none. Empty otherwise."""
+        if self._pages is not None or kind_of_file(uri.path) or not is_host_of(_SITES_OF_PAGES, uri.host):
+            return ""
+        return f"The links of {uri.host} lead to web pages, which this node cannot play. {RESOLVER_HINT}"
 
     def require_files(self, *, came_through_proxy: bool) -> None:
         """Raises `SourceRefused` when such a request may not play any file."""
