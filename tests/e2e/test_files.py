@@ -182,6 +182,11 @@ async def test_folders_are_those_of_the_configuration(tmp_path: Path) -> None:
         assert (await node.request("GET", "/v0/files", headers=PROXIED)).status == 200
     async with running_node(work, f'{config}[library]\nfolders = ["{other}"]\n') as node:
         assert names(await files(node, "/0")) == ["other.wav"]
+    async with running_node(work, '[library]\nfolders = ["/"]\n') as node:
+        assert not {"proc", "sys", "dev"} & set(names(await files(node, "/0", limit=1000)))
+        for path in ("/0/proc", "/0/proc/self", "/0/dev", "/0/sys"):
+            assert refused(await node.request("GET", f"/v0/files?path={path}")) == (404, "file_not_found")
+        assert names(await files(node, f"/0{other}")) == ["other.wav"]
 
 
 async def test_who_may_play_no_files_sees_none_and_sends_none(tmp_path: Path) -> None:

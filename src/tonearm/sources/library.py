@@ -29,6 +29,7 @@ from tonearm.core.library import (
 from tonearm.core.printable import readable
 from tonearm.core.source_uri import text_of_file
 from tonearm.sources.detached_threads import DetachedThreads
+from tonearm.sources.local_file import SYSTEM_FOLDERS, is_below
 
 _MOST_AT_ONCE: Final = 16
 _MOST_IN_FOLDER: Final = 200_000  # of a folder, the others are ignored
@@ -118,7 +119,8 @@ class Library:
             if real_path == folder:
                 return True
             if real_path.startswith(folder.rstrip("/") + "/"):
-                return "/." not in real_path[len(folder.rstrip("/")) :]
+                is_of_system = is_below(real_path, SYSTEM_FOLDERS) and not is_below(folder, SYSTEM_FOLDERS)
+                return "/." not in real_path[len(folder.rstrip("/")) :] and not is_of_system
         return False
 
     def _names_in(self, folder: _Found) -> "_Names":
@@ -126,9 +128,10 @@ class Library:
         names = _Names({}, {})
         try:
             with self._opened(folder.on_disk) as handle, os.scandir(handle) as entries:
+                is_top = os.readlink(handle) == "/"
                 for entry in islice(entries, _MOST_IN_FOLDER):
                     name = readable(entry.name)
-                    if is_shown_name(name):
+                    if is_shown_name(name) and not (is_top and f"/{name}" in SYSTEM_FOLDERS):
                         is_folder = self._is_folder(entry)
                         if is_folder:
                             names.folders[name] = entry.name

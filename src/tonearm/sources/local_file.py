@@ -18,7 +18,7 @@ from tonearm.core.printable import readable
 from tonearm.core.source_uri import SourceUri, hint_for_link
 from tonearm.sources.detached_threads import DetachedThreads
 
-_SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
+SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _PATH_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -70,9 +70,9 @@ class FileOpener:
         if not self._permitted:
             raise SourceRefused("Local files are not allowed on this node (sources.files).")
         text = os.path.abspath(path)
-        if _is_below(text, _SYSTEM_FOLDERS):
+        if is_below(text, SYSTEM_FOLDERS):
             raise SourceRefused(_OF_THE_SYSTEM)
-        if self._roots is not None and not _is_below(text, (*self._roots, *self._real_roots)):
+        if self._roots is not None and not is_below(text, (*self._roots, *self._real_roots)):
             raise SourceRefused(_OUTSIDE)
 
     async def open(self, uri: SourceUri) -> OpenedSource:
@@ -169,9 +169,9 @@ class FileOpener:
             os.close(found)
 
     def _is_inside(self, real_path: str) -> bool:
-        if _is_below(real_path, _SYSTEM_FOLDERS):
+        if is_below(real_path, SYSTEM_FOLDERS):
             return False
-        return self._roots is None or _is_below(real_path, self._real_roots)
+        return self._roots is None or is_below(real_path, self._real_roots)
 
     def _outside(self) -> PlayError:
         return _refused(_OF_THE_SYSTEM if self._roots is None else _OUTSIDE)
@@ -229,7 +229,8 @@ def hint_for(error: BaseException, otherwise: str) -> str:
     return OUT_OF_DESCRIPTORS_HINT if is_out_of_descriptors else otherwise
 
 
-def _is_below(path: str, folders: Sequence[str]) -> bool:
+def is_below(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is that of one of `folders`, or of something below one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
