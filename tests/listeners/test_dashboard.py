@@ -47,6 +47,31 @@ async def test_a_newcomer_has_a_player_after_one_click(tmp_path: Path) -> None:
         await until_state(node, "demo", lambda now: now["paused"])
 
 
+async def test_a_browser_logs_in_and_is_asked_no_more(tmp_path: Path) -> None:
+    config = '[server]\npassword = "sesame"\n[dashboard]\nlogin = true\n'
+    async with running_node(tmp_path, config) as node, browsing(f"{node.url}/dashboard") as browser:
+        password = browser.page.get_by_label("Password of the node")
+        await password.fill("guess")
+        await browser.button("Log in").click()
+        await browser.shows("That is not the node's password.")
+        await password.fill("sesame")
+        await password.press("Enter")
+        await browser.button("New player").first.click()
+        await browser.field("Name").fill("attic")
+        await browser.button("Create").click()
+        await browser.shows("attic")
+        answer = await node.request("GET", "/v0/players/attic", headers=(("Authorization", "sesame"),))
+        assert answer.status == 200
+        await browser.page.goto(f"{node.url}/dashboard")
+        await browser.button("New player").first.wait_for()
+        ended = await browser.page.evaluate(
+            "fetch('/dashboard/logout', {method: 'POST'}).then((answer) => answer.status)"
+        )
+        assert ended == 204
+        await browser.page.goto(f"{node.url}/dashboard")
+        await password.wait_for()
+
+
 async def test_players_are_created_found_and_sorted(tmp_path: Path) -> None:
     media(tmp_path)
     async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
