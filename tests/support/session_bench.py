@@ -214,7 +214,10 @@ class SessionBench:
 
     def void_from(self, frame: int) -> None:
         self.frames = {number: pcm for number, pcm in self.frames.items() if number < frame}
-        self.marks = [mark for mark in self.marks if mark.frame < frame]
+        # As in the node's buffer: a source that has faded out before is not reported again.
+        self.marks = [
+            mark for mark in self.marks if mark.frame < frame or (mark.frame == frame and mark.kind is MarkKind.FADED)
+        ]
 
     def send(self, frames: int = 1) -> None:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""

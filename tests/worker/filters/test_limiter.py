@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tests.support.pcm import true_peak_db
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.filters.blocks import FULL_SCALE
-from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, limited, states_if_idle
+from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, limited, state_if_idle
 
 CEILING_DB = -1.0
 
@@ -19,9 +19,8 @@ def limited_in_blocks(
     block = frames_a_block * FRAME_SAMPLES
     for start in range(0, sound.shape[1], block):
         ahead = sound[:, start + block :][:, :LOOKAHEAD_SAMPLES]
-        part, states = limited(sound[:, start : start + block], ahead, ceiling_db, state)
+        part, state = limited(sound[:, start : start + block], ahead, ceiling_db, state)
         parts.append(part)
-        state = states[-1]
     return np.concatenate(parts, axis=1)
 
 
@@ -77,16 +76,14 @@ def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
 def test_nothing_is_limited_of_what_is_seen_at_a_glance_to_need_nothing(level_db: float) -> None:
     sound = sine(12_000.0, level_db)  # as far between its samples as a sound can be
     planes, ahead = sound[:, : 10 * FRAME_SAMPLES], sound[:, 10 * FRAME_SAMPLES :][:, :LOOKAHEAD_SAMPLES]
-    idle = states_if_idle(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
+    idle = state_if_idle(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
     assert (idle is not None) == (level_db < -5.4)
-    result, states = limited(planes, ahead, CEILING_DB, QUIET)
+    result, state = limited(planes, ahead, CEILING_DB, QUIET)
     if idle is None:
         return
     assert result is planes
-    for number, state in enumerate(states):
-        assert idle[number].is_idle
-        np.testing.assert_array_equal(idle[number].before, state.before)
-        np.testing.assert_array_equal(idle[:5][number % 5].before, idle[number % 5].before)
+    assert idle.is_idle
+    np.testing.assert_array_equal(idle.before, state.before)
 
 
 def test_it_lets_go_after_a_peak() -> None:

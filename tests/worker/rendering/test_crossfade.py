@@ -231,17 +231,3 @@ def test_a_rest_that_is_too_short_is_a_plain_join() -> None:
     known[2].arrive(second)
     bench.run()
     assert bench.pcm.startswith(first + second[: 40 * FRAME_BYTES])
-
-
-@pytest.mark.parametrize(("crossfade", "plain"), [(POWER, POWER), (REST, LINEAR)], ids=["whole", "rest"])
-@pytest.mark.parametrize("at_frame", [38, 40, 41, 47, 60, 61])
-def test_rendered_again_from_any_frame_it_is_the_same(
-    at_frame: int, crossfade: CrossfadeOrder, plain: CrossfadeOrder
-) -> None:
-    bench = bench_with(crossfade)
-    bench.run(at_frame)
-    if at_frame <= 40:
-        bench.plan(at_frame, after=1, following=2, crossfade=crossfade)
-    else:
-        bench.plan(at_frame, after=2)
-    assert sounds_the_same(bench.run(), bench_with(plain).run())

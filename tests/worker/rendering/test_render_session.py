@@ -219,17 +219,6 @@ def test_a_switch_to_silence() -> None:
     assert bench.render() == []
 
 
-def test_a_plan_of_the_same_renders_the_same() -> None:
-    bench = playing(SECOND + 500, SECOND, filters=BASS, following=2)
-    undisturbed = bench.run()
-    marks = list(bench.marks)
-    for at_frame in (1, 3, 5, 49, 50, 51, 52):
-        other = playing(SECOND + 500, SECOND, filters=BASS, following=2, sent=at_frame)
-        other.plan(at_frame, after=1, following=2)
-        assert sounds_the_same(other.run(), undisturbed)
-        assert other.marks == marks
-
-
 def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
     bench = playing(SECOND)
     bench.render()

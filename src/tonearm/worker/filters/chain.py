@@ -2,11 +2,11 @@
 change.
 
 `timescale` is not among them: it changes time, and is applied before sound is kept as samples of its source.
-Normalization and limiter come after all of these. The state of the filters is an immutable value, so it can be kept for
-any frame and PCM can be processed again from it.
+Normalization and limiter come after all of these. The state of the filters is an immutable value, so PCM can be
+processed again from any that was kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,10 +18,8 @@ from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_
 from tonearm.worker.filters.blocks import (
     PCM_DTYPE,
     FilterState,
-    FilterStates,
     Kernel,
     Planes,
-    StatesOnDemand,
     half_cosine,
     interleaved,
 )
@@ -98,7 +96,7 @@ class _ActiveFilters(NamedTuple):
                 kernel = slot.kernel(setting)
                 active.append(_Active(number, setting, kernel, kernel.silence()))
         stage = cls(filters, tuple(active))
-        return stage if history is None or not active else stage.after(stage.filtered(history.T)[1], -1)
+        return stage if history is None or not active else stage.filtered(history.T)[1]
 
     def keeping(self, other: "_ActiveFilters") -> "_ActiveFilters":
         """These filters, each with its state in `other` where it has the same setting there."""
@@ -116,30 +114,20 @@ class _ActiveFilters(NamedTuple):
         settings = {active.slot: active.setting for active in self.active}
         return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
 
-    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, list[FilterStates]]:
-        """`sound`, 2 by n, before the volume, as planes that may be changed; and for each filter that is on its state
-        after each frame."""
+    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, "_ActiveFilters"]:
+        """`sound`, 2 by n, before the volume, as planes that may be changed; and these filters after it."""
         if not self.active:
             # float32 is exact for 16-bit samples at any volume, and takes half the time.
-            return sound.astype(np.float32), []
+            return sound.astype(np.float32), self
         planes: Any = sound
         after = []
         for active in self.active:
             # A linear filter takes sound however it lies, and converts as it copies.
             if not isinstance(active.kernel, ModalFilter):
                 planes = np.ascontiguousarray(planes, dtype=np.float32)
-            planes, states = active.kernel.process(planes, active.state)
-            after.append(states)
-        return planes, after
-
-    def after(self, states: Sequence[FilterStates], frame: int) -> "_ActiveFilters":
-        if not self.active:
-            return self
-        pairs = zip(self.active, states, strict=True)
-        return _ActiveFilters(
-            self.filters,
-            tuple([_Active(on.slot, on.setting, on.kernel, after[frame]) for on, after in pairs]),
-        )
+            planes, state = active.kernel.process(planes, active.state)
+            after.append(_Active(active.slot, active.setting, active.kernel, state))
+        return planes, _ActiveFilters(self.filters, tuple(after))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,8 +202,8 @@ class ChainState:
         return ChainState(_ActiveFilters.fresh(filters), None, self.level, self.limiter)
 
 
-def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]:
-    """`pcm` filtered from `state` on, and the state after each frame.
+def process(state: ChainState, pcm: bytes) -> tuple[bytes, ChainState]:
+    """`pcm` filtered from `state` on, and the state after it.
 
     `pcm` is s16le stereo of one or more whole frames; so is the result. Samples above full scale are clipped. The
     result does not depend on how the PCM is split into calls. Raises ValueError for a partial frame or no frame.
@@ -224,16 +212,16 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]
     if rest or not frames:
         raise ValueError(f"the filters take whole frames of {FRAME_BYTES} bytes, not {len(pcm)} bytes")
     if state.changes_nothing:
-        return pcm, (state,) * frames
+        return pcm, state
 
-    planes, states = apply(state, np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS).T)
-    return as_pcm(planes, may_clip=not state.is_volume_alone or state.filters.volume > 1.0), states
+    planes, after = apply(state, np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS).T)
+    return as_pcm(planes, may_clip=not state.is_volume_alone or state.filters.volume > 1.0), after
 
 
-def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, Sequence[ChainState]]:
+def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, ChainState]:
     """As `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` is not changed."""
     stage, outgoing = state._stage, state._outgoing
-    planes, states = stage.filtered(sound)
+    planes, after = stage.filtered(sound)
     volume = stage.filters.volume
     if outgoing is None:
         if volume != 1.0:
@@ -247,8 +235,7 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
         ramp += planes[:, :RAMP_SAMPLES] * (volume * incoming)
         planes *= volume
         planes[:, :RAMP_SAMPLES] = ramp
-    frames = range(sound.shape[1] // FRAME_SAMPLES)
-    return planes, StatesOnDemand(lambda frame: ChainState(stage.after(states, frame)), frames)
+    return planes, ChainState(after)
 
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:

@@ -9,16 +9,15 @@ low enough where a peak is, and comes down to it in a curve without corners.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, interleaved, scale
+from tonearm.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
 from tonearm.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
 LIMITER_STEP_SAMPLES: Final = 16
@@ -66,12 +65,20 @@ LIMITER_START: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.SILENCE
 QUIET: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.UNKNOWN)
 
 
-def _idle_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
-    """The states after each of the first frames of `planes`, in which nothing was limited and no sample is above
-    `loudest`."""
-    by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
-    befores = by_frame[:, -HALF_TAPS:].astype(np.float32)
-    return StatesOnDemand(lambda frame: LimiterState(_IDLE, befores[frame].T, loudest), range(frames))
+class Limits(NamedTuple):
+    """What the limiter does in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
+    the samples after them. `loudest`: no sample in them, and in the look-ahead, is above this, in 16-bit units."""
+
+    frames: int
+    is_on: bool = False
+    looks_ahead: bool = False
+    loudest: float = math.inf
+
+
+def _idle_after(planes: Planes, frames: int, loudest: float) -> LimiterState:
+    """The state after the first frames of `planes`, in which nothing was limited and no sample is above `loudest`."""
+    end = frames * FRAME_SAMPLES
+    return LimiterState(_IDLE, planes[:, end - HALF_TAPS : end].astype(np.float32), loudest)
 
 
 def nothing_to_do_below(ceiling_db: float) -> float:
@@ -79,10 +86,10 @@ def nothing_to_do_below(ceiling_db: float) -> float:
     return _MAY_PEAK * FULL_SCALE * math.pow(10.0, ceiling_db / 20.0)
 
 
-def states_if_idle(
+def state_if_idle(
     planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
-) -> Sequence[LimiterState] | None:
-    """The states after each of the first frames of `planes`, when `limited` would certainly change nothing, because no
+) -> LimiterState | None:
+    """The state after the first frames of `planes`, when `limited` would certainly change nothing, because no
     sample is near the ceiling, the look-ahead included. None when that is not certain.
 
     `loudest`: no sample is above it, as far as the caller knows.
@@ -99,8 +106,8 @@ def states_if_idle(
 
 def limited(
     planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState, *, begins: bool = False
-) -> tuple[Planes, Sequence[LimiterState]]:
-    """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after each frame.
+) -> tuple[Planes, LimiterState]:
+    """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after them.
 
     `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
     another sound begins with the first sample, of which nothing was known before.
@@ -117,9 +124,6 @@ def limited(
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
     if needed is None and state.is_idle:
         return planes, _idle_after(planes, frames, math.inf)
-    befores = [
-        sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
-    ]
     if needed is None:
         needed = np.ones(frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1)
 
@@ -138,13 +142,10 @@ def limited(
     smooth = np.convolve(held, np.full(LOOKAHEAD_STEPS, 1.0 / LOOKAHEAD_STEPS), "valid")
     starts, ends = smooth[: frames * _STEPS_PER_FRAME], smooth[1 : frames * _STEPS_PER_FRAME + 1]
     gains = starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * _LIMITER_STEP_SHARES
-    states = [
-        LimiterState(tuple(held[(index + 1) * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
-        for index, before in enumerate(befores)
-    ]
     limited_planes = planes.copy(order="K")
     scale(limited_planes, gains.reshape(-1).astype(np.float32))
-    return limited_planes, states
+    before = sound[:, planes.shape[1] : planes.shape[1] + HALF_TAPS].copy()
+    return limited_planes, LimiterState(tuple(held[frames * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
 
 
 def _loudest(planes: Planes) -> float:

@@ -5,16 +5,14 @@ Formulas of the sections: Robert Bristow-Johnson, "Cookbook formulae for audio E
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, BAND_Q, Echo, HighPass, Karaoke, LowPass
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ, samples_of_ms
-from tonearm.worker.filters.blocks import FilterState, FilterStates, Planes, frames_in
+from tonearm.core.frame import CHANNELS, SAMPLE_RATE_HZ, samples_of_ms
+from tonearm.worker.filters.blocks import FilterState, Planes
 from tonearm.worker.filters.modes import ModalFilter, cascade
 
 # Players often share settings (a preset). An equalizer takes some 160 KB with 5 bands, 520 at most.
@@ -98,59 +96,43 @@ class KaraokeKernel:
     def silence(self) -> FilterState:
         return self._band.silence()
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterStates]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
         middle = np.broadcast_to((planes[0] + planes[1]) * 0.5, planes.shape)
-        band, states = self._band.process(middle, state)
+        band, after = self._band.process(middle, state)
         # Both channels of it are the same.
         sound: Planes = planes - self._level * planes[::-1]
         sound += band[0] * self._band_gain
-        return sound, states
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _EchoMemory:
-    """The input of the delay, w[n] = x[n] + decay · e[n], frame by frame: the last ones of `older` + `block`.
-
-    States of one block share their arrays; the one after frame k takes the first k of `block`.
-    """
-
-    older: tuple[Planes, ...]
-    block: tuple[Planes, ...] = ()
-    frames: int = 0
-
-    def newest(self, frames: int) -> tuple[Planes, ...]:
-        """The last `frames` frames that were sent in, fewer where there were not as many."""
-        return (*self.older, *self.block[: self.frames])[-frames:]
+        return sound, after
 
 
 class EchoKernel:
-    """e[n] = w[n - d], so that as many samples are made at once as the delay is long."""
+    """e[n] = w[n - d], so that as many samples are made at once as the delay is long.
+
+    The state is the input of the delay, w[n] = x[n] + decay · e[n], as far back as the delay is long, oldest first: a
+    block for each call, which states share.
+    """
 
     def __init__(self, setting: Echo) -> None:
         self._mix = setting.mix
         self._decay = setting.decay
         self._delay_samples = samples_of_ms(setting.delay_ms)
-        self._kept_frames = -(-self._delay_samples // FRAME_SAMPLES)
 
     def silence(self) -> FilterState:
-        return _EchoMemory(())
+        return ()
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
-        assert isinstance(state, _EchoMemory)
-        delay = self._delay_samples
-        samples = planes.shape[1]
-        older = state.newest(self._kept_frames)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
+        delay, samples = self._delay_samples, planes.shape[1]
         line = np.zeros((CHANNELS, delay + samples), dtype=planes.dtype)
         end = delay
-        for frame in reversed(older):
-            taken = min(end, FRAME_SAMPLES)
-            line[:, end - taken : end] = frame[:, FRAME_SAMPLES - taken :]
+        kept: tuple[Planes, ...] = ()
+        for block in reversed(state):
+            taken = min(end, block.shape[1])
+            line[:, end - taken : end] = block[:, block.shape[1] - taken :]
+            if samples < end:
+                kept = (block, *kept)
             end -= taken
         for start in range(0, samples, delay):
             stop = min(start + delay, samples)
             line[:, delay + start : delay + stop] = planes[:, start:stop] + self._decay * line[:, start:stop]
-        echo = line[:, :samples]
-        sent_in = line[:, delay:]
-        frames = frames_in(planes)
-        block = tuple(np.ascontiguousarray(part, dtype=np.float32) for part in np.split(sent_in, frames, axis=1))
-        return planes + self._mix * echo, tuple(_EchoMemory(older, block, index + 1) for index in range(frames))
+        sent_in = line[:, delay:].astype(np.float32)
+        return planes + self._mix * line[:, :samples], (*kept, sent_in)

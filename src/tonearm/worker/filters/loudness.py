@@ -76,10 +76,10 @@ class Meter:
 
     def fed(self, planes: Planes) -> "Meter":
         """After a block of whole frames, 2 by n in 16-bit units."""
-        weighted, states = k_weighting().process(planes, self.filter_state)
+        weighted, filter_state = k_weighting().process(planes, self.filter_state)
         frames = weighted.T.reshape(-1, FRAME_SAMPLES * CHANNELS) / FULL_SCALE
         energies: list[float] = (np.square(frames).mean(axis=1) * CHANNELS).tolist()
-        meter = replace(self, filter_state=states[-1], measured_ms=self.measured_ms + len(energies) * FRAME_MS)
+        meter = replace(self, filter_state=filter_state, measured_ms=self.measured_ms + len(energies) * FRAME_MS)
         for energy in energies:
             meter = meter._with_frame(energy)
         return meter

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
-from tonearm.worker.filters.blocks import FilterState, FilterStates, Planes, interleaved
+from tonearm.worker.filters.blocks import FilterState, Planes, interleaved
 
 # Longer runs make the products more expensive, shorter ones the recursion: 32 to 48 take the same time.
 RUN_SAMPLES: Final = 40
@@ -100,22 +100,20 @@ class ModalFilter:
     def silence(self) -> FilterState:
         return np.zeros((CHANNELS, len(self._by_group)), dtype=np.complex128)
 
-    def process(self, planes: Planes | NDArray[np.int16], state: FilterState) -> tuple[Planes, FilterStates]:
+    def process(self, planes: Planes | NDArray[np.int16], state: FilterState) -> tuple[Planes, FilterState]:
         """As a kernel. The result lies sample by sample, see `interleaved`; the sound had better lie so, too."""
         samples = planes.shape[1]
         step_samples = STEP_FRAMES * FRAME_SAMPLES
         if samples <= step_samples:
             return self._filtered(planes, state)
-        filtered, states = [], []
+        filtered = []
         for start in range(0, samples, step_samples):
-            part, after = self._filtered(planes[:, start : start + step_samples], state)
+            part, state = self._filtered(planes[:, start : start + step_samples], state)
             filtered.append(part.T)
-            states.append(after)
-            state = after[-1]
-        return np.concatenate(filtered).T, np.concatenate(states)
+        return np.concatenate(filtered).T, state
 
     def _filtered(self, planes: Planes | NDArray[np.int16], before: Modes) -> tuple[Planes, Modes]:
-        """Up to STEP_FRAMES frames behind the filter, and the modes after each frame."""
+        """Up to STEP_FRAMES frames behind the filter, and the modes after them."""
         pairs = len(self._by_group)
         groups = planes.shape[1] // (_GROUP_RUNS * RUN_SAMPLES)
         columns = CHANNELS * groups  # for each run of a group
@@ -139,8 +137,7 @@ class ModalFilter:
         np.matmul(self._by_run, by_pair, out=inputs[RUN_SAMPLES:].reshape(pairs, 2 * _GROUP_RUNS, columns))
         # The result takes the place of the sound, which is in the caches. The modes are copied: a view would keep those
         # before all groups in memory.
-        planes = _in_order(self._to_output @ inputs, runs)
-        return planes, modes[:, _FRAME_GROUPS::_FRAME_GROUPS].transpose(1, 2, 0).copy()
+        return _in_order(self._to_output @ inputs, runs), modes[:, -1].T.copy()
 
 
 def reserve_memory_for_products() -> None:

@@ -4,6 +4,7 @@ By its tags, or else as it is measured while it plays. What is measured is the s
 so it belongs to the source, and counts each of its samples once, however often they are rendered.
 """
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,10 @@ class SourceLoudness:
             return
         self._meter = (self._meter or Meter.fresh()).fed(planes[:, skipped : skipped + length])
         self._measured_to = sample + round((skipped + length) * rate)
+
+    def as_it_is(self) -> "SourceLoudness":
+        """What is known now, for what is rendered again: later measurements do not change it."""
+        return copy.copy(self)
 
     def take_measured(self) -> MeasuredLoudness | None:
         """What was measured so far, for the node to keep; None while little is new."""
@@ -135,56 +140,60 @@ UNLEVELLED: Final = Level()
 
 
 class Levels(NamedTuple):
-    """The factors for the samples of some frames (None: all 1), and the level after each frame."""
+    """The factors for the samples of some frames, and of those looked ahead into (None: all 1), and the level after the
+    frames."""
 
     factors: NDArray[np.float32] | None
-    after: Sequence[Level]
+    after: Level
 
 
 def levels(
     level: Level,
     target_lufs: float | None,
     frames: int,
+    ahead_frames: int,
     source: int,
     begins: Sequence[tuple[int, int]],
     loudness_of: Callable[[int], SourceLoudness],
     *,
     goes_on: bool = True,
 ) -> Levels:
-    """What `frames` frames are multiplied by that begin at `level`.
+    """What `frames` frames are multiplied by that begin at `level`, and `ahead_frames` more.
 
-    `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
-    their own gain holds from there on. From one gain to another a ramp leads, unless nothing was heard before:
-    `goes_on` says that something was.
+    `source` is what sounds at their start. `begins` lists which other sources begin in them, or later in the same
+    block, and with which sample; their own gain holds from there on. From one gain to another a ramp leads, unless
+    nothing was heard before: `goes_on` says that something was.
     """
     if target_lufs is None:
         if level.target_lufs is None:
-            return Levels(None, (UNLEVELLED,) * frames)
-        factors = np.ones(frames * FRAME_SAMPLES, np.float32)
-        return Levels(_ramped(factors, level.factor), (UNLEVELLED,) * frames)
+            return Levels(None, UNLEVELLED)
+        factors = np.ones((frames + ahead_frames) * FRAME_SAMPLES, np.float32)
+        return Levels(_ramped(factors, level.factor), UNLEVELLED)
     begins_anew = bool(begins) and begins[0][0] == 0
     towards = level if begins_anew else level.towards(target_lufs, source, loudness_of)
     gain_db = towards.gain_db
-    ends_db = [gain_db] * frames
+    ends_db = [gain_db] * (frames + ahead_frames)
     # While another source begins the gain stands, so that what fades out under it has the gain that it had.
     if source and not begins:
-        ends_db = loudness_of(source).gains_db(gain_db, target_lufs, frames)
+        ends_db = loudness_of(source).gains_db(gain_db, target_lufs, frames + ahead_frames)
     steps_db = np.array([gain_db, *ends_db])
     factors = _lines(10.0 ** (steps_db / 20.0))
-    after = [Level(source, end_db, target_lufs) for end_db in ends_db]
+    after = Level(source, ends_db[frames - 1], target_lufs)
     if towards.is_ramping:
         factors = _ramped(factors, towards.before, towards.ramped)
     for offset, begun in begins:
+        if offset >= len(factors):
+            break
         before = float(factors[offset - 1]) if offset else level.factor
         gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
         factors[offset:] = 10.0 ** (gain_db / 20.0)
         if offset or level.source or goes_on:  # a sound that goes on from file to file would click
             factors[offset:] = _ramped(factors[offset:], before)
-        first = offset // FRAME_SAMPLES
-        after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
-        ramped = (first + 1) * FRAME_SAMPLES - offset
-        if ramped < _GAIN_RAMP_SAMPLES:
-            after[first] = Level(begun, gain_db, target_lufs, before, ramped)
+        ramped = frames * FRAME_SAMPLES - offset
+        if 0 < ramped < _GAIN_RAMP_SAMPLES:
+            after = Level(begun, gain_db, target_lufs, before, ramped)
+        elif ramped > 0:
+            after = Level(begun, gain_db, target_lufs)
     return Levels(factors, after)
 
 

@@ -1,23 +1,22 @@
 """Filters of samples or of their level, without a memory of the sound: channel mix, distortion and compressor."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from tonearm.core.filters import ChannelMix, Compressor, Distortion
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.worker.filters.blocks import FULL_SCALE, FilterState, Planes, frames_in
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.worker.filters.blocks import FULL_SCALE, FilterState, Planes
 
 
 class _Stateless:
     def silence(self) -> FilterState:
         return None
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
-        return self._shaped(planes), (None,) * frames_in(planes)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
+        return self._shaped(planes), None
 
     def _shaped(self, planes: Planes) -> Planes:
         raise NotImplementedError
@@ -67,7 +66,6 @@ class DistortionKernel(_Stateless):
 
 
 COMPRESSOR_STEP_SAMPLES: Final = 16
-_STEPS_PER_FRAME: Final = FRAME_SAMPLES // COMPRESSOR_STEP_SAMPLES
 _STEP_MS: Final = 1000.0 * COMPRESSOR_STEP_SAMPLES / SAMPLE_RATE_HZ
 # How far along a step each of its samples is; the last one is at its end.
 _STEP_SHARES: Final = np.arange(1, COMPRESSOR_STEP_SAMPLES + 1) / COMPRESSOR_STEP_SAMPLES
@@ -102,7 +100,7 @@ class CompressorKernel:
     def silence(self) -> FilterState:
         return _CompressorMemory(0.0, 0.0)
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
         assert isinstance(state, _CompressorMemory)
         peaks = np.abs(planes).max(axis=0).reshape(-1, COMPRESSOR_STEP_SAMPLES).max(axis=1) / FULL_SCALE
         levels_db = 20.0 * np.log10(np.maximum(peaks, 10.0 ** (_SILENCE_DB / 20.0)))
@@ -111,14 +109,11 @@ class CompressorKernel:
         held_db, reduction_db = state.held_db, state.reduction_db
         attack, release = self._attack, self._release
         reductions_db = [reduction_db]
-        states: list[FilterState] = []
-        for step, wanted_db in enumerate(excess_db, 1):
+        for wanted_db in excess_db:
             held_db = max(wanted_db, release * held_db + (1.0 - release) * wanted_db)
             reduction_db = attack * reduction_db + (1.0 - attack) * held_db
             reductions_db.append(reduction_db)
-            if step % _STEPS_PER_FRAME == 0:
-                states.append(_CompressorMemory(held_db, reduction_db))
 
         gains = np.power(10.0, (self._makeup_db - np.array(reductions_db)) / 20.0)
         gain = gains[:-1, np.newaxis] + np.diff(gains)[:, np.newaxis] * _STEP_SHARES
-        return planes * gain.astype(np.float32).reshape(-1), states
+        return planes * gain.astype(np.float32).reshape(-1), _CompressorMemory(held_db, reduction_db)

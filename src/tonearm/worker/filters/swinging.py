@@ -1,6 +1,5 @@
 """Filters that swing: tremolo (loudness), rotation (sides) and vibrato (pitch)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.filters import Rotation, Tremolo, Vibrato
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.worker.filters.blocks import FilterState, Planes, frames_in
+from tonearm.worker.filters.blocks import FilterState, Planes
 
 # `BASE_DELAY_SEC` and `ADDITIONAL_DELAY` of lavadsp's `VibratoConverter`: at depth 1 the delay swings between 3 samples
 # and 2 ms more.
@@ -30,21 +29,17 @@ class _Oscillator:
         radians = 2.0 * np.pi * cycles_a_sample * np.arange(FRAME_SAMPLES)
         self._frame = np.stack((np.cos(radians), np.sin(radians))).astype(np.float32)
 
-    def phases(self, phase: float, frames: int) -> tuple[float, ...]:
-        """The phase after each of `frames` frames that begin at `phase`."""
+    def values(self, phase: float, planes: Planes) -> tuple[NDArray[np.float32], float]:
+        """The sine, -1 to 1, for all samples of whole frames that begin at `phase`; and the phase after them."""
         phases = []
-        for _ in range(frames):
+        for _ in range(planes.shape[1] // FRAME_SAMPLES):
+            phases.append(phase)
             # Added up frame by frame, so that it does not matter where a sound is split into blocks.
             phase = (phase + self._cycles_a_frame) % 1.0
-            phases.append(phase)
-        return tuple(phases)
-
-    def values(self, phase: float, phases: tuple[float, ...]) -> NDArray[np.float32]:
-        """The sine, -1 to 1, of the frames that begin at `phase` and end at each of `phases`."""
-        radians = 2.0 * np.pi * np.array((phase, *phases[:-1]))
+        radians = 2.0 * np.pi * np.array(phases)
         starts = np.stack((np.sin(radians), np.cos(radians)), axis=1).astype(np.float32)
         values: NDArray[np.float32] = (starts @ self._frame).reshape(-1)
-        return values
+        return values, phase
 
 
 class TremoloKernel:
@@ -60,12 +55,11 @@ class TremoloKernel:
     def silence(self) -> FilterState:
         return 0.0
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
-        phases = self._oscillator.phases(state, frames_in(planes))
-        factors = self._oscillator.values(state, phases)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
+        factors, phase = self._oscillator.values(state, planes)
         factors *= self._swing
         factors += 1.0 - self._swing
-        return planes * factors, phases
+        return planes * factors, phase
 
 
 class RotationKernel:
@@ -83,11 +77,10 @@ class RotationKernel:
     def silence(self) -> FilterState:
         return 0.0
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
-        phases = self._oscillator.phases(state, frames_in(planes))
-        half = self._oscillator.values(state, phases)
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
+        half, phase = self._oscillator.values(state, planes)
         half *= 0.5
-        return planes * np.stack((0.5 + half, 0.5 - half)), phases
+        return planes * np.stack((0.5 + half, 0.5 - half)), phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,11 +103,9 @@ class VibratoKernel:
     def silence(self) -> FilterState:
         return _VibratoMemory(0.0, np.zeros((CHANNELS, _DELAY_LINE_SAMPLES), dtype=np.float32))
 
-    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, Sequence[FilterState]]:
+    def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
         assert isinstance(state, _VibratoMemory)
-        frames = frames_in(planes)
-        phases = self._oscillator.phases(state.phase, frames)
-        delay = self._oscillator.values(state.phase, phases)
+        delay, phase = self._oscillator.values(state.phase, planes)
         delay += 1.0
         delay *= self._swing_samples / 2.0
         delay += _LEAST_DELAY_SAMPLES
@@ -130,9 +121,5 @@ class VibratoKernel:
         curve = 0.5 * (oldest - newer) + 1.5 * (here - older)
         read = ((curve * share + bend) * share + slope) * share + here
 
-        ends = (_DELAY_LINE_SAMPLES + FRAME_SAMPLES * (index + 1) for index in range(frames))
-        # Copies: a view would keep the whole block in memory.
-        delay_lines = (sound[:, end - _DELAY_LINE_SAMPLES : end].copy() for end in ends)
-        return read, tuple(
-            _VibratoMemory(phase, delay_line) for phase, delay_line in zip(phases, delay_lines, strict=True)
-        )
+        # A copy: a view would keep the whole block in memory.
+        return read, _VibratoMemory(phase, sound[:, -_DELAY_LINE_SAMPLES:].copy())

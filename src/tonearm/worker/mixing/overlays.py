@@ -9,7 +9,7 @@ GLIDE_SAMPLES are not taken before it is known what follows them, so that it can
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -128,8 +128,7 @@ class OverlayMix:
     """All overlays at one time, and what they do to the music.
 
     `over` are overlays that have ended, with their times, as long as plans have them. `tails` fade out. `gate` is how
-    the music fades when it is paused, and when it goes on. `begins`: an overlay begins right here. `same_before`:
-    blocks that end before this time leave them as they are. `is_empty`: there are none, and nothing is left of any.
+    the music fades when it is paused, and when it goes on. `begins`: an overlay begins right here.
     """
 
     voices: tuple[OverlayVoice, ...] = ()
@@ -139,15 +138,11 @@ class OverlayMix:
     is_paused: bool = False
     gate: Ramp | None = None
     begins: bool = False
-    same_before: int = field(init=False, repr=False, compare=False)
-    is_empty: bool = field(init=False, repr=False, compare=False)  # asked for in each block, so it is found out once
 
-    def __post_init__(self) -> None:
-        ends = [-1 if voice.rise is not None or voice.end is None else voice.end for voice in self.voices]
-        changes = self.begins or self.tails or self.gate is not None or (self.duck.from_db and not self.duck.to_db)
-        object.__setattr__(self, "same_before", -1 if changes else min(ends, default=-1))
-        is_in_use = self.voices or self.over or self.is_paused or changes
-        object.__setattr__(self, "is_empty", not is_in_use and self.duck == Duck())
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are none, and nothing is left of any."""
+        return self is NO_OVERLAYS or self == NO_OVERLAYS
 
     @property
     def sound(self) -> bool:
@@ -199,8 +194,6 @@ class OverlayMix:
 
         0 frames: an overlay has to be waited for. `due_frames` are so urgent that they are made without waiting.
         """
-        if time + frames * FRAME_SAMPLES < self.same_before:  # nearly always
-            return self, frames
         voices: list[OverlayVoice] = []
         over, tails, begins, has_changed = self.over, self.tails, False, self.begins
         fade_samples = 0  # of those that begin or end here
@@ -246,7 +239,7 @@ class OverlayMix:
         music stood still in them. `has_music`: some of it was in them."""
         samples = frames * FRAME_SAMPLES
         end = time + samples
-        if self.is_empty or end < self.same_before:  # nearly always
+        if self.is_empty:  # nearly always
             return self
         voices: list[OverlayVoice] = []
         over, fade_samples = self.over, 0

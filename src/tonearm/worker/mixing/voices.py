@@ -100,22 +100,15 @@ class Voices:
     rises: tuple[Ramp, ...] = ()
 
     def at(self, time: int) -> "Voices":
-        """The voices without fades and rises that are over at `time`."""
-        if self.are_one:
-            return self
-        rises = tuple(rise for rise in self.rises if rise.end > time and (rise.until is None or rise.until > time))
-        return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rises)
-
-    def begun_before(self, time: int) -> "Voices":
-        """The voices without fades and rises that begin at `time` or later."""
+        """The voices without fades and rises that are over at `time`, or do not begin before it."""
         if self.are_one:
             return self
         rises = tuple(
-            rise if rise.until is None or rise.until < time else replace(rise, until=None)
+            replace(rise, until=None)
             for rise in self.rises
-            if rise.start < time
+            if rise.start < time < rise.end and (rise.until is None or rise.until >= time)
         )
-        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rises)
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time < fade.ramp.end), rises)
 
     def later(self, samples: int) -> "Voices":
         """The voices moved by so many samples, because the music has stood still."""

@@ -7,7 +7,7 @@ from tonearm.core.frame import FRAME_BYTES, NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES
 from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
-from tonearm.worker.packets.opus_encoder import NOTHING_ENCODED, PacketEncoders
+from tonearm.worker.packets.opus_encoder import NO_POINTS, NOTHING_ENCODED, PacketEncoders
 from tonearm.worker.packets.passthrough import (
     NOTHING_PASSED,
     RUN_HISTORY_FRAMES,
@@ -20,9 +20,8 @@ from tonearm.worker.packets.passthrough import (
     packets_of_run,
 )
 from tonearm.worker.rendering.block_pcm import levelled_again
-from tonearm.worker.rendering.joined_music import Gathered
 from tonearm.worker.rendering.session_sources import SessionSources
-from tonearm.worker.rendering.timeline import Block, BlockPart, Checkpoint, Timeline
+from tonearm.worker.rendering.timeline import Block, BlockPart, Gathered, RenderState, Timeline
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 
@@ -63,7 +62,7 @@ class BlockPackets:
             return PASSED_BLOCK_FRAMES
         return ENCODED_BLOCK_FRAMES if self.are_encoded else BLOCK_FRAMES
 
-    def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> PacketRun | None:
+    def next_run(self, start: RenderState, gathered: Gathered, frames: int) -> PacketRun | None:
         """Which of the next frames are passed through, or encoded, together. None when no output gets packets of
         sources."""
         if not frames or not self._joined:
@@ -85,7 +84,7 @@ class BlockPackets:
             return next_run(start.passthrough, ENCODED_BLOCK_FRAMES, gathered.segments, first, sources.store_of)
         return run
 
-    def run_of_overlays(self, start: Checkpoint, frames: int) -> PacketRun | None:
+    def run_of_overlays(self, start: RenderState, frames: int) -> PacketRun | None:
         """The run of frames that hold overlays alone: all of them are encoded."""
         return PacketRun(frames, start.passthrough.lag_samples) if self._joined else None
 
@@ -99,7 +98,7 @@ class BlockPackets:
             if isinstance(store, PacketStore):
                 store.stop_reading()
 
-    def history_for(self, timeline: Timeline, start: Checkpoint, run: PacketRun | None) -> bytes | None:
+    def history_for(self, timeline: Timeline, start: RenderState, run: PacketRun | None) -> bytes | None:
         """The frames before a run, when its encoder begins anew; else None. To be called before the PCM of the run is
         read, since packets are decoded in order."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
@@ -111,12 +110,18 @@ class BlockPackets:
     # After a block is rendered
 
     def encode(
-        self, timeline: Timeline, block: Block, run: PacketRun | None, pcm: bytes, history: bytes | None
-    ) -> tuple[Block, Packets]:
-        """The packets of a block that comes next in `timeline`, and the block with all that is needed to encode its
-        frames again."""
+        self,
+        timeline: Timeline,
+        block: Block,
+        end: RenderState,
+        run: PacketRun | None,
+        pcm: bytes,
+        history: bytes | None,
+    ) -> tuple[Block, RenderState, Packets]:
+        """The packets of a block that comes next in `timeline`, the block with all that is needed to encode its frames
+        again, and the state after it, which was `end` before they were encoded."""
         if not self.are_encoded or not (pcm or run is not None):
-            return block, ()
+            return block, end._replace(encoders=NO_POINTS, passthrough=NOTHING_PASSED), ()
         start = block.start
         plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
         joined, before, after = NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED
@@ -129,16 +134,12 @@ class BlockPackets:
                 run,
                 pcm,
                 history,
-                is_silent=not block.segments,
+                is_silent=not block.gathered.segments,
             )
-        block = block._replace(
-            start=start._replace(passthrough=before),
-            pcm=pcm,
-            encoders_before=plain.before + joined.before,
-            encoders=plain.after + joined.after,
-            passthrough=after,
-        )
-        return block, plain.packets + joined.packets
+        start = start._replace(encoders=plain.before + joined.before, passthrough=before)
+        block = block._replace(start=start, pcm=pcm, passthrough=after)
+        end = end._replace(encoders=plain.after + joined.after, passthrough=after)
+        return block, end, plain.packets + joined.packets
 
     def sent_before(self, timeline: Timeline, frames: int) -> bytes:
         """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""
@@ -156,7 +157,7 @@ class BlockPackets:
         if not size:
             return b""
         pcm = process(ChainState.steady(filters, history[:-size]), history[-size:])[0]
-        return levelled_again(pcm, filters, end.filters.level.gain_db, end.voices.at(end.time))
+        return levelled_again(pcm, filters, end.filters.level.gain_db, end.voices)
 
 
 def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:

@@ -2,30 +2,31 @@
 applied, and the limiter comes last."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from tonearm.core.filters import Filters
-from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, StatesOnDemand, scale
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, scale
 from tonearm.worker.filters.chain import ChainState, apply, as_pcm, process
 from tonearm.worker.filters.limiter import (
     LIMITER_START,
     LOOKAHEAD_SAMPLES,
     QUIET,
     Follows,
-    LimiterState,
+    Limits,
     limited,
     nothing_to_do_below,
-    states_if_idle,
+    state_if_idle,
 )
 from tonearm.worker.filters.normalization import UNLEVELLED, Levels, levels
 from tonearm.worker.mixing.voices import Fade, Voices, falling, mixed
-from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic
+from tonearm.worker.rendering.joined_music import JoinedMusic
 from tonearm.worker.rendering.session_sources import SessionSources
-from tonearm.worker.rendering.timeline import Checkpoint
+from tonearm.worker.rendering.timeline import Gathered, RenderState
+from tonearm.worker.sources.pcm_store import segments_between
 
 # The filters take whole frames, also for the samples that the limiter looks ahead.
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
@@ -34,24 +35,14 @@ _FULL_PCM: Final = FULL_SCALE - 1.0
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only releases its gain
 
 
-class Limits(NamedTuple):
-    """What the limiter does in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
-    the samples after them. `loudest`: no sample in them, and in the look-ahead, is above this, in 16-bit units."""
-
-    frames: int
-    is_on: bool = False
-    looks_ahead: bool = False
-    loudest: float = math.inf
-
-
 class BlockPcm:
-    """Makes the PCM of blocks, and the state of the filters after each of their frames."""
+    """Makes the PCM of blocks, and the state of the filters after them: the same as often as it is asked for."""
 
     def __init__(self, sources: SessionSources, music: JoinedMusic) -> None:
         self._sources = sources
         self._music = music
 
-    def limits(self, start: Checkpoint, frames: int) -> Limits:
+    def limits(self, start: RenderState, frames: int) -> Limits:
         """What the limiter does in the next frames, or fewer of them."""
         state, music = start.filters, self._music
         if (
@@ -63,7 +54,7 @@ class BlockPcm:
         ):
             return Limits(frames)
         filters, loudest = state.filters, self._loudest(start)
-        voices, with_overlays = start.voices.at(start.time), not start.overlays.change_nothing
+        voices, with_overlays = start.voices, not start.overlays.change_nothing
         is_idle, limiter = state.limiter.is_idle, filters.effects.limiter
         if not is_idle or _wants_limiter(filters, voices, with_overlays=with_overlays):
             is_quiet = is_idle and limiter is not None and loudest <= nothing_to_do_below(limiter.ceiling_db)
@@ -76,7 +67,7 @@ class BlockPcm:
             return Limits(min(frames, frames_before))
         return Limits(frames, is_on=True, looks_ahead=True)
 
-    def _loudest(self, start: Checkpoint) -> float:
+    def _loudest(self, start: RenderState) -> float:
         """No sample from `start` on is above it, as long as nothing is planned anew: in 16-bit units."""
         filters = start.filters
         is_plain = filters.is_volume_alone and filters.passes_by_filters_alone
@@ -84,27 +75,24 @@ class BlockPcm:
             return math.inf
         return start.overlays.loudest(start.time, FULL_SCALE * filters.filters.volume)
 
-    def only_filters_change(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> bool:
+    def only_filters_change(self, start: RenderState, gathered: Gathered, limits: Limits) -> bool:
         """Whether nothing but the filters is between the sources and what is heard: no gain, limiter, other voice or
         overlay."""
         is_plain = gathered.voices.are_one and start.overlays.change_nothing
         return is_plain and start.filters.passes_by_filters_alone and not limits.is_on
 
-    def music(
-        self, start: Checkpoint, frames: int, gathered: Gathered, limits: Limits
-    ) -> tuple[bytes, Sequence[ChainState]]:
+    def music(self, start: RenderState, frames: int, gathered: Gathered, limits: Limits) -> tuple[bytes, ChainState]:
         """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
         it."""
         if self.only_filters_change(start, gathered, limits):
-            return process(start.filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
-        begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits.looks_ahead else 0))
-        sound = self._levelled(start, frames, gathered, begins, looks_ahead=limits.looks_ahead)
+            return process(start.filters, bytes(_filled(self._pcm(gathered), frames * FRAME_SAMPLES)))
+        sound = self._levelled(start, frames, gathered, looks_ahead=limits.looks_ahead)
         begins_anew = gathered.begins_anew(start)
         return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
 
     def overlays_alone(
-        self, start: Checkpoint, frames: int, limits: Limits, before_pause: Callable[[], Gathered]
-    ) -> tuple[bytes, Sequence[ChainState]]:
+        self, start: RenderState, frames: int, limits: Limits, before_pause: Callable[[], Gathered]
+    ) -> tuple[bytes, ChainState]:
         """Frames in which the music stands. Where that fades out, `before_pause` gives the frame with which it would
         have gone on, and will."""
         overlays, filters = start.overlays, start.filters
@@ -112,96 +100,96 @@ class BlockPcm:
         planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
         if overlays.gate is not None and overlays.gate.falls:
             planes[:, :FRAME_SAMPLES] = self._music_before_pause(start, before_pause())
-        unchanged = Levels(None, (filters.level,) * frames)
-        sound = _FilteredMusic(planes, (filters,) * frames, unchanged)
+        sound = _FilteredMusic(planes, filters, Levels(None, filters.level))
         return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
-    def _music_before_pause(self, start: Checkpoint, gathered: Gathered) -> Planes:
+    def _music_before_pause(self, start: RenderState, gathered: Gathered) -> Planes:
         """One frame of music. It is not limited: what it is mixed with will be."""
         if not gathered.samples:
             return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
-        sound = self._levelled(start, 1, gathered, gathered.begins(start.frame, 1), looks_ahead=False)
+        sound = self._levelled(start, 1, gathered, looks_ahead=False)
         return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
 
-    def _levelled(
-        self,
-        start: Checkpoint,
-        frames: int,
-        gathered: Gathered,
-        begins: Sequence[tuple[int, int]],
-        *,
-        looks_ahead: bool,
-    ) -> "_FilteredMusic":
-        """The music behind its filters, and further than these frames if the limiter looks ahead. `begins`: which
-        sources begin in it, and where."""
+    def _pcm(self, gathered: Gathered) -> bytes | memoryview:
+        """What was gathered, one after the other: not copied where possible."""
+        pieces = [self._sources.view(source, sample, length) for _, source, sample, length in gathered.segments]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _levelled(self, start: RenderState, frames: int, gathered: Gathered, *, looks_ahead: bool) -> "_FilteredMusic":
+        """The music behind its filters, and further than these frames if the limiter looks ahead."""
         filters = start.filters
-        pcm = gathered.pieces[0] if len(gathered.pieces) == 1 else b"".join(gathered.pieces)
-        if filters.passes_by_filters_alone:
-            normalized = Levels(None, (UNLEVELLED,) * frames)
-            samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if looks_ahead else 0)
-        else:
-            whole_frames = frames + (_AHEAD_FRAMES if looks_ahead else 0)
-            normalized = self._levels(start, frames, gathered, whole_frames, begins)
+        pcm, normalized = self._pcm(gathered), Levels(None, UNLEVELLED)
+        whole_frames = frames + (_AHEAD_FRAMES if looks_ahead else 0)
+        samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if looks_ahead else 0)
+        if not filters.passes_by_filters_alone:
+            normalized = self._levels(start, frames, gathered, whole_frames - frames, pcm)
             samples = whole_frames * FRAME_SAMPLES
         if filters.is_volume_alone and gathered.voices.are_one:
             # Sample by sample, as the bytes are: turning them into two planes and back takes most of the time.
             planes = np.frombuffer(_filled(pcm, samples), PCM_DTYPE).astype(np.float32).reshape(-1, CHANNELS).T
             if filters.filters.volume != 1.0:
                 planes *= np.float32(filters.filters.volume)
-            return _FilteredMusic(planes, (filters,) * frames, normalized)
-        whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
+            return _FilteredMusic(planes, filters, normalized)
+        whole = _filled(pcm, whole_frames * FRAME_SAMPLES)
         voices = mixed(whole, start.time, gathered.voices, self._sources.view, normalized.factors)
-        planes, states = apply(filters, voices)
-        return _FilteredMusic(planes, states, normalized)
+        planes, after = apply(filters, voices[:, : frames * FRAME_SAMPLES])
+        if looks_ahead:
+            planes = np.concatenate((planes, apply(after, voices[:, frames * FRAME_SAMPLES :])[0]), axis=1)
+        return _FilteredMusic(planes, after, normalized)
 
     def _levels(
         self,
-        start: Checkpoint,
+        start: RenderState,
         frames: int,
         gathered: Gathered,
-        whole_frames: int,
-        begins: Sequence[tuple[int, int]],
+        ahead_frames: int,
+        pcm: bytes | memoryview,
     ) -> Levels:
-        """What normalization multiplies `whole_frames` frames by, and its level after each one. The first `frames` are
-        measured, since the others come again."""
-        sources, filters, level = self._sources, start.filters.filters, start.filters.level
-        target_lufs = filters.effects.target_lufs
+        """What normalization multiplies these frames by, and `ahead_frames` more, and its level after them. Only these
+        are measured, since the others come again; and only at the first time."""
+        sources, level = self._sources, start.filters.level
+        target_lufs = start.filters.filters.effects.target_lufs
+        segments, loudness = gathered.segments, gathered.loudness
         if target_lufs is None:
-            return levels(level, None, whole_frames, 0, (), sources.loudness_of)
-        for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
-            length = min(segment.length, frames * FRAME_SAMPLES - segment.offset)
-            sources.measure(segment, piece[: max(length, 0) * SAMPLE_BLOCK_BYTES])
-        source = sources.file_of(gathered.segments[0].source) if gathered.segments else 0
+            return levels(level, None, frames, ahead_frames, 0, (), sources.loudness_of)
+        if loudness is None:
+            for segment in segments_between(segments, 0, frames * FRAME_SAMPLES):
+                end = segment.offset + segment.length
+                sources.measure(segment, pcm[segment.offset * SAMPLE_BLOCK_BYTES : end * SAMPLE_BLOCK_BYTES])
+            files = {sources.file_of(segment.source) for segment in segments}
+            loudness = gathered.loudness = {file: sources.loudness_of(file).as_it_is() for file in files}
+        source = sources.file_of(segments[0].source) if segments else 0
+        begins = [(offset, sources.file_of(begun)) for offset, begun in gathered.begins(start)]
         goes_on = start.position.goes_on
-        return levels(level, target_lufs, whole_frames, source, begins, sources.loudness_of, goes_on=goes_on)
+        return levels(level, target_lufs, frames, ahead_frames, source, begins, loudness.__getitem__, goes_on=goes_on)
 
     def _finished(
         self,
-        start: Checkpoint,
+        start: RenderState,
         frames: int,
         voices: Voices,
         sound: "_FilteredMusic",
         limits: Limits,
         *,
         begins_anew: bool,
-    ) -> tuple[bytes, Sequence[ChainState]]:
-        """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
-        begins with the first sample."""
+    ) -> tuple[bytes, ChainState]:
+        """The PCM of `frames` frames of a sound, which is changed, and the state after them. `begins_anew`: it begins
+        with the first sample."""
         filters, overlays = start.filters, start.overlays
-        planes, states, normalized = sound
+        planes, after, normalized = sound
         if normalized.factors is not None:
             scale(planes, normalized.factors)
         mixes = not overlays.change_nothing
         if mixes:
             overlays.mix_into(planes, start.time, self._sources.view)
-        limiter: Sequence[LimiterState] | None = None
+        limiter = None
         may_clip = limits.loudest > _FULL_PCM
         if limits.is_on:
             setting = filters.filters.effects.limiter
             is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
             before = LIMITER_START if begins_anew and filters.limiter.is_idle else filters.limiter
-            limiter = states_if_idle(planes, frames, ceiling_db, before, limits.loudest)
+            limiter = state_if_idle(planes, frames, ceiling_db, before, limits.loudest)
             may_clip &= limiter is None or ceiling_db > 0.0
             planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
             if limiter is None:
@@ -209,22 +197,17 @@ class BlockPcm:
         pcm = as_pcm(planes, may_clip=may_clip)
         if limiter is None:
             if filters.limiter.follows is Follows.UNKNOWN and filters.passes_by_filters_alone:
-                return pcm, states[:frames]
-            limiter = (QUIET,) * frames
-        levels_after, limiter_after = normalized.after, limiter
-
-        def after(frame: int) -> ChainState:
-            return states[frame].with_output(levels_after[frame], limiter_after[frame])
-
-        return pcm, StatesOnDemand(after, range(frames))
+                return pcm, after
+            limiter = QUIET
+        return pcm, after.with_output(normalized.after, limiter)
 
 
 class _FilteredMusic(NamedTuple):
-    """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
-    behind the frames that are made, for the limiter to look at."""
+    """Music behind its filters, the state of these after the frames that are made, and what normalization does to it.
+    It may go on behind them, for the limiter to look at."""
 
     planes: Planes
-    states: Sequence[ChainState]
+    after: ChainState
     levels: Levels
 
 

@@ -1,7 +1,7 @@
 """The music of a session: sources one after the other, joined sample for sample, crossfaded or cut.
 
-Orders of a plan are kept here until they are rendered. Rendered frames are in blocks and checkpoints (`timeline`), so
-that they can be rendered again.
+Orders of a plan are kept here until they are rendered. Rendered frames are in blocks (`timeline`), so that they can be
+rendered again.
 """
 
 import sys
@@ -10,86 +10,16 @@ from dataclasses import replace
 from typing import Final
 
 from tonearm.core.crossfade import SHORTEST_LATE_MS
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
+from tonearm.core.frame import FRAME_SAMPLES, samples_of_ms
 from tonearm.decoder.messages import GRANT_FRAMES, CrossfadeOrder, Mark, MarkKind, Plan
 from tonearm.worker.mixing.overlays import ENOUGH_SAMPLES
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, rising
 from tonearm.worker.rendering.session_sources import SessionSources
-from tonearm.worker.rendering.timeline import FROM_START, NO_SOURCE, Block, Checkpoint, SourcePosition
-from tonearm.worker.sources.pcm_store import PcmStore, Segment, first_segments
+from tonearm.worker.rendering.timeline import FROM_START, NO_SOURCE, Block, Gathered, RenderState, SourcePosition
+from tonearm.worker.sources.pcm_store import PcmStore
 
 _MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once while something fades
 _UNLIMITED: Final = sys.maxsize
-
-
-class Gathered:
-    """What a session takes from its sources for a block: samples, marks in them, and the voices mixed to them. The PCM
-    is read on the first access to `pieces`."""
-
-    def __init__(self, voices: Voices) -> None:
-        self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
-        self._pieces: list[bytes | memoryview] | None = None
-        self.segments: list[Segment] = []
-        self.marks: list[Mark] = []
-        self.samples = 0
-        self.voices = voices
-
-    @property
-    def pieces(self) -> list[bytes | memoryview]:
-        """The PCM of each segment, not copied where possible, and silence after them."""
-        if self._pieces is None:
-            self._pieces = [
-                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.view(sample, length)
-                for store, sample, length in self._taken
-            ]
-        return self._pieces
-
-    def take(self, store: PcmStore, source: int, sample: int, length: int) -> None:
-        self._taken.append((store, sample, length))
-        self.segments.append(Segment(self.samples, source, sample, length))
-        self.samples += length
-
-    def begins(self, first_frame: int, frames: int) -> list[tuple[int, int]]:
-        """Which sources begin in these frames: the sample after the start of `first_frame`, and the source."""
-        if not self.marks:
-            return []
-        return [
-            ((mark.frame - first_frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
-            for mark in self.marks
-            if mark.kind is MarkKind.BEGIN and mark.frame < first_frame + frames
-        ]
-
-    def begins_anew(self, start: Checkpoint) -> bool:
-        """Whether music begins with the first sample after `start` and continues nothing that sounded before."""
-        if start.position.goes_on or self.voices.fades:
-            return False
-        begins = self.begins(start.frame, 1)
-        return bool(begins) and begins[0][0] == 0
-
-    def fill_frame(self) -> int:
-        """Fills the last frame up with silence. Returns how much that was."""
-        missing = -self.samples % FRAME_SAMPLES
-        self.add_silence(missing)
-        return missing
-
-    def add_silence(self, samples: int) -> None:
-        if samples:
-            self._taken.append((None, 0, samples))
-            self.samples += samples
-
-    def forget_behind(self, samples: int) -> None:
-        if self.samples <= samples:
-            return
-        taken, offset = [], 0
-        for store, sample, length in self._taken:
-            kept = min(length, samples - offset)
-            if kept <= 0:
-                break
-            taken.append((store, sample, kept))
-            offset += kept
-        self._taken = taken
-        self.segments = list(first_segments(self.segments, samples))
-        self.samples = offset
 
 
 class JoinedMusic:
@@ -108,7 +38,7 @@ class JoinedMusic:
     # Plans
 
     def plan(
-        self, order: Plan, before: Checkpoint, rendered: Collection[int], *, is_silent: bool, begins_anew: bool
+        self, order: Plan, before: RenderState, rendered: Collection[int], *, is_silent: bool, begins_anew: bool
     ) -> Voices:
         """Goes on at `before` as a plan says. Returns the voices from there on.
 
@@ -156,10 +86,10 @@ class JoinedMusic:
         sources.next_of = {source: following for source, following in sources.next_of.items() if source in reachable}
         self._crossfades = {source: fade for source, fade in self._crossfades.items() if source in reachable}
 
-    def _cut_off(self, end: Checkpoint, order: Plan) -> Voices:
+    def _cut_off(self, end: RenderState, order: Plan) -> Voices:
         """The voices after a cut: those that faded out end within GLIDE_SAMPLES, and so does the current source, unless
         it fades out as the new one comes in."""
-        fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
+        fades = tuple(fade.cut_at(end.time) for fade in end.voices.fades)
         position = end.position
         tails = self._tails(end, end.voices)
         if not tails or tails[0].source != position.source:
@@ -173,7 +103,7 @@ class JoinedMusic:
             return Voices((*fades, fade), (rise,))
         return Voices((*fades, *tails))
 
-    def _retimed(self, before: Checkpoint, voices: Voices) -> Voices:
+    def _retimed(self, before: RenderState, voices: Voices) -> Voices:
         """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
         before goes over into the new one as in a cut, for both may be anywhere in their waves."""
         position, sources = self.position, self._sources
@@ -192,7 +122,7 @@ class JoinedMusic:
             return voices
         return Voices((*voices.fades, *tails), (*voices.rises, rising(before.time)))
 
-    def _tails(self, end: Checkpoint, voices: Voices) -> tuple[Fade, ...]:
+    def _tails(self, end: RenderState, voices: Voices) -> tuple[Fade, ...]:
         """How the current source goes on behind `end`, fading out within GLIDE_SAMPLES. Where it ends within them,
         what joins there goes on: it would click otherwise."""
         sources, position = self._sources, end.position
@@ -215,10 +145,10 @@ class JoinedMusic:
 
     # Gathering
 
-    def gather(self, start: Checkpoint, samples: int) -> Gathered:
+    def gather(self, start: RenderState, samples: int) -> Gathered:
         """Takes up to `samples` samples from the sources, and moves the position on."""
         sources = self._sources
-        gathered = Gathered(voices=start.voices.at(start.time))
+        gathered = Gathered(start.voices)
         samples = min(samples, self._fades_allow(gathered.voices, start.time))
         while gathered.samples < samples and self.position.source:
             store = sources.store_of(self.position.source)
@@ -242,7 +172,7 @@ class JoinedMusic:
                     frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
                     source = sources.file_of(position.source)
                     gathered.marks.append(Mark(MarkKind.BEGIN, start.frame + frames, source, offset_samples))
-                gathered.take(store, position.source, position.sample, taken)
+                gathered.take(position.source, position.sample, taken)
                 self.position = SourcePosition(position.source, position.sample + taken, has_begun=True)
                 continue
             if crossfade is not None and position.sample == crossfade.at_sample:
@@ -252,10 +182,10 @@ class JoinedMusic:
             if not self._end_source(store, start.frame, gathered):
                 break
         if not gathered.samples:
-            gathered.add_silence(self._silence_for_others(start, gathered, samples))
+            gathered.samples = self._silence_for_others(start, gathered, samples)
         return gathered
 
-    def frame_before_pause(self, start: Checkpoint) -> Gathered:
+    def frame_before_pause(self, start: RenderState) -> Gathered:
         """The frame that the music would go on with, were it not paused at `start`. The position stays there."""
         gathered = self.gather(start, FRAME_SAMPLES)
         self.position = start.position
@@ -290,7 +220,7 @@ class JoinedMusic:
         )
         return True
 
-    def _silence_for_others(self, start: Checkpoint, gathered: Gathered, samples: int) -> int:
+    def _silence_for_others(self, start: RenderState, gathered: Gathered, samples: int) -> int:
         """How much silence is made of music that has no samples, because something else sounds."""
         if begins_with_tail(start):
             return FRAME_SAMPLES  # if it waited for the sound that comes, it would click
@@ -315,11 +245,11 @@ class JoinedMusic:
             return _remaining_crossfade(crossfade, position)
         return crossfade if position.sample <= crossfade.at_sample else None
 
-    def fading_samples(self, end: Checkpoint) -> dict[int, int]:
+    def fading_samples(self, end: RenderState) -> dict[int, int]:
         """For each source that fades out at `end` the first sample of the file that was not rendered yet."""
         return {
             self._sources.file_of(fade.source): self._sources.file_sample(fade.source, fade.sample_at(end.time))
-            for fade in end.voices.at(end.time).fades
+            for fade in end.voices.fades
         }
 
     def marks(self, block: Block, gathered: Sequence[Mark]) -> list[Mark]:
@@ -333,7 +263,7 @@ class JoinedMusic:
         ]
         faded = [
             Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), file_of(fade.source))
-            for fade in block.voices.fades
+            for fade in block.gathered.voices.fades
             if fade.is_announced and start.time < fade.ramp.end <= end_time
         ]
         return sorted([*fading, *gathered, *faded], key=lambda mark: mark.frame)
@@ -346,7 +276,7 @@ class JoinedMusic:
         next_source = self._sources.next_of.get(self._sources.file_of(position.source))
         return crossfade if next_source is not None and self._sources.has_samples(next_source) else None
 
-    def _begin_crossfade(self, crossfade: CrossfadeOrder, start: Checkpoint, gathered: Gathered) -> bool:
+    def _begin_crossfade(self, crossfade: CrossfadeOrder, start: RenderState, gathered: Gathered) -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
         and joins at the end."""
         source = self._sources.file_of(self.position.source)
@@ -364,7 +294,7 @@ class JoinedMusic:
         self.position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
 
-    def _level_db(self, start: Checkpoint, samples: int) -> float:
+    def _level_db(self, start: RenderState, samples: int) -> float:
         """The gain that normalization gives the current source so many samples behind `start`."""
         sources, effects = self._sources, start.filters.filters.effects
         source = sources.file_of(self.position.source)
@@ -386,7 +316,7 @@ class JoinedMusic:
         return allowed
 
 
-def begins_with_tail(start: Checkpoint) -> bool:
+def begins_with_tail(start: RenderState) -> bool:
     """Whether a sound was cut off right there, and still fades out."""
     return any(fade.ramp.start == start.time for fade in start.voices.fades)
 

@@ -1,7 +1,7 @@
 """One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
 render them again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ from tonearm.decoder.messages import (
     StreamFrames,
 )
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
-from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
+from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, Limits
 from tonearm.worker.packets.mp3 import Mp3Job, SentFrames
 from tonearm.worker.packets.opus_encoder import NO_POINTS
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, PacketRun, Passthrough
@@ -32,11 +32,11 @@ from tonearm.worker.rendering.block_packets import (
     Packets,
     history_before,
 )
-from tonearm.worker.rendering.block_pcm import BlockPcm, Limits
-from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
+from tonearm.worker.rendering.block_pcm import BlockPcm
+from tonearm.worker.rendering.joined_music import JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
-from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
-from tonearm.worker.sources.pcm_store import CarriedFrames, Segment, first_segments
+from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Gathered, RenderState, Timeline, position_after
+from tonearm.worker.sources.pcm_store import CarriedFrames, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class RenderSession:
         passthrough = NOTHING_PASSED
         if order.lag_samples is not None:
             passthrough = Passthrough(Before.ENCODED, order.lag_samples)
-        begin = Checkpoint(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passthrough=passthrough)
+        begin = RenderState(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passthrough=passthrough)
         self._timeline = Timeline(begin)
         # By epoch: the newest plan's timeline, and the one that the node still sends from.
         self._timelines = {order.epoch: self._timeline}
@@ -190,9 +190,11 @@ class RenderSession:
         begins exactly at `at_frame`: the frames before it are not wanted any more.
         """
         base = self._timelines.get(order.base_epoch, self._timeline)
-        self._timeline = base.cut_at(order.at_frame)
-        if order.switch_to is not None and self._timeline.end.frame < order.at_frame:
-            self._timeline = Timeline(self._timeline.end._replace(frame=order.at_frame))
+        self._timeline = base.cut_at(order.at_frame, self._rendered_again)
+        end = self._timeline.end
+        if order.switch_to is not None and end.frame < order.at_frame:
+            voices = end.voices.at(order.at_frame * FRAME_SAMPLES)
+            self._timeline = Timeline(end._replace(frame=order.at_frame, voices=voices))
         if order.from_silence and not self.has_overlays:
             # Nothing that was heard is in filters, encoders or packets from here on, whoever listens or changes them.
             end = self._timeline.end
@@ -251,12 +253,13 @@ class RenderSession:
         if self._packets.are_encoded:
             timeline = self._timelines.get(order.epoch, self._timeline)
             is_over = not self._music.position.source
+            heard_before = partial(self._heard_before, timeline)
             self._mp3_jobs += self._mp3.hand_in(
                 self._packets.outputs,
                 self._sent,
                 timeline.end.frame,
-                lambda first_frame, end_frame: timeline.pcm_between(first_frame, end_frame, self._packets.sent_before),
-                lambda frame: self._packets.sent_before(timeline.cut_at(frame), BURST_FRAMES),
+                lambda first_frame, end_frame: timeline.pcm_between(first_frame, end_frame, heard_before),
+                lambda frame: heard_before(frame, BURST_FRAMES),
                 is_over=is_over,
             )
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
@@ -272,7 +275,7 @@ class RenderSession:
 
     def burst(self, order: Burst) -> None:
         """Has frames encoded that were sent before, for a new stream."""
-        timeline = self._timeline.cut_at(order.before_frame)
+        timeline = self._timeline.cut_at(order.before_frame, self._rendered_again)
         is_there = timeline.end.frame == order.before_frame
         pcm = self._packets.sent_before(timeline, order.frames) if is_there else b""
         first_frame = order.before_frame - len(pcm) // FRAME_BYTES
@@ -294,6 +297,8 @@ class RenderSession:
         frames = min(frames, self._granted - start.frame)
         if start.position != self._music.position:
             start = start._replace(position=self._music.position)
+        if not self._packets.outputs and not start.filters_idle:
+            start = start._replace(filters=ChainState.steady(start.filters.filters), filters_idle=True)
         if not start.overlays.is_empty:
             audio = self._render_with_overlays(start, frames)
         else:
@@ -302,7 +307,7 @@ class RenderSession:
             self.is_changed = False
         return audio
 
-    def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
+    def _render_with_overlays(self, start: RenderState, frames: int) -> Audio | None:
         """Overlays go on where the music is paused, is over, or is not there in time."""
         due_frames = self._due_before - start.frame
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
@@ -323,15 +328,15 @@ class RenderSession:
             frames = min(frames, due_frames)
         return self._render_overlays(start, frames) if overlays.sound else None
 
-    def _render_music(self, start: Checkpoint, frames: int, *, is_tail: bool = False) -> Audio | None:
+    def _render_music(self, start: RenderState, frames: int, *, is_tail: bool = False) -> Audio | None:
         """Renders up to `frames` frames of music. `is_tail`: only the tail of the sound that was cut off, not yet the
         new source."""
         music, packets = self._music, self._packets
         limits = self._block_pcm.limits(start, frames) if packets.outputs else Limits(frames)
         frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
         if is_tail:
-            gathered = Gathered(start.voices.at(start.time))
-            gathered.add_silence(frames * FRAME_SAMPLES)
+            gathered = Gathered(start.voices)
+            gathered.samples = frames * FRAME_SAMPLES
         else:
             gathered = music.gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
@@ -343,31 +348,23 @@ class RenderSession:
             frames = run.frames
         shared = self._frames_in_stream(start, gathered, limits)
         frames = frames if shared is None else shared.fitted(frames)
-        segments, voices = tuple(gathered.segments), gathered.voices
         if gathered.samples > frames * FRAME_SAMPLES:
             # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
             # gathered again then.
-            end_frame = start.frame + frames
-            segments = first_segments(segments, frames * FRAME_SAMPLES)
-            music.position = position_after(start.position, segments, frames * FRAME_SAMPLES)
-            marks = [mark for mark in marks if mark.frame < end_frame]
-            voices = voices.begun_before(end_frame * FRAME_SAMPLES)
+            music.position = position_after(start.position, gathered.segments, frames * FRAME_SAMPLES)
+            marks = [mark for mark in marks if mark.frame < start.frame + frames]
             gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
         if not frames and not marks:
             return None
         if not start.overlays.is_empty and gathered.begins_anew(start):
             start = start._replace(overlays=start.overlays.before_music())
         history = packets.history_for(self._timeline, start, run)
-        pcm = b""
-        filters: Sequence[ChainState] = (start.filters,) * frames
-        filters_idle = False
+        segments = gathered.segments if frames else []
+        block = Block(start, frames, gathered)
         if packets.needs_no_pcm(run):
             packets.stop_reading_pcm(segments)
-        elif frames and not packets.outputs:
-            filters, filters_idle = (ChainState.steady(start.filters.filters),) * frames, True
-        elif frames and (shared is None or not shared.held_frames):
-            pcm, filters = self._block_pcm.music(start, frames, gathered, limits)
-        block = Block(start, frames, segments, filters, voices, filters_idle=filters_idle)
+        elif packets.outputs and (shared is None or not shared.held_frames):
+            block = block._replace(limits=limits)
         if frames:
             marks = music.marks(block, marks)
             if self._continuation.is_due:
@@ -375,7 +372,7 @@ class RenderSession:
         first = segments[0] if segments else Segment(0, 0, 0, 0)
         self._is_rebuffering &= not segments
         rate = self.position_rate if segments or not start.overlays.sound else 0.0
-        return self._emit(block, pcm, first, rate, marks, run, history, shared)
+        return self._emit(block, first, rate, marks, run, history, shared)
 
     def sent(self, audio: Audio) -> None:
         """`audio`, which was rendered last, is on its way to the node. An error before that ends this session, and the
@@ -383,7 +380,7 @@ class RenderSession:
         if self._in_stream is not None:
             self._in_stream.sent(audio.frames)
 
-    def _frames_in_stream(self, start: Checkpoint, gathered: Gathered, limits: Limits) -> "_InStream | None":
+    def _frames_in_stream(self, start: RenderState, gathered: Gathered, limits: Limits) -> "_InStream | None":
         """Which frames of a live stream the next ones are, as they are, for nobody but listeners to PCM. None where
         they are something else, or nobody else plays it, or only far ahead."""
         segments = gathered.segments
@@ -401,27 +398,23 @@ class RenderSession:
             return None
         return _InStream(place.held, first_frame, place.held.count_from(first_frame))
 
-    def _render_overlays(self, start: Checkpoint, frames: int) -> Audio:
+    def _render_overlays(self, start: RenderState, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
-        pcm = b""
-        filters: Sequence[ChainState] = (start.filters,) * frames
-        if self._packets.outputs:
-            limits = self._block_pcm.limits(start, frames)
-            before_pause = partial(self._music.frame_before_pause, start)
-            pcm, filters = self._block_pcm.overlays_alone(start, frames, limits, before_pause)
+        if start.overlays.gate is not None and start.overlays.gate.falls:
+            frames = 1  # of the music, which fades out in it, nothing is kept to make it once more
+        limits = self._block_pcm.limits(start, frames) if self._packets.outputs else None
         position = start.position
         first = Segment(0, 0, 0, 0)
         if position.has_begun:
             first = Segment(0, position.source, position.sample, 0)
         run = self._packets.run_of_overlays(start, frames)
         history = self._packets.history_for(self._timeline, start, run)
-        block = Block(start, frames, (), filters, start.voices, filters_idle=not pcm, is_paused=True)
-        return self._emit(block, pcm, first, 0.0, [], run, history)
+        block = Block(start, frames, Gathered(start.voices), limits, is_paused=True)
+        return self._emit(block, first, 0.0, [], run, history)
 
     def _emit(
         self,
         block: Block,
-        pcm: bytes,
         first: Segment,
         rate: float,
         marks: list[Mark],
@@ -429,14 +422,17 @@ class RenderSession:
         history: bytes | None,
         shared: _InStream | None = None,
     ) -> Audio:
-        """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
+        """Renders and keeps a block, if it has frames, and makes its message. `first` is where its first sample
+        lies."""
         start, frames = block.start, block.frames
         self._in_stream = shared if frames else None
+        pcm = b""
         packets: Packets = ()
         overlays: tuple[OverlayPosition, ...] = ()
         if frames:
-            block, packets = self._packets.encode(self._timeline, block, run, pcm, history)
-            self._timeline.append(block)
+            pcm, end = self._made(block, frames)
+            block, end, packets = self._packets.encode(self._timeline, block, end, run, pcm, history)
+            self._timeline.append(block, end)
             overlays = start.overlays.positions(start.time, frames)
         source = self._sources.file_of(first.source)
         sample = self._sources.file_sample(first.source, first.sample)
@@ -457,6 +453,25 @@ class RenderSession:
             lag_samples=block.passthrough.lag_samples,
             of_stream=None if shared is None or not frames else shared.named,
         )
+
+    def _made(self, block: Block, frames: int) -> tuple[bytes, RenderState]:
+        """The PCM of the first frames of a block, and the state after them, before they are encoded."""
+        start, pcm, filters = block.start, b"", block.start.filters
+        if block.limits is not None and block.is_paused:
+            before_pause = partial(self._music.frame_before_pause, start)
+            pcm, filters = self._block_pcm.overlays_alone(start, frames, block.limits, before_pause)
+        elif block.limits is not None:
+            pcm, filters = self._block_pcm.music(start, frames, block.gathered, block.limits)
+        return pcm, block.after(frames, filters)
+
+    def _rendered_again(self, block: Block, frames: int) -> RenderState:
+        """The state after the first frames of a block, but not all of them: they are made once more, and not sent."""
+        encoders, passthrough = block.encoded_after(frames)
+        return self._made(block, frames)[1]._replace(encoders=encoders, passthrough=passthrough)
+
+    def _heard_before(self, timeline: Timeline, frame: int, frames: int) -> bytes:
+        """Up to so many frames before one, as listeners heard them, or would have."""
+        return self._packets.sent_before(timeline.cut_at(frame, self._rendered_again), frames)
 
     def _render_for(self, outputs: Outputs) -> None:
         self._packets.render_for(outputs)

@@ -157,14 +157,10 @@ class SessionSources:
         timescale that are in none of them, nor the `current` one."""
         oldest: dict[int, int] = {}
         for timeline in timelines:
-            # In one timeline sources only go on, so what its first block needs is the oldest.
-            needed_samples = timeline.begins_with() if len(timelines) == 1 else timeline.oldest_samples()
-            for source, sample in needed_samples.items():
+            for source, sample in timeline.oldest_samples().items():
                 oldest[source] = min(sample, oldest.get(source, sample))
-        if self._stretched:
-            used = {current}.union(*(timeline.oldest_samples() for timeline in timelines))
-            for number in self._stretched.keys() - used:
-                del self._stretched[number]
+        for number in self._stretched.keys() - oldest.keys() - {current}:
+            del self._stretched[number]
         for number, stretched in self._stretched.items():
             if number in oldest:
                 sample = oldest[number]

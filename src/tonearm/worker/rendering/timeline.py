@@ -1,7 +1,8 @@
 """What a session has rendered, and from what: enough to render any kept frame again.
 
-A `Timeline` says which samples of which source lie in which frame, and keeps the state of the filters after each frame.
-The samples themselves are in the sources' stores (`sources.pcm_store`).
+A `Timeline` says which samples of which source lie in which block of frames, and in which state each block begins. The
+state at a frame within a block is that after its first frames, made once more. The samples themselves are in the
+sources' stores (`sources.pcm_store`).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +10,15 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
+from tonearm.decoder.messages import Mark
 from tonearm.worker.filters.chain import ChainState
+from tonearm.worker.filters.limiter import Limits
+from tonearm.worker.filters.normalization import SourceLoudness
 from tonearm.worker.mixing.overlays import NO_OVERLAYS, OverlayMix
 from tonearm.worker.mixing.voices import ONE_VOICE, Voices
 from tonearm.worker.packets.opus_encoder import NO_POINTS, EncoderPoints
 from tonearm.worker.packets.passthrough import NOTHING_PASSED, Before, Passthrough
-from tonearm.worker.sources.pcm_store import Segment, first_segments
+from tonearm.worker.sources.pcm_store import Segment, segments_between
 
 FROM_START: Final = -1
 
@@ -44,10 +48,10 @@ class SourcePosition(NamedTuple):
 NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
 
-class Checkpoint(NamedTuple):
+class RenderState(NamedTuple):
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, which may be over, the overlays, and where the encoders and the passthrough of packets stand.
-    `filters_idle`: the filters did not run in the frames before, since there were no listeners."""
+    voices, the overlays, and where the encoders and the passthrough of packets stand. `filters_idle`: the filters did
+    not run in the frames before, since there were no listeners."""
 
     frame: int
     position: SourcePosition
@@ -71,6 +75,47 @@ class Checkpoint(NamedTuple):
         return fades + self.overlays.oldest_samples(self.time)
 
 
+class Gathered:
+    """What a session takes from its sources for a block: segments with silence after them, marks in them, and the
+    voices mixed to them. `loudness`: by source, as it was known when the block was rendered, with its own samples."""
+
+    def __init__(self, voices: Voices) -> None:
+        self.segments: list[Segment] = []
+        self.marks: list[Mark] = []
+        self.samples = 0
+        self.voices = voices
+        self.loudness: dict[int, SourceLoudness] | None = None
+
+    def take(self, source: int, sample: int, length: int) -> None:
+        self.segments.append(Segment(self.samples, source, sample, length))
+        self.samples += length
+
+    def fill_frame(self) -> int:
+        """Fills the last frame up with silence. Returns how much that was."""
+        missing = -self.samples % FRAME_SAMPLES
+        self.samples += missing
+        return missing
+
+    def begins(self, start: RenderState) -> list[tuple[int, int]]:
+        """Which sources begin in it: the sample after `start`, and the source."""
+        before = start.position.source if start.position.has_begun else None
+        begins = []
+        for segment in self.segments:
+            if segment.source != before:
+                begins.append((segment.offset, segment.source))
+            before = segment.source
+        return begins
+
+    def begins_anew(self, start: RenderState) -> bool:
+        """Whether music begins with the first sample after `start` and continues nothing that sounded before."""
+        return bool(self.segments) and not (start.position.goes_on or self.voices.fades)
+
+    def forget_behind(self, samples: int) -> None:
+        if self.samples > samples:
+            self.segments = list(segments_between(self.segments, 0, samples))
+            self.samples = samples
+
+
 def position_after(start: SourcePosition, segments: Sequence[Segment], samples: int) -> SourcePosition:
     """The position so many samples after `start`, from which these segments go on.
 
@@ -84,96 +129,55 @@ def position_after(start: SourcePosition, segments: Sequence[Segment], samples: 
 
 
 class Block(NamedTuple):
-    """Rendered frames: the segments and other voices that they were rendered from, and the state of the filters after
-    each frame.
+    """Rendered frames: the state in which they begin, and what they were rendered from, which may go further.
 
-    `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
-    stand before and after the block, `passthrough` how that of packets stands after it. `filters_idle`: without
-    listeners nothing was filtered. `is_paused`: the music stood still, and only overlays are in the block.
+    `limits` is what the limiter did; None when nothing was filtered: without listeners, or passed through. `is_paused`:
+    the music stood still, and only overlays are in the block. `pcm` is what was rendered, kept only where it is
+    encoded, and `passthrough` how that of packets stands after the block.
     """
 
-    start: Checkpoint
+    start: RenderState
     frames: int
-    segments: tuple[Segment, ...]
-    filters: Sequence[ChainState]
-    voices: Voices = ONE_VOICE
-    pcm: bytes = b""
-    encoders_before: EncoderPoints = NO_POINTS
-    encoders: EncoderPoints = NO_POINTS
-    filters_idle: bool = False
+    gathered: Gathered
+    limits: Limits | None = None
     is_paused: bool = False
+    pcm: bytes = b""
     passthrough: Passthrough = NOTHING_PASSED
 
     @property
     def end_frame(self) -> int:
         return self.start.frame + self.frames
 
-    def checkpoint_at(self, frame: int) -> Checkpoint:
-        """The checkpoint before `frame`, which lies in this block or just after it."""
-        frames = frame - self.start.frame
-        if not frames:
-            return self.start
-        time = frame * FRAME_SAMPLES
-        if self.is_paused:
-            voices = self.voices.later(frames * FRAME_SAMPLES)
-        else:
-            voices = self.voices.begun_before(time).at(time)
-        return Checkpoint(
-            frame=frame,
-            position=position_after(self.start.position, self.segments, frames * FRAME_SAMPLES),
-            filters=self.filters[frames - 1],
-            voices=voices,
-            encoders=self._encoders_at(frames),
-            filters_idle=self.filters_idle,
-            overlays=self.start.overlays.after(
-                self.start.time, frames, was_paused=self.is_paused, has_music=bool(self.segments)
-            ),
-            passthrough=self._passthrough_at(frames),
+    def after(self, frames: int, filters: ChainState) -> RenderState:
+        """The state after its first frames, which leave `filters` behind, and nothing encoded."""
+        start, samples = self.start, frames * FRAME_SAMPLES
+        voices, segments = self.gathered.voices, self.gathered.segments
+        return start._replace(
+            frame=start.frame + frames,
+            position=position_after(start.position, segments, samples),
+            filters=filters,
+            voices=voices.later(samples) if self.is_paused else voices.at(start.time + samples),
+            overlays=start.overlays.after(start.time, frames, was_paused=self.is_paused, has_music=bool(segments)),
         )
 
-    def cut_at(self, frame: int) -> "Block":
-        """This block without the frames from `frame` on."""
-        frames = frame - self.start.frame
-        end = frames * FRAME_SAMPLES
-        segments = first_segments(self.segments, end)
-        voices = self.voices if self.is_paused else self.voices.begun_before(frame * FRAME_SAMPLES)
-        return self._replace(
-            frames=frames,
-            segments=segments,
-            filters=self.filters[:frames],
-            voices=voices,
-            encoders=self._encoders_at(frames),
-            passthrough=self._passthrough_at(frames),
-        )
-
-    def last_frames(self, frames: int) -> "BlockPart":
-        first = (self.frames - frames) * FRAME_SAMPLES
-        segments = []
-        for segment in self.segments:
-            left_out = max(first - segment.offset, 0)
-            if left_out < segment.length:
-                offset, length = segment.offset + left_out - first, segment.length - left_out
-                segments.append(Segment(offset, segment.source, segment.sample + left_out, length))
-        time = self.start.time + first
-        return BlockPart(time, frames, tuple(segments), self.voices.at(time))
-
-    def _encoders_at(self, frames: int) -> EncoderPoints:
-        if frames == self.frames:
-            return self.encoders
+    def encoded_after(self, frames: int) -> tuple[EncoderPoints, Passthrough]:
+        """Where the encoders and the passthrough of packets stand after its first frames, but not all of them."""
+        start, after = self.start, self.passthrough
         pcm = self.pcm[: frames * FRAME_BYTES]
         # Of packets that were passed through nothing is known to delay, and they have no encoders.
-        is_joined = any(output.passes_through for output, _ in self.encoders_before)
-        delayed = self.start.passthrough.delayed(pcm) if is_joined else b""
-        return tuple(
-            (output, point.after(delayed if output.passes_through else pcm)) for output, point in self.encoders_before
+        is_joined = any(output.passes_through for output, _ in start.encoders)
+        delayed = start.passthrough.delayed(pcm) if is_joined else b""
+        if after.before not in (Before.NOTHING, Before.PASSED):
+            after = replace(after, before=Before.ENCODED, last=pcm[-FRAME_BYTES:], waited=0)
+        points = tuple(
+            (output, point.after(delayed if output.passes_through else pcm)) for output, point in start.encoders
         )
+        return points, after
 
-    def _passthrough_at(self, frames: int) -> Passthrough:
-        after = self.passthrough
-        if frames == self.frames or after.before in (Before.NOTHING, Before.PASSED):
-            return after
-        last = self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES]
-        return replace(after, before=Before.ENCODED, last=last, waited=0)
+    def last_frames(self, frames: int) -> "BlockPart":
+        first, end = (self.frames - frames) * FRAME_SAMPLES, self.frames * FRAME_SAMPLES
+        segments = segments_between(self.gathered.segments, first, end)
+        return BlockPart(self.start.time + first, frames, segments, self.gathered.voices)
 
 
 class BlockPart(NamedTuple):
@@ -189,24 +193,26 @@ class BlockPart(NamedTuple):
 class Timeline:
     """The rendered blocks of one epoch that are kept, oldest first and without gaps. Rendering goes on at `end`."""
 
-    def __init__(self, end: Checkpoint, blocks: list[Block] | None = None) -> None:
+    def __init__(self, end: RenderState, blocks: list[Block] | None = None) -> None:
         self.end = end
         self._blocks = blocks or []
 
-    def append(self, block: Block) -> None:
+    def append(self, block: Block, end: RenderState) -> None:
         """Adds a block that begins at `end`, and moves `end` behind it."""
         self._blocks.append(block)
-        self.end = block.checkpoint_at(block.end_frame)
+        self.end = end
 
-    def cut_at(self, frame: int) -> "Timeline":
-        """The timeline up to `frame`. A frame beyond its end, or before the oldest kept frame, counts as that one."""
+    def cut_at(self, frame: int, state_after: Callable[[Block, int], RenderState]) -> "Timeline":
+        """The timeline up to `frame`. A frame beyond its end, or before the oldest kept frame, counts as that one.
+        `state_after` renders the first frames of a block once more."""
         if frame >= self.end.frame:
             return Timeline(self.end, list(self._blocks))
         for index in range(len(self._blocks) - 1, -1, -1):
             block = self._blocks[index]
-            if block.start.frame < frame:
-                return Timeline(block.checkpoint_at(frame), [*self._blocks[:index], block.cut_at(frame)])
-            if block.start.frame == frame:
+            frames = frame - block.start.frame
+            if frames > 0:
+                return Timeline(state_after(block, frames), [*self._blocks[:index], block._replace(frames=frames)])
+            if not frames:
                 return Timeline(block.start, self._blocks[:index])
         return Timeline(self._blocks[0].start if self._blocks else self.end)
 
@@ -220,13 +226,12 @@ class Timeline:
             if block.end_frame > frame:
                 break
             if block.pcm:
-                self._blocks[index] = block._replace(
-                    pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passthrough=NOTHING_PASSED
-                )
+                start = block.start._replace(encoders=NO_POINTS, passthrough=NOTHING_PASSED)
+                self._blocks[index] = block._replace(start=start, pcm=b"", passthrough=NOTHING_PASSED)
 
-    def pcm_between(self, first_frame: int, end_frame: int, made_again: Callable[["Timeline", int], bytes]) -> bytes:
-        """What was rendered in these frames; silence where nothing is kept. `made_again` gives that of the last frames
-        of a timeline, or fewer: they were rendered before anybody wanted it encoded."""
+    def pcm_between(self, first_frame: int, end_frame: int, heard_before: Callable[[int, int], bytes]) -> bytes:
+        """What was rendered in these frames; silence where nothing is kept. `heard_before` gives that of so many frames
+        before one, or fewer: they were rendered before anybody wanted it encoded."""
         pieces: list[bytes] = []
         frame = first_frame
         for block in self._blocks:
@@ -236,9 +241,7 @@ class Timeline:
                 pieces.append(SILENT_FRAME * (start - frame))
                 offset = block.start.frame
                 pcm = block.pcm[(start - offset) * FRAME_BYTES : (end - offset) * FRAME_BYTES]
-                pieces.append(
-                    pcm or made_again(self.cut_at(end), end - start).rjust((end - start) * FRAME_BYTES, b"\0")
-                )
+                pieces.append(pcm or heard_before(end, end - start).rjust((end - start) * FRAME_BYTES, b"\0"))
                 frame = end
         pieces.append(SILENT_FRAME * (end_frame - frame))
         return b"".join(pieces)
@@ -258,21 +261,10 @@ class Timeline:
         """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""
         oldest = {self.end.position.source: self.end.position.sample}
         for block in self._blocks:
-            for segment in block.segments:
-                if segment.sample < oldest.get(segment.source, segment.sample + 1):
-                    oldest[segment.source] = segment.sample
-        for checkpoint in (*(block.start for block in self._blocks), self.end):
-            for source, sample in checkpoint.other_sounds():
+            for _, source, sample, _ in block.gathered.segments:
+                if sample < oldest.get(source, sample + 1):
+                    oldest[source] = sample
+        for state in (*(block.start for block in self._blocks), self.end):
+            for source, sample in state.other_sounds():
                 oldest[source] = min(sample, oldest.get(source, sample))
-        return oldest
-
-    def begins_with(self) -> dict[int, int]:
-        """As `oldest_samples`, but only for the sources that sound where the kept blocks begin. Of other sources
-        nothing may be released."""
-        if not self._blocks:
-            return self.oldest_samples()
-        first = self._blocks[0]
-        oldest = {segment.source: segment.sample for segment in first.segments[:1]}
-        for source, sample in first.start.other_sounds():
-            oldest[source] = min(sample, oldest.get(source, sample))
         return oldest

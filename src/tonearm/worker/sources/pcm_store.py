@@ -150,14 +150,12 @@ class Segment(NamedTuple):
     length: int
 
 
-def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, ...]:
-    """The segments cut to the first `samples` samples of their block."""
-    return tuple(
-        [
-            segment
-            if segment.offset + segment.length <= samples
-            else Segment(segment.offset, segment.source, segment.sample, samples - segment.offset)
-            for segment in segments
-            if segment.offset < samples
-        ]
-    )
+def segments_between(segments: Sequence[Segment], first: int, end: int) -> tuple[Segment, ...]:
+    """What lies from sample `first` of a block to before sample `end`, with offsets from `first`."""
+    parts = []
+    for offset, source, sample, length in segments:
+        left_out = max(first - offset, 0)
+        kept = min(length, end - offset) - left_out
+        if kept > 0:
+            parts.append(Segment(offset + left_out - first, source, sample + left_out, kept))
+    return tuple(parts)
