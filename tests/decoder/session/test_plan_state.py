@@ -224,8 +224,36 @@ def test_filters_that_arrive_too_late_are_planned_again_further_on_each_time() -
         bench.send(bench.ordered.at_frame + 1 - bench.plan.buffer.next_frame)
         bench.ordered = plan_in(bench.audio(bench.ordered.at_frame, 5))
         planned.append((bench.plan.buffer.next_frame, bench.ordered.at_frame))
-    assert planned == [(1, 3), (4, 8), (9, 15), (16, 20)], "never beyond the buffered frames"
+    assert planned == [(1, 2), (3, 6), (7, 12), (13, 20)], "never beyond the buffered frames"
     assert bench.plan.late_plans_total == 4
+
+
+def test_filters_are_for_the_next_frame_where_the_way_there_and_back_as_it_was_lets_them() -> None:
+    bench = Bench(40)
+
+    def planned(until_tick_s: float, way_s: float) -> int:
+        """How many frames later than the next one a change begins, which then takes so long."""
+        bench.until_tick_s = until_tick_s
+        volume = 0.5 + bench.ordered.epoch / 64
+        plan = bench.play(1, filters=Filters(volume=volume))
+        later = plan.at_frame - bench.plan.buffer.next_frame
+        frames = int(way_s / 0.02)
+        bench.send(frames)
+        bench.until_tick_s -= way_s - frames * 0.02
+        bench.audio(max(plan.at_frame, bench.plan.buffer.next_frame), 40)
+        return later
+
+    assert planned(0.005, 0.001) == 1  # nothing is known yet
+    for _ in range(8):
+        planned(0.015, 0.001)
+    assert planned(0.003, 0.001) == 0
+    assert planned(0.0015, 0.001) == 1
+    for _ in range(8):
+        planned(0.019, 0.200)
+    assert planned(0.015, 0.001) == 1
+    for _ in range(12):
+        planned(0.015, 0.001)
+    assert planned(0.003, 0.001) == 0
 
 
 def test_a_late_plan_without_other_filters_is_taken_as_it_is() -> None:
@@ -245,11 +273,11 @@ def test_filters_that_were_put_off_glide_although_another_next_source_came_with_
     plan = bench.play(1, None, QUIET)
     bench.send(3)
     later = plan_in(bench.audio(plan.at_frame, 10))
-    assert later.at_frame == 5
+    assert later.at_frame == 4
     assert bench.plan.late_plans_total == 1
 
 
-@pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 5), (3, None), (8, None)])
+@pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 4), (3, None), (8, None)])
 def test_a_fade_in_a_frame_that_was_sent_without_it_is_put_off(fades_at: int, at_frame: int | None) -> None:
     bench = Bench()
     bench.play(1, 2)

@@ -16,7 +16,7 @@ from typing import Final
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import Output, Outputs
+from tonearm.core.frame import FRAME_S, Output, Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.decoder.messages import (
     BURST_FRAMES,
@@ -62,8 +62,11 @@ from tonearm.decoder.session.plan_moves import (
     Switching,
 )
 
-PLAN_LEAD_S: Final = 0.006  # a plan so shortly before a tick begins a frame later: it could not arrive in time
-POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so many frames later, and more each time
+# A plan made less than its way to the decoder and back, and this much, before a tick begins a frame later: it would
+# hardly arrive in time. A frame that is missed costs as much as one waited for in vain, so the way is an average.
+WAY_SPARE_S: Final = 0.001
+FIRST_WAY_S: Final = 0.005  # before any was measured
+POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again a frame later, then so many more each time
 
 
 class PlanState:
@@ -84,6 +87,8 @@ class PlanState:
         self._planned = self._played = Epoch(0, self._wanted.mix)
         self._fading: set[SourceId] = set()  # sources that fade out under the current source
         self._faded: list[SourceId] = []
+        self._way_s = FIRST_WAY_S
+        self._ordered_at = (0, 0.0)  # the newest plan: the frame that was next, and the time until its tick
         self._flushed_epoch = 0  # the plan whose last, partial frame was filled up
         self._lag_samples: int | None = None  # of the Opus packets in the buffer (see `Audio`); None before any came
 
@@ -271,11 +276,13 @@ class PlanState:
         if isinstance(state, Steady):
             self.buffer.append(audio, pcm_messages)
             return ()
+        if isinstance(state, Changing):
+            self._measure_way()
         if isinstance(state, Changing) and self._comes_too_late(state, audio):
             postponed = state.postponed + 1
             self._enter(Move.POSTPONE, Changing(state.session, postponed))
             self.late_plans_total += 1
-            later = 0 if self._wanted.mix.pauses else POSTPONE_FRAMES * postponed
+            later = 0 if self._wanted.mix.pauses else POSTPONE_FRAMES * postponed - 1
             return self._plan_from(min(self.buffer.next_frame + later, self.buffer.end_frame))
         session = self._session
         fades = any(mark.kind is MarkKind.FADING for mark in audio.marks)
@@ -454,6 +461,7 @@ class PlanState:
         self._grants.planned()
         if isinstance(state, Changing):
             self.state = replace(state, is_overtaken=False)
+        self._ordered_at = self.buffer.next_frame, self._until_tick_s()
         number, crossfade = self._planned.number + 1, crossfade_now(state, wanted)
         self._planned = Epoch(number, wanted.mix._replace(crossfade=crossfade))
         order = plan_order(
@@ -481,9 +489,15 @@ class PlanState:
             return self.state.session.first_frame
         if self._wanted.mix.pauses:
             return buffer.next_frame  # it has music, so it is not sent meanwhile
-        if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < PLAN_LEAD_S:
+        if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < self._way_s + WAY_SPARE_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
+
+    def _measure_way(self) -> None:
+        """Notes how long the plan that arrives was on its way: the newest ones count most."""
+        frame, until_tick_s = self._ordered_at
+        way_s = (self.buffer.next_frame - frame) * FRAME_S + until_tick_s - self._until_tick_s()
+        self._way_s += (min(max(way_s, 0.0), FRAME_S) - self._way_s) / 4.0
 
     def _comes_too_late(self, state: Changing, audio: Audio) -> bool:
         """Whether the frame in which a glide or a fade begins was sent before the plan arrived."""
