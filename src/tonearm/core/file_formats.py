@@ -102,13 +102,12 @@ class PageHead(NamedTuple):
         return self.bytes_before_content + sum(self.lacing)
 
 
-def page_head(raw: bytes | bytearray, at: int = 0) -> PageHead | None:
-    """The header of the page that begins at byte `at` of `raw`; None without a page there, or when its header is cut
-    off."""
-    if len(raw) - at < _HEADER.size or not raw.startswith(OGG_PATTERN, at):
+def page_head(raw: bytes | bytearray) -> PageHead | None:
+    """The header of the page that `raw` begins with; None without one, or when it is cut off."""
+    if len(raw) < _HEADER.size or not raw.startswith(OGG_PATTERN):
         return None
-    _, version, flags, granule, serial, sequence, _, segments = _HEADER.unpack_from(raw, at)
-    lacing = bytes(raw[at + _HEADER.size : at + _HEADER.size + segments])
+    _, version, flags, granule, serial, sequence, _, segments = _HEADER.unpack_from(raw)
+    lacing = bytes(raw[_HEADER.size : _HEADER.size + segments])
     return None if version or len(lacing) < segments else PageHead(flags, granule, serial, sequence, lacing)
 
 

@@ -78,7 +78,6 @@ def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
 
 @pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
 def test_a_file_on_disk_is_played_and_sought_across_a_hole(tmp_path: Path, form: Output) -> None:
-    """Its ordinary pages are read without libav, up to the hole and again after a seek."""
     whole, hole = song() * 3, 300
     path = tmp_path / "holed.opus"
     path.write_bytes(ogg(whole, hole))

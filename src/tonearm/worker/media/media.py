@@ -44,7 +44,7 @@ from tonearm.worker.reading.guarded_reader import (
 )
 from tonearm.worker.reading.ogg_repair import OggRepairer
 from tonearm.worker.reading.pictures import PictureHider
-from tonearm.worker.reading.reader import DescriptorReader, MediaReader
+from tonearm.worker.reading.reader import MediaReader
 
 # How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
 # bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
@@ -117,8 +117,7 @@ def open_media(
         is_live=is_live,
         is_exact=is_length_exact(opened, first_sound.head),
     )
-    pages = reader.another() if first.startswith(OGG_PATTERN) and isinstance(reader, DescriptorReader) else None
-    return Media(opened, timed, guard, facts, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+    return Media(opened, timed, guard, facts, titles, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 
 class Media:
@@ -131,7 +130,6 @@ class Media:
         guard: GuardedReader,
         facts: SourceFacts,
         titles: StreamTitles | None,
-        pages: MediaReader | None,
         block_samples: int,
     ) -> None:
         self.facts = facts
@@ -149,8 +147,6 @@ class Media:
         self._resampler: Resampler | None = None
         self._interruption: PlayError | None = None
         self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
-        if self._packets is not None and pages is not None:
-            self._packets.read_pages(pages, self.seek_packets)
         if self._packets is not None:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []

@@ -6,7 +6,6 @@ behind the last one (end trimming); containers say so in side data of the packet
 
 from collections import deque
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from av.audio.codeccontext import AudioCodecContext
@@ -14,109 +13,14 @@ from av.audio.stream import AudioStream
 from av.packet import Packet
 
 from tonearm.core.failure import PlayError
-from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_PATTERN, WHOLE_SEGMENT, PageHead, page_head
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.worker.media.demuxing import PacketDecoder, SourcePositions, trimming
 from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.opening import OpenedAudio
 from tonearm.worker.media.opus_format import OpusHead, can_pass_through, packet_samples
-from tonearm.worker.reading.reader import MediaReader
-
-_READ_BYTES: Final = 16 * 1024
-_MOST_BEGUN_BYTES: Final = 64 * 1024  # of a packet that goes on on the next page
-
-
-class OggPages:
-    """Reads on in a plain Ogg Opus file from a packet that libav has read, page by page and without libav: a third of
-    the work for each packet. `reader` is for it alone.
-
-    Only ordinary pages are read so: whole pages of one logical stream in order (RFC 3533, section 6), with packets of
-    20 ms that may be passed through, and positions without gaps. libav reads all other pages, and the last one: it
-    handles trimming, chained streams and damage.
-    """
-
-    @classmethod
-    def behind(cls, reader: MediaReader, position: int | None, packet: bytes) -> "OggPages | None":
-        """The packets behind `packet`, which is on the page at `position`. None where that page is not ordinary."""
-        if position is None or position < 0:
-            return None
-        pages = cls(reader, position)
-        packets = pages.next_packets()
-        if packets is None or packets.count(packet) != 1:
-            return None
-        pages._rest = packets[packets.index(packet) + 1 :]
-        return pages
-
-    def __init__(self, reader: MediaReader, position: int) -> None:
-        self._reader = reader
-        self._raw = bytearray()
-        self._at = 0  # in `_raw`, the page that comes next
-        self._rest: list[bytes] = []
-        self._begun = b""
-        self._before: PageHead | None = None
-        reader.seek(position)
-
-    def next_packets(self) -> list[bytes] | None:
-        """The packets of the next page, one or more. None where libav has to go on."""
-        if self._rest:
-            rest, self._rest = self._rest, []
-            return rest
-        try:
-            return self._packets_of_page()
-        except PlayError:
-            return None  # libav finds the same
-
-    def _packets_of_page(self) -> list[bytes] | None:
-        self._has(MOST_HEAD_BYTES)
-        head, before = page_head(self._raw, self._at), self._before
-        if head is None:
-            return None
-        is_next = before is None or (before.serial, before.sequence + 1) == (head.serial, head.sequence)
-        if head.flags & ~OGG_CONTINUED or head.granule < 0 or not is_next:
-            return None
-        is_continued = bool(head.flags & OGG_CONTINUED)
-        if before is not None and is_continued != bool(self._begun):
-            return None
-        places, place = [0], 0
-        for size in head.lacing:
-            place += size
-            if size < WHOLE_SEGMENT:
-                places.append(place)
-        # Where another page follows, this one's sizes are right.
-        if not self._has(head.page_bytes + len(OGG_PATTERN)):
-            return None
-        body = self._at + head.bytes_before_content
-        if not self._raw.startswith(OGG_PATTERN, body + place):
-            return None
-        sound = bytes(self._raw[body : body + place])
-        packets = [sound[start:end] for start, end in pairwise(places)]
-        if packets and is_continued:
-            packets[0] = self._begun + packets[0]
-        if before is not None and head.granule - before.granule != len(packets) * FRAME_SAMPLES:
-            return None
-        if before is None and is_continued:
-            del packets[:1]  # its beginning was not read
-        self._begun = sound[places[-1] :]
-        self._before = head
-        self._at = body + place
-        is_ordinary = bool(packets) and len(self._begun) <= _MOST_BEGUN_BYTES and all(map(can_pass_through, packets))
-        return packets if is_ordinary else None
-
-    def _has(self, count: int) -> bool:
-        """Whether so many bytes are there from the next page on."""
-        while len(self._raw) - self._at < count:
-            del self._raw[: self._at]
-            self._at = 0
-            data = self._reader.read(_READ_BYTES)
-            if not data:
-                return False
-            self._raw += data
-        return True
-
 
 # A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
 PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
-_TRIES_PAGES: Final = 3  # packets whose pages are searched, after a file was opened or sought
 
 
 class SourcePacket(NamedTuple):
@@ -184,13 +88,7 @@ class OpusPackets:
         self._end = audible_samples
         self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
         self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
-        self._left_out = 0  # samples of holes: what comes now has timestamps that are so much later than its places
         self._interruption: PlayError | None = None
-        self._page_reader: MediaReader | None = None
-        self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
-        self._pages: OggPages | None = None
-        self._tries_pages = _TRIES_PAGES
-        self._tried = b""  # the packet that was searched last: packets of silence are all the same, and cannot be found
         assert first[0].pts is not None
         # The timestamp and place of the first packet, from which those of others follow.
         self._first_timestamp, self._first_start = first[0].pts, -trimming(first[0])[0]
@@ -199,11 +97,6 @@ class OpusPackets:
         """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
         codec, self._decoder.codec = self._decoder.codec, None
         return codec
-
-    def read_pages(self, reader: MediaReader, seek: Callable[[int], list[SourcePacket]]) -> None:
-        """From now on an Ogg file's pages are read without libav as long as they are ordinary. `reader` is for that
-        alone; `seek` is `seek` with what it needs."""
-        self._page_reader, self._seek_by_libav = reader, seek
 
     def begin_at(self, sample: int) -> None:
         """Gives the next packets these places: they continue an earlier part of the source."""
@@ -222,9 +115,6 @@ class OpusPackets:
         wanted_to = self._at + max(at_least_samples, 1)
         try:
             while self._at < wanted_to:
-                if self._pages is not None:
-                    packets += self._of_next_page(self._pages)
-                    continue
                 packet = self._next()
                 if packet is None:
                     break
@@ -242,10 +132,6 @@ class OpusPackets:
                     packets.append(SourcePacket(start, FRAME_SAMPLES, start, end, data))
                 elif (placed := self._placed(packet, data)) is not None:
                     packets.append(placed)
-                if self._tries_pages and data != self._tried and not self._pending and self._page_reader is not None:
-                    self._tries_pages -= 1
-                    self._tried = data
-                    self._pages = OggPages.behind(self._page_reader, packet.pos, data)
         except PlayError as error:
             self._interruption = error
             if not packets:
@@ -257,8 +143,6 @@ class OpusPackets:
         ones come with `take`. Tries these timestamps one after the other; raises LookupError when none leads there."""
         self._pending.clear()
         self._interruption = None
-        self._pages, self._tries_pages = None, _TRIES_PAGES
-        self._left_out = 0
         is_behind_end = False
         behind: int | None = None
         for timestamp in timestamps:
@@ -279,51 +163,13 @@ class OpusPackets:
                 behind = start
                 continue
             # Holes are left out, so what comes behind one sounds there.
-            timestamp_start, start = start, min(start, max(sample, self._first_start))
-            self._left_out = timestamp_start - start
+            start = min(start, max(sample, self._first_start))
             self._next_start, self._at = start, max(start, 0)
             self._pending.append(first)
             return self.take(sample - self._at + 1) if sample >= self._at else []
         if is_behind_end:
             return []
         raise LookupError(sample)
-
-    def _of_next_page(self, pages: OggPages) -> list[SourcePacket]:
-        """The packets of the next page; where that page is not ordinary, packets that libav reads, which then goes
-        on."""
-        found = pages.next_packets()
-        start = self._at
-        end = start + FRAME_SAMPLES * len(found or ())
-        if found is None or start != self._next_start or (self._end is not None and end > self._end):
-            reader, self._page_reader = self._page_reader, None
-            left_out = self._left_out
-            try:
-                packets = [packet.earlier(left_out) for packet in self._seek_by_libav(start + left_out)]
-            finally:
-                self._page_reader, self._tries_pages = reader, 0
-            self._left_out += left_out
-            self._at -= left_out
-            if self._next_start is not None:
-                self._next_start -= left_out
-            return self._following(start, packets)
-        self._at = self._next_start = end
-        starts = range(start, end, FRAME_SAMPLES)
-        return [
-            SourcePacket(at, FRAME_SAMPLES, at, at + FRAME_SAMPLES, data)
-            for at, data in zip(starts, found, strict=True)
-        ]
-
-    def _following(self, start: int, packets: list[SourcePacket]) -> list[SourcePacket]:
-        """Those that are heard from `start` on, where what was read before has ended. The sound of the first one may
-        begin before; a hole between them, which timestamps without sense make, is left out."""
-        packets = [packet for packet in packets if packet.audible_from >= start]
-        hole = packets[0].audible_from - start if packets else 0
-        if not hole:
-            return packets
-        self._at -= hole
-        if self._next_start is not None:
-            self._next_start -= hole
-        return [packet.earlier(hole) for packet in packets]
 
     def _next(self) -> "Packet[AudioStream] | None":
         if self._pending:

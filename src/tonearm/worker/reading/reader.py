@@ -67,7 +67,6 @@ class DescriptorReader:
         self._chunk = b""  # read from the disk, more than was asked for
         self._chunk_offset = 0
         self._is_dropped = False
-        self._others: list[DescriptorReader] = []
 
     def read(self, n: int) -> bytes:
         """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
@@ -100,16 +99,8 @@ class DescriptorReader:
     def begin_next_part(self) -> bool:
         return False
 
-    def another(self) -> "DescriptorReader":
-        """A reader of the same file with an offset of its own, for the same thread. It ends with this one."""
-        reader = DescriptorReader(self._descriptor, self._size_bytes, self._without_slot)
-        self._others.append(reader)
-        return reader
-
     def drop(self) -> None:
         self._is_dropped = True
-        for reader in self._others:
-            reader.drop()
 
     def close(self) -> None:
         os.close(self._descriptor)
