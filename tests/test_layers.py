@@ -33,8 +33,8 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sandbox": ("sandbox",),
     "decoder": (*MESSAGES, "core", "sandbox.report"),
     "decoder.pool": (
-        *("decoder.pool", *MESSAGES, "sandbox.report", "protocol.framing"),
-        *("core.admission", "core.figures", "core.frame", "core.shared_frames"),
+        *("decoder.pool", *MESSAGES, "sandbox.report"),
+        *("core.admission", "core.figures", "core.frame"),
     ),
     "decoder.opening": ("decoder.opening", "decoder.pool", "decoder.messages", "core"),
     "decoder.session": (

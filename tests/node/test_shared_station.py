@@ -17,7 +17,7 @@ from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import Answer, MediaServer, in_turn, media, once_set
 from tests.support.node_in_process import Listening, listening, loaded, running_node, spare_ready
 from tests.support.radio_server import radio
-from tests.support.sinks import MemoryListener, PacketListener
+from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, Output
 from tonearm.core.playback_requests import Requests
@@ -25,7 +25,6 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
-from tonearm.protocol.framing import Framing
 
 BYTES_PER_S: Final = 16_000
 BURST_BYTES: Final = 65_536
@@ -67,32 +66,6 @@ async def test_players_of_one_process_hear_the_same_samples_each_with_its_own_fi
         assert [event["title"] for event in player.events.named("StreamTitle")] == ["Band - One"]
         assert player.quality["decoderProcess"] == first.quality["decoderProcess"]
     assert server.connections == 1
-
-
-async def test_frames_that_players_hear_alike_are_in_memory_once_also_after_a_filter(
-    node: Node, server: MediaServer
-) -> None:
-    uri = server.serve("/live", radio(sound(), bytes_per_s=BYTES_PER_S, burst_bytes=64_000))
-    players = [await listening(node, f"p{number}", uri) for number in range(3)]
-    sockets = [MemoryListener(Framing.WEBSOCKET) for _ in players]
-    for player, socket in zip(players, sockets, strict=True):
-        node.player(player.id).attach(socket)
-    changed = players[2]
-    await changed.listener.wait_frames(60)
-    node.player(changed.id).do(Requests.change_filters, FilterChange(volume=0.25))
-    await changed.more_frames(20)
-    own = len(sockets[2])
-    await changed.more_frames(40)
-    node.player(changed.id).do(Requests.change_filters, FilterChange(volume=1.0))
-    await changed.more_frames(120)
-    await players[0].more_frames(60)
-    first, second = ({id(message) for message in socket.messages} for socket in sockets[:2])
-    assert len(first & second) > 150
-    assert not {id(message) for message in sockets[2].messages[own : own + 40]} & first
-    assert len({id(message) for message in sockets[2].messages[-100:-40]} & first) > 30
-    for player in players:
-        player.require_no_underrun()
-    assert is_within(changed.listener.pcm[-100 * FRAME_BYTES : -40 * FRAME_BYTES], players[0].listener.pcm)
 
 
 async def test_one_that_is_paused_holds_nobody_up_and_goes_on_where_it_was(node: Node, server: MediaServer) -> None:

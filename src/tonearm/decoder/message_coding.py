@@ -178,8 +178,6 @@ def _check_audio(audio: Audio) -> None:
     frames = audio.frames
     if audio.pcm and len(audio.pcm) != frames * FRAME_BYTES:
         raise ValueError(f"{len(audio.pcm)} bytes of PCM with {frames} frames")
-    if audio.of_stream is not None and (audio.packets or not frames):
-        raise ValueError(f"{frames} frames of a stream with {len(audio.packets)} kinds of packets")
     for _, packets in audio.packets:
         if len(packets) != frames:
             raise ValueError(f"{len(packets)} packets with {frames} frames")

@@ -470,23 +470,15 @@ class OverlayPosition(NamedTuple):
     ends: bool = False
 
 
-class StreamFrames(NamedTuple):
-    """The first of some frames that are those of a live stream, as the session `carrier` numbers them."""
-
-    carrier: Number
-    first_frame: Count
-
-
 class Audio(_Message, frozen=True):
     """Decoder: `frames` rendered frames from `first_frame` on. The first sample is that of `source` at
     `position_samples` (at 48 kHz); `position_rate` samples of the source pass in a sample that is heard. Source 0: the
     tail of a cut, while the new source has no samples yet. With the rate 0 the frames have only overlays in them: the
     music stands still, or there is none (source 0). `overlays` has the overlays that have begun.
 
-    `pcm` is empty when nobody listens to PCM. With `of_stream` it is that of these frames of a live stream, which the
-    node keeps, and empty where the node has them already (`core.shared_frames`). `packets` has for each output of
-    packets one packet a frame. With `is_passed` the packets of outputs that pass through are the source's own. These
-    sound `lag_samples` later than PCM, besides the encoder's delay.
+    `pcm` is empty when nobody listens to PCM. `packets` has for each output of packets one packet a frame. With
+    `is_passed` the packets of outputs that pass through are the source's own. These sound `lag_samples` later than PCM,
+    besides the encoder's delay.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
@@ -503,11 +495,6 @@ class Audio(_Message, frozen=True):
     overlays: Annotated[tuple[OverlayPosition, ...], Meta(max_length=MOST_OVERLAYS)] = ()
     is_passed: bool = False
     lag_samples: Lag = 0
-    of_stream: StreamFrames | None = None
-
-    @property
-    def has_pcm(self) -> bool:
-        return len(self.pcm) > 0 or self.of_stream is not None
 
 
 class Encoded(_Message, frozen=True):

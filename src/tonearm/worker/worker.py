@@ -475,12 +475,8 @@ class Worker:
         if audio is not None:
             self._made_frames += audio.frames
             self._send(audio)
-            session.sent(audio)
             self._packed_runs_out_s = min(self._packed_runs_out_s, turn.runs_out_s)
         if audio is not None and session.has_frames_to_render:
-            if audio.of_stream is not None and not audio.pcm:
-                # What follows frames that others sent is new. With it at once, those who play alike name both in one.
-                return self._render_block(turn)
             self._add_to_order(session_id, served)
         else:
             for measured in session.take_measured():

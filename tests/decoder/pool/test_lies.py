@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import pytest
-from msgspec import structs
 
 from tests.decoder.test_messages import with_field
 from tests.support.eventually import eventually
@@ -50,13 +49,11 @@ from tonearm.decoder.messages import (
     SeekRefused,
     SeekSource,
     SessionFailed,
-    StreamFrames,
     Titled,
     Want,
 )
 from tonearm.decoder.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.protocol.framing import pcm_as_messages
 from tonearm.sandbox.report import SandboxReport
 
 
@@ -184,12 +181,6 @@ def audio(
     return Audio(session, epoch, first, frames, source, 0, marks, bytes(frames * FRAME_BYTES), overlays=overlays)
 
 
-def named(session: int, carrier: int, stream_frame: int = 0, first: int = FIRST, *, has_pcm: bool = False) -> Audio:
-    """Two frames of a live stream."""
-    told = audio(session, first) if has_pcm else structs.replace(audio(session, first), pcm=b"")
-    return structs.replace(told, of_stream=StreamFrames(carrier, stream_frame))
-
-
 # What a decoder says that keeps to its orders.
 TRUTHS: Final[tuple[Callable[[int], FromDecoder], ...]] = (
     lambda session: ReadRequest(session, SOURCE, 0, 65_536),
@@ -250,9 +241,6 @@ LIES: Final[dict[str, Callable[[int], Said | tuple[Said, ...]]]] = {
     "MP3 backwards": lambda session: Encoded(session, FIRST + 1, FIRST, MP3, ()),
     "more MP3 than frames": lambda session: Encoded(session, FIRST, FIRST + 1, MP3, (b"mp3",) * 6),
     "MP3 that nobody wants": lambda session: Encoded(session, FIRST, FIRST + 1, mp3_output(320_000), ()),
-    "frames of a stream that is none": lambda session: named(session, session),
-    "frames for a stream that is none": lambda session: named(session, session, has_pcm=True),
-    "frames of a stream that never was": lambda session: named(session, 999),
     # Of the process
     "an answer that was not asked for": lambda _: Pong(1_000, 0.0),
     "an answer twice": lambda _: (Pong(1, 0.0), Pong(1, 0.0)),
@@ -326,35 +314,6 @@ async def test_nobody_speaks_for_a_session_in_another_process() -> None:
         starter.processes[0].say(audio(owners[-1].id))
         await eventually(lambda: all(len(owner.losses) == 1 for owner in owners[:-1]), "the sessions of the liar move")
         assert (owners[-1].received, owners[-1].losses) == ([], [])
-
-
-async def test_frames_of_a_stream_are_believed_where_they_came_before_and_silent_once_it_is_closed() -> None:
-    async with lying_pool() as (pool, starter):
-        owner, process = Owner(pool), starter.processes[0]
-        carrier = owner.session.beside(owner)
-        carrier.send(OpenSource(carrier.id, 1, "a", None, False, True, None, 0, False, is_shared=True))
-        first, again = named(owner.id, carrier.id, 7, has_pcm=True), named(owner.id, carrier.id, 7, FIRST + 2)
-        process.say(first, again)
-        await eventually(lambda: len(owner.received) == 2, "they are taken")
-        came = [list(owner.session.shared_pcm(message)) for message in (first, again)]
-        assert came[0] == came[1] == pcm_as_messages(bytes(2 * FRAME_BYTES))
-        carrier.close()
-        late = named(owner.id, carrier.id, 9, FIRST + 4)
-        process.say(late)
-        await eventually(lambda: len(owner.received) == 3, "it was under way")
-        assert owner.session.shared_pcm(late) == pcm_as_messages(bytes(2 * FRAME_BYTES))
-        assert not process.was_killed
-
-
-@pytest.mark.parametrize("stream_frame", [6, 8, 10])
-async def test_frames_of_a_stream_that_did_not_come_are_a_lie(stream_frame: int) -> None:
-    async with lying_pool() as (pool, starter):
-        owner, process = Owner(pool), starter.processes[0]
-        carrier = owner.session.beside(owner)
-        carrier.send(OpenSource(carrier.id, 1, "a", None, False, True, None, 0, False, is_shared=True))
-        process.say(named(owner.id, carrier.id, 7, has_pcm=True), named(owner.id, carrier.id, stream_frame, FIRST + 2))
-        await eventually(lambda: process.was_killed, "the process is not believed")
-        assert len(owner.received) == 1
 
 
 async def test_what_is_said_about_a_closed_session_is_left_out() -> None:

@@ -14,7 +14,7 @@ from tests.support.eventually import PATIENCE_S
 from tests.support.media_files import samples_of
 from tests.worker.sources.test_source import services_with
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.messages import (
     SHARED_SOURCE,
     Data,
@@ -160,30 +160,6 @@ def test_who_falls_far_behind_keeps_what_it_has_and_goes_on_with_what_is_new(ben
     new = bench.play(behind, SAMPLE_RATE_HZ)
     heard += bench.play(first, 4 * SAMPLE_RATE_HZ)
     assert heard.rfind(new) > 23 * SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES
-
-
-@pytest.mark.parametrize("start_sample", [0, 1000])
-def test_frames_of_a_session_are_frames_of_the_stream_also_when_it_comes_late_or_was_far_behind(
-    bench: Bench, start_sample: int
-) -> None:
-    first = bench.join(1)
-    heard = bench.play(first, 2 * SAMPLE_RATE_HZ)
-    later = bench.join(2, start_sample=start_sample)
-    bench.decoded(later, start_sample + FRAME_SAMPLES)
-    played = 0
-    for seconds, behind_s in ((1, 0), (17, 18), (0, 0)):
-        heard += bench.play(first, (seconds + behind_s) * SAMPLE_RATE_HZ)
-        played += len(bench.play(later, seconds * SAMPLE_RATE_HZ)) // SAMPLE_BLOCK_BYTES
-        sample = start_sample + played + (-played % FRAME_SAMPLES)
-        pcm = bench.decoded(later, sample + FRAME_SAMPLES).read(sample, FRAME_SAMPLES)
-        place = later.cursor.store.in_stream
-        assert place is not None
-        frame = place.frame_of(sample)
-        assert frame is not None
-        heard += bench.play(first, 3 * SAMPLE_RATE_HZ)
-        at = frame * FRAME_BYTES
-        assert heard[at : at + FRAME_BYTES] == pcm
-        assert place.frame_of(sample + 1) is None
 
 
 def test_each_is_told_the_title_of_what_it_begins_with_and_those_after_it(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonearm.core.admission import Claim, enter, settle
 from tonearm.core.figures import DecoderWork
-from tonearm.decoder.messages import Audio, FromNode
+from tonearm.decoder.messages import FromNode
 from tonearm.decoder.pool.overload import Overload
 from tonearm.decoder.pool.process import DecoderProcess, SessionOwner, Suspects, Timeouts
 from tonearm.decoder.pool.starting import DecoderStarter, DirectStarter
@@ -48,10 +48,6 @@ class PoolSession:
         """Sends to the process. Owns `descriptor` from now on."""
         self._rules.ordered(message)
         self._process.send(message, descriptor)
-
-    def shared_pcm(self, audio: Audio) -> Sequence[bytes]:
-        """The PCM of frames that others play, too, as messages for listeners."""
-        return self._process.shared_pcm(audio)
 
     def close(self) -> None:
         self._process.close_session(self.id)

@@ -6,15 +6,13 @@ import mmap
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
 from tonearm.core.admission import Capacity, Claim, LoadReport
 from tonearm.core.figures import DecoderWork
-from tonearm.core.frame import SILENT_FRAME
-from tonearm.core.shared_frames import HeldMessages
 from tonearm.decoder.message_coding import BrokenMessage, Message
 from tonearm.decoder.messages import (
     END_MEMORY,
@@ -34,12 +32,10 @@ from tonearm.decoder.messages import (
     Pong,
     Ready,
     SessionFailed,
-    StreamFrames,
 )
 from tonearm.decoder.pool.link import RECEIVE_BYTES, DecoderLink
 from tonearm.decoder.pool.session_rules import SessionRules
 from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, tell_exit
-from tonearm.protocol.framing import pcm_as_messages
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
@@ -130,7 +126,6 @@ class DecoderProcess:
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
         self.rules: dict[int, SessionRules] = {}  # by session number
-        self._held: dict[int, HeldMessages] = {}  # of shared live streams, by the session that carries one
         self._last_session = 0  # numbers rise, so messages about a lower one may be of a session that is closed
         self.capacity = Capacity()
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
@@ -183,17 +178,7 @@ class DecoderProcess:
         """Ends a session; its owner gets no more messages. Does nothing for a session that is closed."""
         if self.owners.pop(session_id, None) is not None:
             del self.rules[session_id]
-            self._held.pop(session_id, None)
             self.send(CloseSession(session_id))
-
-    def shared_pcm(self, audio: Audio) -> Sequence[bytes]:
-        """The PCM of frames of a shared live stream, just received, as messages for listeners."""
-        assert audio.of_stream is not None
-        held = self._held.get(audio.of_stream.carrier)
-        if held is not None:
-            return held.messages(audio.of_stream.first_frame, audio.frames)
-        # Every player has left the stream since these frames were sent, so nobody hears them.
-        return pcm_as_messages(audio.pcm or SILENT_FRAME * audio.frames)
 
     async def stop(self) -> None:
         """Closes the socket, so that the process exits, and kills it if it does not. Returns after its exit."""
@@ -208,8 +193,6 @@ class DecoderProcess:
 
     def _receive(self, message: Message) -> None:
         """Raises `BrokenMessage` for what the process may not say."""
-        if isinstance(message, Audio) and message.of_stream is not None:
-            self._hold(message, message.of_stream)  # also where the session, or that of the stream, is closed
         session = getattr(message, "session", None)
         owner = self.owners.get(session or 0)
         if session is not None and owner is not None:
@@ -236,23 +219,10 @@ class DecoderProcess:
         elif not 0 < (session or 0) <= self._last_session:
             raise BrokenMessage(f"a {type(message).__name__} for session {session}, which never was in the process")
 
-    def _hold(self, audio: Audio, frames: StreamFrames) -> None:
-        """Keeps the frames of a shared stream that came for the first time. Others must have come before."""
-        rules = self.rules.get(frames.carrier)
-        if rules is None and 0 < frames.carrier <= self._last_session:
-            return
-        if rules is None or not rules.carries:
-            raise BrokenMessage(f"frames of stream {frames.carrier}, which is none", audio.session)
-        held = self._held.setdefault(frames.carrier, HeldMessages())
-        if audio.pcm and held.takes(frames.first_frame):
-            held.keep(frames.first_frame, pcm_as_messages(audio.pcm))
-        elif held.count_from(frames.first_frame) < audio.frames:
-            raise BrokenMessage(f"frames of stream {frames.carrier} that are not held", audio.session)
-
     def _count(self, message: Message) -> None:
         frames = self._work.frames
         if isinstance(message, Audio):
-            frames["pcm"] += message.frames if message.has_pcm else 0
+            frames["pcm"] += message.frames if message.pcm else 0
             for output, packets in message.packets:
                 frames["opus_passed" if message.is_passed and output.passes_through else "opus"] += len(packets)
         elif isinstance(message, Encoded):

@@ -50,7 +50,6 @@ class SessionRules:
         self._opened: set[int] = set()
         self._named = {0}  # sources that were opened or are in a plan
         self._pictures: set[int] = set()  # sources that were opened for their picture
-        self.carries = False  # a live stream, for other sessions
 
     def ordered(self, order: FromNode) -> None:
         """To be called with each message that the node sends."""
@@ -70,10 +69,8 @@ class SessionRules:
             source = order.source if isinstance(order, OpenSource) else order.new_source
             self._opened.add(source)
             self._named.add(source)
-            if isinstance(order, OpenSource):
-                self.carries |= order.is_shared
-                if order.want is Want.PICTURE:
-                    self._pictures.add(source)
+            if isinstance(order, OpenSource) and order.want is Want.PICTURE:
+                self._pictures.add(source)
         elif isinstance(order, OpenSession):
             self._epoch = self._rendered_epoch = order.epoch
             self._first_frame = self._begins_at = self._rendered_to = order.first_frame

@@ -7,7 +7,7 @@ sources: mostly with the decoder's own messages.
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -301,7 +301,7 @@ class DecoderSession:
                 case Audio():
                     if self._claim.urgency is Urgency.STARTS:
                         self._claim = self._claim._replace(urgency=Urgency.PLAYS)
-                    orders = self.plans.audio(message, self._shared_pcm(message))
+                    orders = self.plans.audio(message)
                     if orders:
                         self._carry_out(orders)
                     self._drop_faded()
@@ -364,9 +364,6 @@ class DecoderSession:
                 self.rest()  # no source can be left out, so the session must not come back without a new wish
             else:
                 self._open_session()
-
-    def _shared_pcm(self, audio: Audio) -> Sequence[bytes]:
-        return () if audio.of_stream is None or self._link is None else self._link.shared_pcm(audio)
 
     def _take_report(self, report: SourceReport | Failed | Measured | Titled) -> None:
         source = report.source

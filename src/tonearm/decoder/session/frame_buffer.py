@@ -222,9 +222,8 @@ class FrameBuffer:
 
     # Frames arrive
 
-    def append(self, audio: Audio, pcm_messages: Sequence[bytes] = ()) -> None:
-        """Adds rendered frames and marks. Frames whose numbers were sent already are left out, but not their marks.
-        `pcm_messages`: the PCM of its frames, where others share it."""
+    def append(self, audio: Audio) -> None:
+        """Adds rendered frames and marks. Frames whose numbers were sent already are left out, but not their marks."""
         if audio.marks:
             self.end_plain_run()
             self._marks.extend(audio.marks)
@@ -237,7 +236,7 @@ class FrameBuffer:
         if audio.overlays:
             self.end_plain_run()
             self.overlays.append(audio)
-        self._payloads.extend(_payloads(audio, pcm_messages)[self.end_frame - audio.first_frame :])
+        self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
         forms = _forms(audio)
         if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
             for run in _runs(audio, forms, self.starts):
@@ -441,15 +440,13 @@ class _FrameRun(NamedTuple):
 
 def _forms(audio: Audio) -> Forms:
     if not audio.packets:
-        return _PCM_ALONE if audio.has_pcm else ()
+        return _PCM_ALONE if audio.pcm else ()
     forms = tuple([output for output, _ in audio.packets])
     return (*forms, PCM) if audio.pcm else forms
 
 
-def _payloads(audio: Audio, pcm_messages: Sequence[bytes]) -> Sequence[Payloads]:
+def _payloads(audio: Audio) -> Sequence[Payloads]:
     """The payloads of each frame, in the order of the forms, copied out of the message."""
-    if pcm_messages:
-        return pcm_messages
     if not audio.packets:
         return pcm_as_messages(audio.pcm) if audio.pcm else [()] * audio.frames
     columns = [packets_as_messages(packets) for _, packets in audio.packets]

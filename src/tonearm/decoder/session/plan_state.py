@@ -10,7 +10,7 @@ arrives, the player sends frames of the plan before it, the played plan, where t
 `plan_moves`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -265,8 +265,7 @@ class PlanState:
 
     # Messages of the decoder
 
-    def audio(self, audio: Audio, pcm_messages: Sequence[bytes] = ()) -> tuple[Order, ...]:
-        """`pcm_messages`: the PCM of its frames, where others share it."""
+    def audio(self, audio: Audio) -> tuple[Order, ...]:
         if audio.epoch != self._planned.number:
             return ()  # the plan was replaced
         if audio.packets:
@@ -274,7 +273,7 @@ class PlanState:
         self._grants.arrived(audio)
         state = self.state
         if isinstance(state, Steady):
-            self.buffer.append(audio, pcm_messages)
+            self.buffer.append(audio)
             return ()
         if isinstance(state, Changing):
             self._measure_way()
@@ -294,7 +293,7 @@ class PlanState:
             self.buffer.void_from(audio.first_frame)
         if isinstance(state, Switching):
             self.buffer.cut(from_silence=state.from_silence)
-        self.buffer.append(audio, pcm_messages)
+        self.buffer.append(audio)
         if self._planned.mix == self._wanted.mix:
             return ()
         self._enter_change()

@@ -4,9 +4,9 @@ render them again."""
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, PCM_ONLY, SILENT_FRAME, Outputs
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, PCM, SILENT_FRAME, Outputs
 from tonearm.decoder.messages import (
     BURST_FRAMES,
     FIRST_OVERLAY_SOURCE,
@@ -19,7 +19,6 @@ from tonearm.decoder.messages import (
     OpenSession,
     OverlayPosition,
     Plan,
-    StreamFrames,
 )
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES, Limits
@@ -36,7 +35,7 @@ from tonearm.worker.rendering.block_pcm import BlockPcm
 from tonearm.worker.rendering.joined_music import JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Gathered, RenderState, Timeline, position_after
-from tonearm.worker.sources.pcm_store import CarriedFrames, Segment
+from tonearm.worker.sources.pcm_store import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +56,6 @@ class _Continuation:
 
 
 _BEGINNING: Final = _Continuation(-1, is_due=False)
-
-
-class _InStream(NamedTuple):
-    """The next frames are those of a live stream from `first_frame` on, of which the node holds so many already."""
-
-    held: CarriedFrames
-    first_frame: int
-    held_frames: int
-
-    def fitted(self, frames: int) -> int:
-        """Up to `frames` frames that are all held, or all new."""
-        return min(frames, self.held_frames) if self.held_frames else frames
-
-    @property
-    def named(self) -> StreamFrames:
-        """How the node is told which they are."""
-        return StreamFrames(self.held.carrier, self.first_frame)
-
-    def sent(self, frames: int) -> None:
-        """Notes that the node gets so many of them."""
-        if not self.held_frames:
-            self.held.add(self.first_frame, frames)
 
 
 class RenderSession:
@@ -108,7 +85,6 @@ class RenderSession:
         self._due_before = 0  # earlier frames are made without missing music, as long as overlays sound
         self._is_rebuffering = False  # the music was missing under overlays: it goes on once some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
-        self._in_stream: _InStream | None = None  # what was rendered last
 
     # What its owner asks
 
@@ -346,8 +322,6 @@ class RenderSession:
         run = packets.next_run(start, gathered, frames)
         if run is not None:
             frames = run.frames
-        shared = self._frames_in_stream(start, gathered, limits)
-        frames = frames if shared is None else shared.fitted(frames)
         if gathered.samples > frames * FRAME_SAMPLES:
             # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
             # gathered again then.
@@ -363,7 +337,7 @@ class RenderSession:
         block = Block(start, frames, gathered)
         if packets.needs_no_pcm(run):
             packets.stop_reading_pcm(segments)
-        elif packets.outputs and (shared is None or not shared.held_frames):
+        elif packets.outputs:
             block = block._replace(limits=limits)
         if frames:
             marks = music.marks(block, marks)
@@ -372,31 +346,7 @@ class RenderSession:
         first = segments[0] if segments else Segment(0, 0, 0, 0)
         self._is_rebuffering &= not segments
         rate = self.position_rate if segments or not start.overlays.sound else 0.0
-        return self._emit(block, first, rate, marks, run, history, shared)
-
-    def sent(self, audio: Audio) -> None:
-        """`audio`, which was rendered last, is on its way to the node. An error before that ends this session, and the
-        node never holds these frames: no other session may name them."""
-        if self._in_stream is not None:
-            self._in_stream.sent(audio.frames)
-
-    def _frames_in_stream(self, start: RenderState, gathered: Gathered, limits: Limits) -> "_InStream | None":
-        """Which frames of a live stream the next ones are, as they are, for nobody but listeners to PCM. None where
-        they are something else, or nobody else plays it, or only far ahead."""
-        segments = gathered.segments
-        if len(segments) != 1 or gathered.samples != segments[0].length or self._packets.outputs != PCM_ONLY:
-            return None
-        segment = segments[0]
-        store = self._sources.store_of(segment.source)
-        place = None if store is None else store.in_stream
-        if place is None or not place.held.is_wanted:
-            return None
-        if not (start.filters.changes_nothing and self._block_pcm.only_filters_change(start, gathered, limits)):
-            return None
-        first_frame = place.frame_of(segment.sample)
-        if first_frame is None or not place.held.takes(first_frame):
-            return None
-        return _InStream(place.held, first_frame, place.held.count_from(first_frame))
+        return self._emit(block, first, rate, marks, run, history)
 
     def _render_overlays(self, start: RenderState, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
@@ -420,12 +370,10 @@ class RenderSession:
         marks: list[Mark],
         run: PacketRun | None,
         history: bytes | None,
-        shared: _InStream | None = None,
     ) -> Audio:
         """Renders and keeps a block, if it has frames, and makes its message. `first` is where its first sample
         lies."""
         start, frames = block.start, block.frames
-        self._in_stream = shared if frames else None
         pcm = b""
         packets: Packets = ()
         overlays: tuple[OverlayPosition, ...] = ()
@@ -451,7 +399,6 @@ class RenderSession:
             overlays,
             is_passed=run is not None and bool(run.packets),
             lag_samples=block.passthrough.lag_samples,
-            of_stream=None if shared is None or not frames else shared.named,
         )
 
     def _made(self, block: Block, frames: int) -> tuple[bytes, RenderState]:

@@ -17,7 +17,7 @@ from tonearm.worker.media.facts import TitleChange
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.sources.cursor import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Cursor, Demand, End, LeftSource, Use
 from tonearm.worker.sources.packet_store import PacketStore
-from tonearm.worker.sources.pcm_store import CarriedFrames, PcmStore, StreamPlace
+from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 
 # What is kept for a session that reads nothing since it is paused. The node gives up one that is paused for long.
@@ -47,7 +47,6 @@ class LiveSource(DecodingSource):
         self._members: tuple[LiveMember, ...] = ()  # replaced as a whole
         self._is_open = False  # who joins is given what there is
         self._last: End | None = None  # how it ended
-        self.held: Final = CarriedFrames(order.session)  # by the node, of what its members play
         self._told: deque[TitleChange] = deque()  # the title of the oldest sample in the store, and those after it
 
     # Called by the rendering thread
@@ -58,14 +57,14 @@ class LiveSource(DecodingSource):
             if self._last is not None:
                 member.cursor.end(self._last)
                 return
-            self._set_members((*self._members, member))
+            self._members = (*self._members, member)
             if self._is_open and self.cursor.facts is not None:
                 member.cursor.opened(self.cursor.facts)
                 self._enter(member)
 
     def leave(self, member: "LiveMember") -> None:
         with self._lock:
-            self._set_members(tuple(other for other in self._members if other is not member))
+            self._members = tuple(other for other in self._members if other is not member)
 
     def enter_again(self, member: "LiveMember") -> None:
         """A member that was too far behind goes on with what is new."""
@@ -75,7 +74,6 @@ class LiveSource(DecodingSource):
 
     def drop(self) -> None:
         self._end_members(_ENDED)
-        self.held.is_wanted = False  # the node forgets them
         super().drop()
 
     def used(self, sample: int, use: Use) -> bool:
@@ -169,10 +167,6 @@ class LiveSource(DecodingSource):
                 self._members = ()
 
     # With the lock
-
-    def _set_members(self, members: tuple["LiveMember", ...]) -> None:
-        self._members = members
-        self.held.is_wanted = len(members) > 1
 
     def _forget_old(self) -> None:
         kept = PACKETS_AHEAD_SAMPLES if self.reads_only else AHEAD_SAMPLES
@@ -283,8 +277,6 @@ class LiveMember:
             self.cursor.begin_with(stream.fresh(self._order.start_sample))
         self._begun_at = self.cursor.store.end
         self._shift = self._begun_at - first
-        if self._live is not None and not isinstance(self.cursor.store, PacketStore):
-            self.cursor.store.in_stream = StreamPlace(self._live.held, self._begun_at, self._shift)
         return goes_on
 
     def append(self, pcm: bytes) -> None:

@@ -5,10 +5,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.core.shared_frames import HeldFrames
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 
 _start_of = itemgetter(0)  # of a chunk
 
@@ -20,29 +19,6 @@ def _samples(pcm: bytes) -> int:
 def chunk_end(chunk: tuple[int, bytes]) -> int:
     start, pcm = chunk
     return start + _samples(pcm)
-
-
-class CarriedFrames(HeldFrames):
-    """What the node holds of the stream that the session `carrier` carries. `is_wanted`: several sessions play it."""
-
-    def __init__(self, carrier: int) -> None:
-        super().__init__()
-        self.carrier: Final = carrier
-        self.is_wanted = False
-
-
-class StreamPlace(NamedTuple):
-    """Where the samples of a store, from `begins` on, lie in a live stream that other sessions play, too: `shift`
-    samples earlier there."""
-
-    held: CarriedFrames
-    begins: int
-    shift: int
-
-    def frame_of(self, sample: int) -> int | None:
-        """The frame of the stream that begins with a sample of the store. None where none does."""
-        frame, rest = divmod(sample - self.shift, FRAME_SAMPLES)
-        return None if rest or sample < self.begins else frame
 
 
 class PcmStore:
@@ -61,7 +37,6 @@ class PcmStore:
         self.end = start_sample
         self.is_finished = False  # nothing comes after `end`
         self.is_interrupted = False  # finished because the source failed after it had given audio
-        self.in_stream: StreamPlace | None = None
 
     def append(self, pcm: bytes) -> None:
         """Adds whole sample blocks, s16le stereo at 48 kHz."""
