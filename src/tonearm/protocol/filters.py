@@ -5,7 +5,7 @@ The models are made from the classes of `core.filters`, which check the ranges. 
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
@@ -15,28 +15,7 @@ from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import ExactModel, WireModel
 
 
-class _EffectFields(WireModel):
-    """All effects; null is off."""
-
-    def as_effects(self) -> Effects:
-        """All of them, as values."""
-        return Effects(**{name: self._effect(name) for name in EFFECT_KINDS})
-
-    def given_effects(self) -> dict[str, Effect | None]:
-        """The effects that the body names, by the names of `core.filters.Effects`; None switches one off.
-
-        Their ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
-        low_pass = getattr(self, "low_pass", None)
-        if low_pass is not None and {"smoothing", "frequency_hz"} <= low_pass.model_fields_set:
-            raise BadRequest("lowPass takes smoothing or frequencyHz, not both. Leave one of them out.")
-        return {name: self._effect(name) for name in self.model_fields_set & EFFECT_KINDS.keys()}
-
-    def _effect(self, name: str) -> Any:
-        model = getattr(self, name)
-        return None if model is None else EFFECT_KINDS[name](**model.model_dump())
-
-
-def _model_of(effect: type[Effect]) -> type[ExactModel]:
+def _model_of(effect: type[Effect]) -> Any:
     found: dict[str, Any] = {}
     for item in fields(effect):
         limits = item.metadata.get(RANGE)
@@ -54,16 +33,26 @@ def _within(least: float, most: float) -> Callable[[JsonObject], None]:
     return describe
 
 
-if TYPE_CHECKING:
+class EffectFields(WireModel):
+    """All effects; null is off."""
 
-    class EffectFields(_EffectFields):
-        def __getattr__(self, name: str) -> Any: ...
+    __annotations__ = {
+        name: Annotated[_model_of(kind) | None, Field(default=None)] for name, kind in EFFECT_KINDS.items()
+    }
 
-else:
-    EffectFields = create_model(
-        "EffectFields",
-        __base__=_EffectFields,
-        __doc__=_EffectFields.__doc__,
-        __module__=__name__,
-        **{name: (_model_of(kind) | None, None) for name, kind in EFFECT_KINDS.items()},
-    )
+    def as_effects(self) -> Effects:
+        """All of them, as values."""
+        return Effects(**{name: self._effect(name) for name in EFFECT_KINDS})
+
+    def given_effects(self) -> dict[str, Effect | None]:
+        """The effects that the body names, by the names of `core.filters.Effects`; None switches one off.
+
+        Their ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
+        low_pass = getattr(self, "low_pass", None)
+        if low_pass is not None and {"smoothing", "frequency_hz"} <= low_pass.model_fields_set:
+            raise BadRequest("lowPass takes smoothing or frequencyHz, not both. Leave one of them out.")
+        return {name: self._effect(name) for name in self.model_fields_set & EFFECT_KINDS.keys()}
+
+    def _effect(self, name: str) -> Any:
+        model = getattr(self, name)
+        return None if model is None else EFFECT_KINDS[name](**model.model_dump())

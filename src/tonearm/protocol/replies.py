@@ -13,6 +13,7 @@ from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, 
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
+    ABSENT,
     AnyJson,
     ArtworkUrl,
     Author,
@@ -121,7 +122,7 @@ class TrackQueued(WireModel):
 
     track_id: TrackId
     track_ids: list[TrackId] = Field(default_factory=list, min_length=1)
-    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    left_out: LeftOut = ABSENT
     warnings: list[str] = Field(default_factory=list, min_length=1, description=_WARNINGS)
 
 
@@ -140,7 +141,7 @@ class FoundTracks(WireModel):
     """GET /v0/search."""
 
     tracks: list[ListedTrack] = Field(description="The best match first; none of them was opened.")
-    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    left_out: LeftOut = ABSENT
 
 
 class LoadedPlaylist(FoundTracks):
@@ -165,7 +166,7 @@ class NothingLoaded(WireModel):
 
     load_type: Literal["empty"]
     data: NoData
-    error: PlayFailure = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    error: PlayFailure = ABSENT
 
 
 LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminator="load_type")]
@@ -178,7 +179,7 @@ class PlayerCreated(WireModel):
     """201 of POST /v0/players."""
 
     id: PlayerId
-    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    left_out: LeftOut = ABSENT
     warnings: list[str] = Field(default_factory=list, min_length=1, description=_WARNINGS)
 
 
@@ -413,8 +414,8 @@ class Stats(WireModel):
     decoder_exits: Count = Field(description="Processes that ended by themselves or were killed.")
     decoder_work: DecoderWork
     sandbox: SandboxLevels
-    resolver: ResolverWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
-    state: StateWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    resolver: ResolverWork = ABSENT
+    state: StateWork = ABSENT
     processes: list[Process]
 
 

@@ -58,6 +58,10 @@ class ExactModel(RequestModel):
     model_config = ConfigDict(extra="forbid")
 
 
+# The default of a field that may be missing, and is never null: nobody reads it. An empty model instead, made for each
+# request, would take a third of the time in which a player is created.
+ABSENT: Final[Any] = None
+
 AnyJson: TypeAlias = Annotated[Any, Field(description="Any JSON value.")]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, description="A duration or a position in a track, in ms.")]
 PositionRate: TypeAlias = Annotated[
