@@ -1,7 +1,5 @@
 """Frames in other forms than PCM: the packets are those of one encoder that heard exactly what was sent."""
 
-import random
-
 import numpy as np
 import pytest
 
@@ -50,32 +48,6 @@ def playing(*samples: int, outputs: Outputs = PCM_ONLY) -> SessionBench:
 
 def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
     return [bench.packets[output][frame] for frame in range(first, bench.end_frame)]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_whatever_is_rendered_again_the_packets_are_those_of_what_was_sent(seed: int) -> None:
-    """Changes at any frame of a block, skips and joins, some of them before the last one was even rendered."""
-    chance = random.Random(seed)
-    bench = playing(SECOND * 3, SECOND * 3, SECOND * 3, outputs=frozenset({PCM, OPUS}))
-    current = 1
-    while current < 3 or bench.sent < 60:
-        bench.render()
-        bench.send(chance.randrange(1, 8))
-        match chance.randrange(4):
-            case 0:
-                at_frame = chance.randrange(bench.sent, bench.end_frame + 1)
-                bench.plan(at_frame, after=current, filters=Filters(volume=chance.random()))
-            case 1:
-                gains_db = tuple(chance.uniform(-6, 6) for _ in range(BAND_COUNT))
-                bench.plan(bench.sent, after=current, filters=Filters(1.0, gains_db))
-            case 2 if chance.random() < 0.3 and current < 3:
-                current += 1
-                bench.play(current)
-        if chance.random() < 0.5:
-            bench.grant()
-    bench.run()
-    encoder = OpusEncoder(OPUS)
-    assert packets(bench, OPUS) == [encoder.encode(bench.frames[frame]) for frame in range(bench.end_frame)]
 
 
 def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
