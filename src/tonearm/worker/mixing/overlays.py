@@ -195,7 +195,7 @@ class OverlayMix:
         0 frames: an overlay has to be waited for. `due_frames` are so urgent that they are made without waiting.
         """
         voices: list[OverlayVoice] = []
-        over, tails, begins, has_changed = self.over, self.tails, False, self.begins
+        over, tails, begins = self.over, self.tails, False
         fade_samples = 0  # of those that begin or end here
         for voice in self.voices:
             supply = supply_of(voice.order.source)
@@ -203,9 +203,7 @@ class OverlayMix:
             if fitted is None:
                 over += ((voice.order.source, time),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
-                has_changed = True
                 continue
-            has_changed |= fitted is not voice
             if fitted.moves:
                 if not voice.has_begun and not voice.order.has_begun:
                     begins = True
@@ -220,10 +218,7 @@ class OverlayMix:
                 tails += voice.tail(time)
                 fitted = fitted.waiting(time)
                 frames = min(frames, max(due_frames, 0))
-                has_changed = True
             voices.append(fitted)
-        if not has_changed:
-            return self, frames
         duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
         if self.duck.is_level and not begins and len(over) == len(self.over):
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
@@ -243,15 +238,12 @@ class OverlayMix:
             return self
         voices: list[OverlayVoice] = []
         over, fade_samples = self.over, 0
-        has_changed = self.begins
         for voice in self.voices:
             if voice.end is not None and voice.end <= end:
                 over += ((voice.order.source, end),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
                 continue
-            later = voice.at(end)
-            has_changed |= later is not voice
-            voices.append(later)
+            voices.append(voice.at(end))
         duck = self.duck
         if len(over) > len(self.over):
             duck = duck.towards(_deepest_db(voices), end, fade_samples)
@@ -262,9 +254,6 @@ class OverlayMix:
         elif gate is not None and gate.end <= end:
             gate = None
         tails = tuple(tail for tail in self.tails if tail.ramp.end > end) if self.tails else ()
-        is_same = over is self.over and duck is self.duck and gate is self.gate and len(tails) == len(self.tails)
-        if is_same and not has_changed:
-            return self
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
 
     def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:

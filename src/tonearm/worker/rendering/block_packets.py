@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from tonearm.core.frame import FRAME_BYTES, NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
 from tonearm.worker.mixing.voices import mixed
@@ -21,9 +21,9 @@ from tonearm.worker.packets.passthrough import (
 )
 from tonearm.worker.rendering.block_pcm import levelled_again
 from tonearm.worker.rendering.session_sources import SessionSources
-from tonearm.worker.rendering.timeline import Block, BlockPart, Gathered, RenderState, Timeline
+from tonearm.worker.rendering.timeline import Block, Gathered, RenderState, Timeline
 from tonearm.worker.sources.packet_store import PacketStore
-from tonearm.worker.sources.pcm_store import Segment
+from tonearm.worker.sources.pcm_store import Segment, segments_between
 
 # Larger blocks cost less CPU time for each frame, in filters and messages. But a change waits until the block before it
 # is done.
@@ -162,9 +162,13 @@ class BlockPackets:
 
 def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:
     """The music just before the next frame, with all its voices and without filters, as far as it is kept."""
-    return b"".join([_unfiltered(part, sources) for part in timeline.last_parts(frames)])
+    return b"".join([_unfiltered(block, last, sources) for block, last in timeline.last_blocks(frames)])
 
 
-def _unfiltered(part: BlockPart, sources: SessionSources) -> bytes:
-    pcm = sources.pcm_of(part.segments).ljust(part.frames * FRAME_BYTES, b"\0")
-    return pcm if part.voices.are_one else as_pcm(mixed(pcm, part.time, part.voices, sources.view))
+def _unfiltered(block: Block, frames: int, sources: SessionSources) -> bytes:
+    """The last frames of a block."""
+    end, voices = block.frames * FRAME_SAMPLES, block.gathered.voices
+    first = end - frames * FRAME_SAMPLES
+    segments = segments_between(block.gathered.segments, first, end)
+    pcm = bytes(sources.pcm_of(segments)).ljust(frames * FRAME_BYTES, b"\0")
+    return pcm if voices.are_one else as_pcm(mixed(pcm, block.start.time + first, voices, sources.view))

@@ -85,7 +85,9 @@ class BlockPcm:
         """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
         it."""
         if self.only_filters_change(start, gathered, limits):
-            return process(start.filters, bytes(_filled(self._pcm(gathered), frames * FRAME_SAMPLES)))
+            return process(
+                start.filters, bytes(_filled(self._sources.pcm_of(gathered.segments), frames * FRAME_SAMPLES))
+            )
         sound = self._levelled(start, frames, gathered, looks_ahead=limits.looks_ahead)
         begins_anew = gathered.begins_anew(start)
         return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
@@ -110,15 +112,10 @@ class BlockPcm:
         sound = self._levelled(start, 1, gathered, looks_ahead=False)
         return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
 
-    def _pcm(self, gathered: Gathered) -> bytes | memoryview:
-        """What was gathered, one after the other: not copied where possible."""
-        pieces = [self._sources.view(source, sample, length) for _, source, sample, length in gathered.segments]
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
     def _levelled(self, start: RenderState, frames: int, gathered: Gathered, *, looks_ahead: bool) -> "_FilteredMusic":
         """The music behind its filters, and further than these frames if the limiter looks ahead."""
         filters = start.filters
-        pcm, normalized = self._pcm(gathered), Levels(None, UNLEVELLED)
+        pcm, normalized = self._sources.pcm_of(gathered.segments), Levels(None, UNLEVELLED)
         whole_frames = frames + (_AHEAD_FRAMES if looks_ahead else 0)
         samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if looks_ahead else 0)
         if not filters.passes_by_filters_alone:

@@ -289,8 +289,7 @@ class RenderSession:
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
         if not frames:
             return None
-        if overlays is not start.overlays:
-            start = start._replace(overlays=overlays)
+        start = start._replace(overlays=overlays)
         if not overlays.is_paused:
             if not (self._is_rebuffering and overlays.sound) or self._music.has_enough():
                 audio = self._render_music(start, frames)

@@ -144,13 +144,11 @@ class SessionSources:
         count = min(count, store.end - sample)
         return store.view(sample, count) if count > 0 and sample >= store.oldest else b""
 
-    def pcm_of(self, segments: Iterable[Segment]) -> bytes:
-        """The PCM of these segments, one after the other, without those of sources that are gone."""
-        return b"".join(
-            store.read(segment.sample, segment.length)
-            for segment in segments
-            if (store := self.store_of(segment.source)) is not None
-        )
+    def pcm_of(self, segments: Iterable[Segment]) -> bytes | memoryview:
+        """The PCM of these segments, one after the other, without those of sources that are gone: not copied where
+        possible."""
+        pieces = [self.view(source, sample, length) for _, source, sample, length in segments]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release(self, timelines: Collection[Timeline], current: int) -> None:
         """Frees the PCM that lies before everything that these timelines may render again, and the sources at a

@@ -174,21 +174,6 @@ class Block(NamedTuple):
         )
         return points, after
 
-    def last_frames(self, frames: int) -> "BlockPart":
-        first, end = (self.frames - frames) * FRAME_SAMPLES, self.frames * FRAME_SAMPLES
-        segments = segments_between(self.gathered.segments, first, end)
-        return BlockPart(self.start.time + first, frames, segments, self.gathered.voices)
-
-
-class BlockPart(NamedTuple):
-    """What lies in frames of a block from `time` on: segments that are counted from there, silence after them, and the
-    other voices."""
-
-    time: int
-    frames: int
-    segments: tuple[Segment, ...]
-    voices: Voices
-
 
 class Timeline:
     """The rendered blocks of one epoch that are kept, oldest first and without gaps. Rendering goes on at `end`."""
@@ -246,16 +231,17 @@ class Timeline:
         pieces.append(SILENT_FRAME * (end_frame - frame))
         return b"".join(pieces)
 
-    def last_parts(self, frames: int) -> list[BlockPart]:
-        """The last `frames` frames, or fewer, oldest first. Those in which the music stood still are left out."""
-        parts: list[BlockPart] = []
+    def last_blocks(self, frames: int) -> list[tuple[Block, int]]:
+        """The blocks of the last `frames` frames, or fewer, oldest first, and how many of its last frames each has
+        among them. Those in which the music stood still are left out."""
+        blocks: list[tuple[Block, int]] = []
         for block in reversed(self._blocks):
             if frames <= 0:
                 break
             if not block.is_paused:
-                parts.append(block.last_frames(min(frames, block.frames)))
+                blocks.append((block, min(frames, block.frames)))
                 frames -= block.frames
-        return parts[::-1]
+        return blocks[::-1]
 
     def oldest_samples(self) -> dict[int, int]:
         """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""
