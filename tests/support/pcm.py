@@ -70,6 +70,8 @@ def without_cuts(pcm: bytes, parts: list[bytes]) -> bytes:
         skipped = 0 if number == 0 else FRAME_BYTES
         if not pcm[skipped:].startswith(rest) and number:
             skipped += FRAME_BYTES
+            if not pcm[skipped:].startswith(rest):
+                rest = rest[:-FRAME_BYTES]  # whoever counted its frames took the one of the tail for one of them
         assert pcm[skipped:].startswith(rest), f"sound {number} is not there"
         pcm = pcm[skipped + len(rest) :]
     return pcm
