@@ -54,7 +54,7 @@ def set_up_logging(level: str, form: str = "text") -> None:
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
-PASSWORD_VARIABLE: Final = "TONEARM_SERVER__PASSWORD"  # noqa: S105 - the variable's name
+PASSWORD_VARIABLE: Final = "TONEARM_PASSWORD"  # noqa: S105 - the variable's name
 _DEMO_ID: Final = "demo"
 
 
@@ -244,6 +244,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     password = config.server.password.get_secret_value()
     edge_settings = EdgeSettings(
         password=password,
+        schemes=config.server.schemes,
         listens_on_loopback_only=config.server.listens_on_loopback_only,
         hosts=config.server.hosts,
         allowed_origins=config.server.allowed_origins,

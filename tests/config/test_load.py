@@ -67,6 +67,7 @@ WRONG_VALUES = {
         ': must hold origins such as "https://radio.example:8443", without a path'
     ),
     "server.allowed_origins = ['*']": '"*" is none',
+    "server.schemes = ['digest']": ", entry 1: Input should be 'bearer' or 'basic'",
     "server.open_paths = ['/v0/stats']": ": can hold /metrics",
     "server.max_load = 2": ": Input should be less than or equal to 1, not 2",
     "server.password = ' x'": ": must not begin or end with",
@@ -308,8 +309,16 @@ def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path, monke
 
 
 def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:
-    (warning,) = load("", TONEARM_PASSWORD="hush", TONEARM_URL="http://there", PATH="/bin").warnings
-    assert "TONEARM_PASSWORD is not read; did you mean TONEARM_SERVER__PASSWORD?" in warning
+    (warning,) = load("", TONEARM_HOSTS="here", TONEARM_URL="http://there", PATH="/bin").warnings
+    assert "TONEARM_HOSTS is not read; did you mean TONEARM_SERVER__HOSTS?" in warning
+
+
+@pytest.mark.parametrize(("full", "taken"), [(None, "hush"), ("more exact", "more exact"), ("", "")])
+def test_the_password_has_the_name_that_clients_read_too(load: Load, full: str | None, taken: str) -> None:
+    variables = {"TONEARM_PASSWORD": "hush"} | ({} if full is None else {"TONEARM_SERVER__PASSWORD": full})
+    loaded = load('[server]\npassword = "of the file"', **variables)
+    assert loaded.config.server.password.get_secret_value() == taken
+    assert not loaded.warnings
 
 
 def test_keys_of_the_older_node_are_read_and_named(load: Load) -> None:

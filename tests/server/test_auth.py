@@ -1,3 +1,4 @@
+import base64
 import re
 from itertools import product
 
@@ -58,6 +59,69 @@ async def test_a_password_beyond_latin_1_works_as_utf_8(node: StillNode) -> None
     async with running_edge(node, EdgeSettings(password="пароль")) as port:
         headers = (("Authorization", "пароль".encode()),)
         assert (await request(port, "GET", "/info", headers=headers)).status == 200
+
+
+def _basic(text: str, encoding: str = "utf-8") -> bytes:
+    return b"Basic " + base64.b64encode(text.encode(encoding))
+
+
+BEARER, BASIC, BOTH = ("bearer",), ("basic",), ("bearer", "basic")
+
+
+@pytest.mark.parametrize(
+    ("schemes", "value", "status"),
+    [
+        (BOTH, PASSWORD.encode(), 200),
+        (BOTH, f"Bearer {PASSWORD}".encode(), 200),
+        (BEARER, f"bEARER   {PASSWORD}".encode(), 200),
+        (BOTH, _basic(f"anybody:{PASSWORD}"), 200),
+        (BASIC, _basic(f":{PASSWORD}"), 200),
+        (BASIC, _basic(f"me:{PASSWORD}", "latin-1"), 200),
+        (BASIC, f"Bearer {PASSWORD}".encode(), 401),
+        (BEARER, _basic(f"me:{PASSWORD}"), 401),
+        ((), _basic(f"me:{PASSWORD}"), 401),
+        (BOTH, b"Bearer wrong", 401),
+        (BOTH, b"Bearer", 401),
+        (BOTH, b"Basic", 401),
+        (BOTH, _basic("me:wrong"), 401),
+        (BOTH, _basic(f"me:{PASSWORD}:more"), 401),
+        (BOTH, _basic(PASSWORD), 401),  # no colon
+        (BOTH, b"Basic not*base64", 401),
+        (BOTH, f"Basic {PASSWORD}".encode(), 401),
+        (BOTH, b"\xff\xfe wrong", 401),
+        (BOTH, f"Digest {PASSWORD}".encode(), 401),
+    ],
+)
+async def test_other_programs_send_the_password_by_a_scheme(
+    node: StillNode, schemes: tuple[str, ...], value: bytes, status: int
+) -> None:
+    async with running_edge(node, EdgeSettings(password=PASSWORD, schemes=schemes)) as port:
+        none = await request(port, "GET", "/info")
+        sent = await request(port, "GET", "/info", headers=(("Authorization", value),))
+    assert sent.status == status
+    if status == 401:
+        assert sent.json()["message"] == none.json()["message"]
+        assert sent.header("WWW-Authenticate") == none.header("WWW-Authenticate")
+
+
+@pytest.mark.parametrize(
+    ("schemes", "headers", "challenges"),
+    [
+        ((), (), None),
+        (BEARER, (), 'Bearer realm="tonearm"'),
+        (BASIC, (), 'Basic realm="tonearm", charset="UTF-8"'),
+        (BOTH, (("User-Agent", "Lavf/61"),), 'Bearer realm="tonearm", Basic realm="tonearm", charset="UTF-8"'),
+        # A browser would ask in a window of its own; by plain HTTP from elsewhere only its name tells it.
+        (BOTH, (("Sec-Fetch-Mode", "navigate"),), None),
+        (BOTH, (("Sec-Fetch-Mode", "cors"),), None),
+        (BOTH, (("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"),), None),
+    ],
+)
+async def test_a_refusal_names_the_schemes_that_are_on(
+    node: StillNode, schemes: tuple[str, ...], headers: Headers, challenges: str | None
+) -> None:
+    async with running_edge(node, EdgeSettings(password=PASSWORD, schemes=schemes)) as port:
+        assert (await request(port, "GET", "/info", headers=headers)).header("WWW-Authenticate") == challenges
 
 
 async def test_without_a_password_any_authorization_is_fine(port: int) -> None:

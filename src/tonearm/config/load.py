@@ -1,7 +1,8 @@
 """Reads a TOML file, the environment and the command line into one `Config`, and writes the commented file that
 `tonearm init-config` gives.
 
-The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. Keys of this node's predecessor
+The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. TONEARM_PASSWORD, the name that
+clients read, is `TONEARM_SERVER__PASSWORD` where that is not set. Keys of this node's predecessor
 are ignored with a warning.
 """
 
@@ -53,7 +54,8 @@ def drop_older_keys(raw: dict[str, Any]) -> list[str]:
 
 
 _PREFIX: Final = "TONEARM_"
-_OF_CLIENTS: Final = "TONEARM_URL"  # a client's password, however, is easily taken for the node's
+_OF_CLIENTS: Final = "TONEARM_URL"
+_SHORT_NAMES: Final = {"TONEARM_PASSWORD": "TONEARM_SERVER__PASSWORD"}  # which go before them
 _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 
 # Keys whose default is a text, but which take booleans and lists as well.
@@ -67,12 +69,13 @@ def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], 
     warnings: list[str] = []
     problems: list[str] = []
     for name, text in sorted(environment.items()):
-        if not name.startswith(_PREFIX) or name == _OF_CLIENTS:
+        full_name = _SHORT_NAMES.get(name, name)
+        if not name.startswith(_PREFIX) or name == _OF_CLIENTS or (full_name != name and full_name in environment):
             continue
-        if "__" not in name:
+        if "__" not in full_name:
             warnings.append(f"the environment variable {name} is not read{_hint(name)}")
             continue
-        key = _key(name)
+        key = _key(full_name)
         if key is None:
             problems.append(f"environment variable {name}: there is no such key{_hint(name)}")
             continue
@@ -217,7 +220,8 @@ def _override(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
 
 _HEAD: Final = """\
 # The configuration of tonearm: every key with its default.
-# The environment goes before this file: TONEARM_<SECTION>__<KEY>, such as TONEARM_SERVER__PASSWORD.
+# The environment goes before this file: TONEARM_<SECTION>__<KEY>, such as TONEARM_SERVER__PORT; the password is
+# also TONEARM_PASSWORD.
 """
 
 

@@ -132,6 +132,7 @@ _HostNames = Annotated[_Texts, AfterValidator(_host_names)]
 _HostPatterns = Annotated[_Texts, AfterValidator(_host_patterns)]
 _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
+_Schemes = Annotated[tuple[Literal["bearer", "basic"], ...], Field(strict=False)]
 _OpenPaths = Annotated[_Texts, AfterValidator(_open_paths)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
 _AutoOrBool = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
@@ -153,6 +154,11 @@ class ServerConfig(_Section):
     port: int = Field(default=2333, ge=0, le=65535, description="Port to listen on; 0 lets the system choose one.")
     password: Annotated[SecretStr, AfterValidator(_no_outer_blanks)] = Field(
         default=SecretStr(""), description="What clients send as the Authorization header; empty lets everyone in."
+    )
+    schemes: _Schemes = Field(
+        default=(),
+        description='How else the password is taken: "bearer" and "basic" (with any user name), for programs that '
+        "cannot send it bare.",
     )
     hosts: _HostNames = Field(
         default=(),

@@ -7,9 +7,11 @@ address (DNS rebinding), and then all headers agree on that name. So there only 
 `server.hosts` are trusted.
 """
 
+import base64
+import binascii
 import hmac
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -21,14 +23,28 @@ from tonearm.server.replies import ForeignOrigin
 
 
 class PasswordCheck:
-    """Compares what a request carries with the node's password. An empty password lets everyone in."""
+    """Compares what a request carries with the node's password. An empty password lets everyone in.
 
-    def __init__(self, password: str) -> None:
+    The password is taken bare, and by the `schemes` of `server.schemes`.
+    """
+
+    def __init__(self, password: str, schemes: Collection[str] = ()) -> None:
         self._accepted = _header_encodings(password)
+        self._schemes = schemes
+        self._challenges = ", ".join(text for scheme, text in _CHALLENGES.items() if scheme in schemes)
         self.is_open: Final = not password
 
+    def challenges(self, headers: CIMultiDictProxy[str]) -> str:
+        """What a refusal says in WWW-Authenticate of how the password is taken; empty: nothing.
+
+        A browser gets none: it would ask for the password in a window of its own, over the page. By plain HTTP from
+        another machine it sends no `Sec-Fetch-Mode`, so its name counts, too.
+        """
+        is_browser = "Sec-Fetch-Mode" in headers or headers.get("User-Agent", "").startswith("Mozilla/")
+        return "" if is_browser else self._challenges
+
     def lets_in(self, headers: CIMultiDictProxy[str]) -> bool:
-        """Whether exactly one Authorization header holds the bare password, or none is needed."""
+        """Whether exactly one Authorization header holds the password, or none is needed."""
         if self.is_open:
             return True
         values = headers.getall("Authorization", [])
@@ -36,7 +52,27 @@ class PasswordCheck:
             return False
         # aiohttp decodes headers as UTF-8 with surrogate escapes; this gives back the bytes that were sent.
         sent = values[0].strip(" \t").encode("utf-8", "surrogateescape")
-        return any(hmac.compare_digest(sent, accepted) for accepted in self._accepted)
+        return any(
+            hmac.compare_digest(one, accepted) for one in self._passwords_in(sent) for accepted in self._accepted
+        )
+
+    def _passwords_in(self, sent: bytes) -> Iterator[bytes]:
+        """What may be the password in the value of the header: all of it, and what stands behind the name of a
+        scheme."""
+        yield sent
+        name, _, credentials = sent.partition(b" ")
+        scheme = name.decode("latin-1").lower()
+        if scheme in self._schemes and scheme == "bearer":
+            yield credentials.strip(b" ")
+        elif scheme in self._schemes:
+            with suppress(binascii.Error):
+                yield base64.b64decode(credentials.strip(b" "), validate=True).partition(b":")[2]
+
+
+_CHALLENGES: Final[Mapping[str, str]] = {
+    "bearer": 'Bearer realm="tonearm"',
+    "basic": 'Basic realm="tonearm", charset="UTF-8"',
+}
 
 
 def _header_encodings(password: str) -> tuple[bytes, ...]:

@@ -35,7 +35,7 @@ PING_INTERVAL_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """`password` empty: everyone is let in. `ping_interval_s` is for `OpenStreams`.
+    """`password` and `schemes` are for `PasswordCheck`, `ping_interval_s` is for `OpenStreams`.
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
     what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
@@ -43,6 +43,7 @@ class EdgeSettings:
     """
 
     password: str = ""
+    schemes: Collection[str] = ()
     ping_interval_s: float = PING_INTERVAL_S
     listens_on_loopback_only: bool = True
     hosts: Collection[str] = ()
@@ -111,7 +112,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         files = page_files([ShownNode("this node", "..", settings.clip_uri, "..", has_login=login is not None)])
         routes = (*routes, *DashboardRoutes(files, is_for_own_machine=login is None).routes())
     routes = (*routes, *DescriptionRoutes(routes).routes())
-    password_check = PasswordCheck(settings.password)
+    password_check = PasswordCheck(settings.password, settings.schemes)
     origin_rules = OriginRules(
         node_is_open=password_check.is_open,
         listens_on_loopback_only=settings.listens_on_loopback_only,

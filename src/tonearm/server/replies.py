@@ -172,7 +172,13 @@ class Unauthorized(RequestError):
     code = "unauthorized"
     status = 401
 
-    def __init__(self, message: str = "Send the node's password as the value of one Authorization header.") -> None:
+    def __init__(
+        self,
+        message: str = "Send the node's password as the value of one Authorization header.",
+        challenges: str = "",
+    ) -> None:
+        """`challenges` are the value of WWW-Authenticate; empty: without it."""
+        self.challenges = challenges
         # One sentence for every cause: an answer must not show how near a guess was.
         super().__init__(message)
 
@@ -233,6 +239,8 @@ def new_request_id() -> str:
 
 def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Response:
     reply = error_reply(HTTPStatus(error.status), error.code, error.message, path, request_id)
+    if isinstance(error, Unauthorized) and error.challenges:
+        reply.headers["WWW-Authenticate"] = error.challenges
     if isinstance(error, MethodNotAllowed):
         reply.headers["Allow"] = error.allow
     if isinstance(error, TooManyRequests):

@@ -323,7 +323,7 @@ class NodeEdge(Edge):
         needs_password = not brings_password and target.path not in self._open_paths
         self._require_rate(request, target, needs_password=needs_password)
         if needs_password and not self._lets_in(request):
-            raise Unauthorized
+            raise Unauthorized(challenges=self._password_check.challenges(request.headers))
         self._origin_rules.require(request.headers)
         if not brings_password:
             request.let_in()
