@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import RunningTonearm
+from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.eventually import PATIENCE_S
 from tonearm.process import ExitCode
 from tonearm.serve import addresses_behind
@@ -107,6 +107,18 @@ def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(serve: Serve) 
     assert "sources.private_networks" in log
 
 
+def test_a_second_node_is_told_who_has_its_port_or_its_state(serve: Serve, tmp_path: Path) -> None:
+    variables = {"TONEARM_STATE__PATH": str(tmp_path / "players.db")}
+    node = serve(TONEARM_PASSWORD="sesame", **variables)
+    port = node.url.rpartition(":")[2]
+    for_its_port = run_tonearm("serve", "--port", port, folder=tmp_path)
+    for_its_state = run_tonearm("serve", "--port", "0", folder=tmp_path, variables=variables)
+    for refused, what in ((for_its_port, "cannot listen on"), (for_its_state, "is in use by another node")):
+        assert refused.returncode == ExitCode.MISSING
+        assert what in refused.stderr
+        assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.process.pid})\n")
+
+
 def test_keys_of_the_older_node_are_warned_of(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "tonearm.toml").write_text("[logging]\nclean_log_on_start = true\n", encoding="utf-8")
     node = serve()
@@ -118,8 +130,9 @@ def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> No
     printed = []
     for line in node.process.stdout:
         printed.append(line.decode().strip())
-        if printed[-1].startswith("Ctrl-C"):
+        if printed[-1].startswith("The dashboard"):
             break
+    assert printed[-1] == f"The dashboard: {node.url}/dashboard"
     create, listen, skip = (shlex.split(line) for line in printed if line.startswith("curl") or " listen demo " in line)
 
     assert create[:2] == ["curl", "-d"]

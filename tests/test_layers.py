@@ -98,8 +98,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "voice": ("bots",),
     "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable"),
     "process": ("core.printable",),
+    "other_nodes": (),
     "serve": (
         "config",
+        "other_nodes",
         "process",
         "server",
         "node.node",

@@ -31,6 +31,7 @@ from tonearm.core.source_uri import in_url, node_url
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.node.state_file import StateFileError
+from tonearm.other_nodes import node_at, node_with
 from tonearm.process import ExitCode, JsonLines, TextLines, supervised
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError
 from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app, listen_on
@@ -78,16 +79,25 @@ def addresses_behind(host: str) -> list[str]:
     return [str(address) for address in addresses if not (address.is_loopback or address.is_link_local)]
 
 
-def commands_to_try(url: str, *, has_password: bool) -> str:
-    """Text for a terminal: where the dashboard is, and how to create a player on the bundled clip, listen, and skip.
+def way_to_dashboard(url: str, *, has_page: bool) -> str:
+    """The dashboard's address; the command for it on a node that has no page for everybody."""
+    return f"{url}/dashboard" if has_page else f"{_command()} dashboard --node {url}"
+
+
+def _command() -> str:
+    return shlex.quote(str(Path(sys.argv[0]).absolute()))
+
+
+def commands_to_try(url: str, dashboard: str, *, has_password: bool) -> str:
+    """Text for a terminal: where the `dashboard` is, and how to create a player on the bundled clip, listen, and skip;
+    then where the dashboard is again, for the last line is what is still seen.
 
     With a password the commands take it from the environment, so that the text does not show it.
     """
     clip = _clip_uri()
     curl = 'curl -H "Authorization: $' + PASSWORD_VARIABLE + '"' if has_password else "curl"
-    tonearm = shlex.quote(str(Path(sys.argv[0]).absolute()))
+    tonearm = _command()
     body = shlex.quote(json.dumps({"id": _DEMO_ID, "uri": clip}))
-    dashboard = f"{tonearm} dashboard --node {url}" if has_password else f"{url}/dashboard"
     password_line = f"  (first: export {PASSWORD_VARIABLE}=..., the password of the node)\n" if has_password else ""
     return f"""
 tonearm listens on {url}. To see and steer it in a browser:
@@ -104,6 +114,7 @@ The clip lasts 25 s; {curl} -X POST {url}/v0/players/{_DEMO_ID}/play plays it ag
 To hear it, open {url}/v0/players/{_DEMO_ID}/stream.wav in a player such as mpv, VLC or ffplay.
 Ctrl-C ends the node.
 
+The dashboard: {dashboard}
 """
 
 
@@ -138,7 +149,8 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return ExitCode.MISSING if isinstance(error, SandboxRequiredError) else ExitCode.WRONG_USE
     except StateFileError as error:
-        sys.stderr.write(f"tonearm: the state {error}\n")
+        who = node_with(Path(loaded.config.state.path))
+        sys.stderr.write(f"tonearm: the state {error}{who and '; '}{who}\n")
         return ExitCode.MISSING
 
 
@@ -271,7 +283,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
         options = " (--host, --port)" if error.section == "server" else ""
-        sys.stderr.write(f"tonearm: {error}{options}\n")
+        who = node_at(node_url(host, port)) if error.is_in_use else ""
+        sys.stderr.write(f"tonearm: {error}{options}{who and '; '}{who}\n")
         return ExitCode.MISSING
     server = servers[0]
     for public in servers[1:]:
@@ -281,9 +294,14 @@ async def _run(config: Config, shows_commands: bool) -> int:
     _tell_start(config, server.port, descriptors)
     node.announce_processes()
     keep_collections_short()
+    await asyncio.sleep(0)  # what became ready meanwhile is told before the last line
+    url = node_url(config.server.host, server.port)
+    dashboard = way_to_dashboard(url, has_page=edge_settings.is_for_own_machine)
     if shows_commands:
-        sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
+        sys.stdout.write(commands_to_try(url, dashboard, has_password=bool(password)))
         sys.stdout.flush()
+    else:
+        log.info("the dashboard: %s", dashboard)
     async with supervised():
         await stop.wait()
     log.info("stopping")

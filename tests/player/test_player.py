@@ -532,7 +532,7 @@ async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
 
 
 async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.DEBUG):
         bench = PlayerBench("a", "missing.mp3?token=secret")
         bench.start(10)
         await bench.settle()
@@ -544,6 +544,25 @@ async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCapture
     failed = "player p: track failed (file_missing): http://radio.example/missing.mp3:"
     assert f"{failed} There is no such file. Check the path." in lines
     assert not any("secret" in line for line in lines)
+
+
+async def test_the_log_has_one_line_for_each_track_that_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        bench = PlayerBench("a?token=secret", "b", "c")
+        listener = MemoryListener()
+        detach = bench.player.attach(listener)
+        bench.begin()
+        bench.tick(2)
+        bench.player.do(Requests.skip)
+        bench.tick(2)
+        detach()
+        bench.begin(2)
+        bench.tick(2)
+    started = [record for record in caplog.records if "track started" in record.getMessage()]
+    assert [record.levelno for record in started] == [logging.INFO, logging.DEBUG]
+    ended = [record.levelno for record in caplog.records if "track ended" in record.getMessage()]
+    assert ended == [logging.DEBUG]
+    assert "secret" not in caplog.text
 
 
 async def test_a_player_that_was_deleted_keeps_no_sound() -> None:

@@ -169,7 +169,7 @@ class Engine:
         """Tells the player's clients, and the node, what has happened."""
         self._services.told(self._playback.player_id, events)
         for event in events:
-            self._events.add(event)
+            self._events.add(event, is_heard=len(self.broadcast) > 0)
             if isinstance(event, TrackException):
                 self._services.totals.track_failures[event.failure.code] += 1
 

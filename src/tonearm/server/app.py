@@ -1,6 +1,7 @@
 """The HTTP server as a whole: its settings, how it is built, started and stopped."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -70,11 +71,13 @@ _REQUESTS_PATIENCE_S: Final = 0.25
 
 
 class BindError(Exception):
-    """The node cannot listen on an address. The message says which and why; `section` is the configuration's."""
+    """The node cannot listen on an address. The message says which and why; `section` is the configuration's.
+    `is_in_use`: something else listens there."""
 
     def __init__(self, section: str, host: str, port: int, error: OSError) -> None:
         self.section = section
         number = error.errno or 0
+        self.is_in_use = number == errno.EADDRINUSE
         reason = os.strerror(number).lower() if number > 0 else str(error)  # a name's lookup has negative numbers
         super().__init__(f"cannot listen on {host}:{port}: {reason}; choose another {section}.host or {section}.port")
 

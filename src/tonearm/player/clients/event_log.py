@@ -82,9 +82,10 @@ class EventLog:
         """How many clients follow the events."""
         return len(self._sinks)
 
-    def add(self, event: Event) -> None:
-        """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it."""
-        _log_event(self._player_id, event)
+    def add(self, event: Event, *, is_heard: bool = False) -> None:
+        """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it. `is_heard`: the
+        player has listeners."""
+        _log_event(self._player_id, event, is_heard)
         self.last_seq += 1
         seq, time_ms = self.last_seq, self._wall_ms()
         self._keep(event, time_ms)
@@ -188,13 +189,19 @@ class EventLog:
             log.info("player %s: an event client is closed: %s", self._player_id, behind)
 
 
-def _log_event(player_id: str, event: Event) -> None:
+def _log_event(player_id: str, event: Event, is_heard: bool) -> None:
+    """One line a track, for players that somebody hears: thousands that sleep would hide what matters."""
     match event:
         case TrackStart():
-            log.info("player %s: track started: %s", player_id, _uri(event.track))
+            log.log(
+                logging.INFO if is_heard else logging.DEBUG,
+                "player %s: track started: %s",
+                player_id,
+                _uri(event.track),
+            )
         case TrackEnd():
             played = f"after {event.played_ms / 1000:.1f} s" if event.played_ms else "without a sound"
-            log.info("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))
+            log.debug("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))
         case TrackException():
             failure = event.failure
             message = text_for_logs(f"{failure.message} {failure.hint}")

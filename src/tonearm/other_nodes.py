@@ -1,0 +1,72 @@
+"""Which node of this machine has an address or a file already: what a second one says of it before it ends.
+
+Processes of other users do not show what they have open; then the node is named without its process.
+"""
+
+import http.client
+import os
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+_ANSWER_LIMIT_S: Final = 1.0
+_LISTENING: Final = "0A"  # proc_pid_net(5)
+
+
+def node_at(url: str) -> str:
+    """Words about the node that answers at `url`; empty when none does."""
+    if not _is_node(url):
+        return ""
+    here = {socket for socket, port in _listening_ports().items() if port == urlsplit(url).port}
+    return _words(url, _process_with(here))
+
+
+def node_with(path: Path) -> str:
+    """Words about the node that has the file at `path` open; empty when no process is seen to have it."""
+    pid = _process_with((os.path.realpath(path),))
+    if pid is None:
+        return ""
+    ports = _listening_ports()
+    urls = (f"http://127.0.0.1:{ports[file]}" for process, file in _open_files() if process == pid and file in ports)
+    return _words(next(filter(_is_node, urls), ""), pid)
+
+
+def _words(url: str, pid: int | None) -> str:
+    return "a node runs already" + (f" at {url}" if url else "") + (f" (process {pid})" if pid else "")
+
+
+def _is_node(url: str) -> bool:
+    """Whether a node answers at `url`. It says its name on every answer, also without the password."""
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_ANSWER_LIMIT_S)
+    try:
+        connection.request("GET", "/version")
+        return connection.getresponse().getheader("Server") == "tonearm"
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _listening_ports() -> dict[str, int]:
+    """The port of each listening socket of this machine, by the name that the socket has in /proc."""
+    lines = []
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            lines += [line.split() for line in Path("/proc/net", table).read_text("ascii").splitlines()[1:]]
+    return {f"socket:[{line[9]}]": int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == _LISTENING}
+
+
+def _process_with(files: Container[str]) -> int | None:
+    return min((pid for pid, file in _open_files() if file in files), default=None)
+
+
+def _open_files() -> Iterator[tuple[int, str]]:
+    """What other processes have open, each with its process, as far as they show it."""
+    for entry in Path("/proc").glob("[0-9]*/fd/*"):
+        pid = int(entry.parts[2])
+        with suppress(OSError):
+            if pid != os.getpid():
+                yield pid, os.readlink(entry)
