@@ -1,4 +1,4 @@
-# docker build -t tonearm . && docker run --rm -p 127.0.0.1:2333:2333 -e TONEARM_SERVER__PASSWORD=sesame tonearm
+# docker build -t tonearm . && docker run --rm -p 127.0.0.1:2333:2333 -e TONEARM_PASSWORD=sesame tonearm
 FROM python:3.13-slim AS build
 WORKDIR /build
 COPY requirements/build.txt requirements/runtime.txt requirements/
@@ -17,5 +17,5 @@ WORKDIR /music
 ENV PATH=/opt/tonearm/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TONEARM_SERVER__HOST=0.0.0.0 TONEARM_SOURCES__FILES='["/music"]'
 EXPOSE 2333
 # Python and one request: a command of tonearm would take ten times the processor time, each time.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.urlopen(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', '')}))"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.urlopen(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', os.environ.get('TONEARM_PASSWORD', ''))}))"]
 CMD ["tonearm", "serve"]

@@ -1,6 +1,7 @@
 """What is given to others is whole: the wheel, the files for Docker and systemd."""
 
 import asyncio
+import base64
 import json
 import re
 import shutil
@@ -10,7 +11,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ import yaml
 import tonearm
 from tests.support.audio_files import tone, wav
 from tests.support.environment import environment
-from tests.support.missing_programs import needs
+from tests.support.missing_programs import needs, skip_for_want_of
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
 from tonearm.config.schema import SECTIONS
@@ -169,7 +170,7 @@ def test_node_and_client_of_two_versions_never_mix_their_files(tmp_path: Path, w
         assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
 
 
-def test_the_image_and_the_composition_name_what_there_is() -> None:
+def test_the_image_names_what_there_is() -> None:
     text = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
     for name in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
         for source in name.split():
@@ -178,19 +179,59 @@ def test_the_image_and_the_composition_name_what_there_is() -> None:
             assert f"!{source.partition('/')[0]}" in ignored
     for section, key in re.findall(r"TONEARM_([A-Z]+)__([A-Z_]+)", text):
         assert key.lower() in SECTIONS[section.lower()].model_fields
-    service = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))["services"]["tonearm"]
-    assert service["cap_drop"] == ["ALL"]
     assert "USER 1000" in text
+    assert "mkdir /state && chown 1000:1000 /state" in text  # a new volume there belongs to the user, too
 
 
-@pytest.mark.parametrize("password", ["", "sesame"])
-async def test_the_image_asks_whether_the_node_answers(tmp_path: Path, password: str) -> None:
+def composition() -> Any:
+    return yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
+
+
+async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path) -> None:
+    service = composition()["services"]["tonearm"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "state:/state" in service["volumes"]
+    assert composition()["volumes"].keys() == {"state"}
+    how, python, *check = service["healthcheck"]["test"]
+    assert (how, python) == ("CMD", "python")
+    variables = {
+        name: value.replace("/state", str(tmp_path)).replace("${TONEARM_PASSWORD:?Set TONEARM_PASSWORD}", "sesame")
+        for name, value in service["environment"].items()
+    }
+    body = {"id": "radio", "uri": "song.flac"}
+    async with running_node(tmp_path, variables=variables) as node:
+        for value in (b"sesame", b"Bearer sesame", b"Basic " + base64.b64encode(b"me:sesame")):
+            assert (await node.request("GET", "/metrics", headers=(("Authorization", value),))).status == 200
+        assert (await node.request("GET", "/metrics")).status == 401
+        created = await node.request("POST", "/v0/players", body, headers=(("Authorization", "sesame"),))
+        assert created.status == 201
+        asked = [argument.replace(":2333/", f":{node.port}/") for argument in check]
+        assert await (await asyncio.create_subprocess_exec(sys.executable, *asked, env=environment())).wait() == 0
+    async with running_node(tmp_path, variables=variables) as node:
+        state = await node.request("GET", "/v0/players/radio/state", headers=(("Authorization", "sesame"),))
+        assert state.status == 200
+
+
+@needs("docker")
+def test_docker_takes_the_composition() -> None:
+    """Where its plug-in for compositions is installed."""
+    compose = ["docker", "compose", "--project-directory", str(REPOSITORY)]
+    if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode != 0:
+        skip_for_want_of("docker compose")
+    subprocess.run([*compose, "config", "--quiet"], env=environment({"TONEARM_PASSWORD": "sesame"}), check=True)
+
+
+@pytest.mark.parametrize(
+    ("password", "name"),
+    [("", "TONEARM_PASSWORD"), ("sesame", "TONEARM_PASSWORD"), ("sesame", "TONEARM_SERVER__PASSWORD")],
+)
+async def test_the_image_asks_whether_the_node_answers(tmp_path: Path, password: str, name: str) -> None:
     (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
     python, *arguments = json.loads(check)
     assert python == "python"
 
     async def exit_code(port: int, password: str) -> int | None:
-        variables = {"TONEARM_SERVER__PORT": str(port), "TONEARM_SERVER__PASSWORD": password}
+        variables = {"TONEARM_SERVER__PORT": str(port), name: password}
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, env=environment(variables), stderr=subprocess.DEVNULL
         )
