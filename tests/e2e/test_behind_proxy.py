@@ -23,7 +23,7 @@ from tests.support.e2e_players import PATIENT, create, hear_to_end
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.missing_programs import skip_for_want_of
-from tests.support.readme import REPOSITORY
+from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
 
 # Debian keeps servers where only root's PATH leads.
@@ -92,8 +92,9 @@ def documented_configuration(block: str) -> str:
 
 
 @asynccontextmanager
-async def running_proxy(proxy: ReverseProxy, folder: Path, node_port: int) -> AsyncIterator[int]:
-    """The TLS port of `proxy` on 127.0.0.1, which passes everything on to the node on `node_port`.
+async def running_proxy(proxy: ReverseProxy, folder: Path, node_port: int, in_location: str = "") -> AsyncIterator[int]:
+    """The TLS port of `proxy` on 127.0.0.1, which passes everything on to the node on `node_port`. `in_location` are
+    further lines for nginx.
 
     Skips the test when the program is not installed.
     """
@@ -101,7 +102,7 @@ async def running_proxy(proxy: ReverseProxy, folder: Path, node_port: int) -> As
         skip_for_want_of(proxy.name)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    file = _write_configuration(proxy, folder, port, node_port)
+    file = _write_configuration(proxy, folder, port, node_port, in_location)
     process = await asyncio.create_subprocess_exec(
         *(proxy.program, *proxy.arguments(folder, file)),
         env={**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)},
@@ -118,9 +119,9 @@ async def running_proxy(proxy: ReverseProxy, folder: Path, node_port: int) -> As
         await process.communicate()
 
 
-def _write_configuration(proxy: ReverseProxy, folder: Path, port: int, node_port: int) -> Path:
+def _write_configuration(proxy: ReverseProxy, folder: Path, port: int, node_port: int, in_location: str) -> Path:
     folder.mkdir(exist_ok=True)
-    documented = documented_configuration(proxy.block)
+    documented = documented_configuration(proxy.block).replace("location / {", "location / {\n" + in_location)
     here = {**proxy.here(port, certificate_file(folder)), "127.0.0.1:2333": f"127.0.0.1:{node_port}"}
     for written, meant in here.items():
         assert documented.count(written) == 1, written
@@ -241,3 +242,20 @@ async def test_a_password_is_passed_on_and_a_refusal_names_the_client(proxy: Rev
         assert await status(client, "GET", "/info", headers={"Authorization": "sesame"}) == 200
         named = r"request \w+ refused with 401 unauthorized: GET /info from 127\.0\.0\.1 for 127\.0\.0\.1: "
         await eventually(lambda: any(re.search(named, line) for line in node.log), "the refusal is logged")
+
+
+async def test_nginx_may_ask_for_passwords_of_its_own(tmp_path: Path) -> None:
+    (users := tmp_path / "users").write_text("ada:{PLAIN}hush\n", encoding="utf-8")
+    (lines,) = blocks("nginx", (REPOSITORY / "docs" / "operating.md").read_text(encoding="utf-8"))
+    lines = lines.replace("/etc/nginx/tonearm.users", str(users))
+    async with (
+        running_node(tmp_path, '[server]\npassword = "sesame"\n') as node,
+        running_proxy(PROXIES["nginx"], tmp_path / "proxy", node.port, lines) as port,
+        aiohttp.ClientSession(
+            f"https://127.0.0.1:{port}", connector=aiohttp.TCPConnector(ssl=trusting_client())
+        ) as client,
+    ):
+        assert await status(client, "GET", "/v0/players") == 401
+        for password, answer in (("sesame", 401), ("hush", 200)):
+            headers = {"Authorization": aiohttp.encode_basic_auth("ada", password)}
+            assert await status(client, "GET", "/v0/players", headers=headers) == answer

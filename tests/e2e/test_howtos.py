@@ -1,6 +1,12 @@
-"""What docs/soundboard.md and docs/files.md promise, done as their readers do it. Only ports and folders are others."""
+"""What docs/soundboard.md, docs/files.md and docs/operating.md promise, done as their readers do it. Only ports and
+folders are others.
+"""
 
+import base64
+import re
 from pathlib import Path
+
+import yaml
 
 from tests.support.audio_files import music, wav
 from tests.support.missing_programs import needs
@@ -10,6 +16,7 @@ from tests.support.running_node import RunningNode, running_node
 
 ADDRESS = "http://127.0.0.1:2333"
 SOUNDBOARD = (REPOSITORY / "docs" / "soundboard.md").read_text(encoding="utf-8")
+OPERATING = (REPOSITORY / "docs" / "operating.md").read_text(encoding="utf-8")
 FILES = (REPOSITORY / "docs" / "files.md").read_text(encoding="utf-8")
 
 
@@ -35,6 +42,26 @@ async def test_the_soundboard(tmp_path: Path) -> None:
         for origin, status in (("http://localhost:8000", 200), ("http://localhost:8001", 403)):
             answer = await node.request("GET", "/v0/players", headers=(("Origin", origin),))
             assert answer.status == status
+
+
+@needs("curl")
+async def test_operating(tmp_path: Path) -> None:
+    prometheus, grafana = map(yaml.safe_load, blocks("yaml", OPERATING))
+    (job,) = prometheus["scrape_configs"]
+    assert job["authorization"].keys() == {"credentials_file"}  # the type is Bearer, unless it is said
+    alerts = (REPOSITORY / "docs" / "grafana" / "alerts.yml").read_text(encoding="utf-8")
+    assert f'job="{job["job_name"]}"' in alerts
+    infinity = grafana["datasources"][1]
+    assert infinity["jsonData"]["allowedHosts"] == [ADDRESS]
+    basic = base64.b64encode(f"{infinity['basicAuthUser']}:sesame".encode())
+    (schemes,) = re.findall(r"`server\.(schemes = \[.*?\])`", OPERATING)
+    config = f'[server]\npassword = "sesame"\nopen_paths = ["/readyz"]\n{schemes}\n'
+    async with running_node(tmp_path, config) as node:
+        for path, value in (("/metrics", b"Bearer sesame"), ("/v0/players", b"Basic " + basic)):
+            assert (await node.request("GET", path, headers=(("Authorization", value),))).status == 200
+        (rolling,) = blocks("sh", OPERATING)
+        here = rolling.replace("radio1 radio2", "127.0.0.1 127.0.0.1").replace(":2333", f":{node.port}")
+        assert await pasted(f"ssh() {{ true; }}\n{here}", tmp_path) == [200, 200]
 
 
 @needs("curl")
