@@ -17,30 +17,25 @@ _LISTENING: Final = "0A"  # proc_pid_net(5)
 
 def node_at(url: str) -> str:
     """Words about the node that answers at `url`; empty when none does."""
-    if not _is_node(url):
-        return ""
-    here = {socket for socket, port in _listening_ports().items() if port == urlsplit(url).port}
-    return _words(url, _process_with(here))
+    here = [socket for socket, port in _listening_ports().items() if port == urlsplit(url).port]
+    return _words(url, _process_with(here)) if _is_node(url) else ""
 
 
 def node_with(path: Path) -> str:
     """Words about the node that has the file at `path` open; empty when no process is seen to have it."""
-    pid = _process_with((os.path.realpath(path),))
-    if pid is None:
-        return ""
+    pid = _process_with([os.path.realpath(path)])
     ports = _listening_ports()
     urls = (f"http://127.0.0.1:{ports[file]}" for process, file in _open_files() if process == pid and file in ports)
-    return _words(next(filter(_is_node, urls), ""), pid)
+    return _words(next(filter(_is_node, urls), ""), pid) if pid else ""
 
 
 def _words(url: str, pid: int | None) -> str:
-    return "a node runs already" + (f" at {url}" if url else "") + (f" (process {pid})" if pid else "")
+    return "; a node runs already" + (f" at {url}" if url else "") + (f" (process {pid})" if pid else "")
 
 
 def _is_node(url: str) -> bool:
     """Whether a node answers at `url`. It says its name on every answer, also without the password."""
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_ANSWER_LIMIT_S)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_ANSWER_LIMIT_S)
     try:
         connection.request("GET", "/version")
         return connection.getresponse().getheader("Server") == "tonearm"
@@ -52,10 +47,8 @@ def _is_node(url: str) -> bool:
 
 def _listening_ports() -> dict[str, int]:
     """The port of each listening socket of this machine, by the name that the socket has in /proc."""
-    lines = []
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            lines += [line.split() for line in Path("/proc/net", table).read_text("ascii").splitlines()[1:]]
+    tables = [table for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if table.exists()]
+    lines = [line.split() for table in tables for line in table.read_text("ascii").splitlines()]
     return {f"socket:[{line[9]}]": int(line[1].rpartition(":")[2], 16) for line in lines if line[3] == _LISTENING}
 
 
@@ -66,7 +59,6 @@ def _process_with(files: Container[str]) -> int | None:
 def _open_files() -> Iterator[tuple[int, str]]:
     """What other processes have open, each with its process, as far as they show it."""
     for entry in Path("/proc").glob("[0-9]*/fd/*"):
-        pid = int(entry.parts[2])
         with suppress(OSError):
-            if pid != os.getpid():
-                yield pid, os.readlink(entry)
+            if int(entry.parts[2]) != os.getpid():
+                yield int(entry.parts[2]), os.readlink(entry)

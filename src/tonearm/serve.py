@@ -41,6 +41,7 @@ from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
+from tonearm.sources.sounds import SoundLimits, Sounds
 
 log = logging.getLogger(__name__)
 
@@ -149,8 +150,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return ExitCode.MISSING if isinstance(error, SandboxRequiredError) else ExitCode.WRONG_USE
     except StateFileError as error:
-        who = node_with(Path(loaded.config.state.path))
-        sys.stderr.write(f"tonearm: the state {error}{who and '; '}{who}\n")
+        sys.stderr.write(f"tonearm: the state {error}{node_with(Path(loaded.config.state.path))}\n")
         return ExitCode.MISSING
 
 
@@ -284,7 +284,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await node.stop()
         options = " (--host, --port)" if error.section == "server" else ""
         who = node_at(node_url(host, port)) if error.is_in_use else ""
-        sys.stderr.write(f"tonearm: {error}{options}{who and '; '}{who}\n")
+        sys.stderr.write(f"tonearm: {error}{options}{who}\n")
         return ExitCode.MISSING
     server = servers[0]
     for public in servers[1:]:
@@ -350,7 +350,10 @@ def _opener(config: Config) -> SourceOpener:
         sites=config.resolver.sites,
         sandbox=SandboxMode(config.resolver.sandbox),
     )
-    return source_opener(policy, sources.private_networks, settings, resolver if config.resolver.enabled else None)
+    sounds = Sounds(SoundLimits(**dict(config.sounds)))
+    return source_opener(
+        policy, sources.private_networks, settings, resolver if config.resolver.enabled else None, sounds
+    )
 
 
 def _node_settings(config: Config) -> NodeSettings:

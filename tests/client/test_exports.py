@@ -18,8 +18,8 @@ NAMES = """
     FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange Metadata MetadataChange Node
     NodeFailed NodeInfo NotFound OverlayEnd OverlayException OverlayStart PRESETS Place Playable PlayedTrack
     Player PlayerDelete PlayerExists PlayerGone PlayerNotFound PlayerPause PlayerResume PlayerState
-    PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed State
-    Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck Unauthorized
+    PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed
+    SentSound State Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck Unauthorized
     UnknownEvent
 """
 

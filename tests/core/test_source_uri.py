@@ -284,6 +284,23 @@ def test_any_text_is_refused_or_has_a_stable_form(start: str, rest: str) -> None
         assert parse_source_uri(uri.normalised).normalised == uri.normalised
 
 
+class TestSounds:
+    def test_a_client_names_one_by_its_id(self) -> None:
+        sound = parse_source_uri(" Sound:3FA1#t=1,2 ", from_client=True)
+        assert (sound.kind, sound.path, sound.normalised) == ("sound", "3fa1", "sound:3fa1")
+        assert (sound.start_ms, sound.end_ms) == (1000, 2000)
+        assert not title_from_uri(sound).count("3fa1")
+
+    @pytest.mark.parametrize("text", ["sound:", "sound:xyz", "sound:../3fa1", "sound://3fa1", "sound:3fa1?x"])
+    def test_other_texts_are_none(self, text: str) -> None:
+        with pytest.raises(BadRequest):
+            parse_source_uri(text, from_client=True)
+
+    def test_nothing_else_leads_to_one(self) -> None:
+        with pytest.raises(BadRequest):
+            parse_source_uri("sound:3fa1")
+
+
 class TestSearches:
     @pytest.mark.parametrize(
         ("text", "key", "words"),
@@ -296,7 +313,7 @@ class TestSearches:
         ],
     )
     def test_words_behind_a_key(self, text: str, key: str, words: str) -> None:
-        uri = parse_source_uri(text, takes_search=True)
+        uri = parse_source_uri(text, from_client=True)
         assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
         assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
         assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
@@ -307,16 +324,16 @@ class TestSearches:
     @pytest.mark.parametrize("text", ["ytsearch:", "ytsearch:   "])
     def test_without_words_it_is_none(self, text: str) -> None:
         with pytest.raises(BadRequest, match="no words"):
-            parse_source_uri(text, takes_search=True)
+            parse_source_uri(text, from_client=True)
 
     @pytest.mark.parametrize("text", ["search:x", "ytsearch5:x", "ytsearchdate:x"])
     def test_other_schemes_are_none(self, text: str) -> None:
         with pytest.raises(BadRequest, match="scheme"):
-            parse_source_uri(text, takes_search=True)
+            parse_source_uri(text, from_client=True)
 
     @pytest.mark.parametrize("text", ["1ytsearch:x", "research me"])
     def test_paths_are_none(self, text: str) -> None:
-        assert parse_source_uri(text, takes_search=True).kind == "file"
+        assert parse_source_uri(text, from_client=True).kind == "file"
 
 
 @pytest.mark.parametrize(

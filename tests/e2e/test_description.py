@@ -94,7 +94,9 @@ async def arranged(node: RunningNode, path: str, method: str) -> dict[str, str]:
     await create(node, "tour", "welcome.opus")
     names = {"player_id": "tour", "track_id": await enqueue(node, "tour", "welcome.opus")}
     answer = await node.request("POST", "/v0/players/tour/overlays", {"uri": "welcome.opus"})
-    return {**names, "overlay_id": answer.json()["overlayId"]}
+    sound = await request(node.port, "POST", "/v0/sounds", body=BYTES)
+    sound_id = sound.json()["uri"].removeprefix("sound:")
+    return {**names, "overlay_id": answer.json()["overlayId"], "sound_id": sound_id}
 
 
 def filled(text: str, names: dict[str, str]) -> str:

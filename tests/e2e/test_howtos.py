@@ -1,21 +1,32 @@
-"""What docs/soundboard.md, docs/files.md and docs/operating.md promise, done as their readers do it. Only ports and
+"""What docs/soundboard.md, files.md, announce.md and operating.md promise, done as their readers do it. Only ports and
 folders are others.
 """
 
+import asyncio
 import base64
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
 
 from tests.support.audio_files import music, wav
+from tests.support.e2e_players import PATIENT, enqueue, state
+from tests.support.e2e_sockets import following, listening
+from tests.support.environment import environment
 from tests.support.missing_programs import needs
 from tests.support.pasting import pasted, variables_in
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
+from tonearm.cli import tonearm
 
 ADDRESS = "http://127.0.0.1:2333"
 SOUNDBOARD = (REPOSITORY / "docs" / "soundboard.md").read_text(encoding="utf-8")
+ANNOUNCE = (REPOSITORY / "docs" / "announce.md").read_text(encoding="utf-8")
 OPERATING = (REPOSITORY / "docs" / "operating.md").read_text(encoding="utf-8")
 FILES = (REPOSITORY / "docs" / "files.md").read_text(encoding="utf-8")
 
@@ -42,6 +53,63 @@ async def test_the_soundboard(tmp_path: Path) -> None:
         for origin, status in (("http://localhost:8000", 200), ("http://localhost:8001", 403)):
             answer = await node.request("GET", "/v0/players", headers=(("Origin", origin),))
             assert answer.status == status
+
+
+@needs("curl")
+async def test_announcements(tmp_path: Path) -> None:
+    """By the voice program that is here, or by one that says always the same."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if shutil.which("espeak-ng") is None:
+        # As into any pipe: it does not know yet how long it will speak, and says half a day.
+        (programs / "voice.wav").write_bytes(wav(music(1.0, 22_050, channels=1), 22_050, data_bytes=0x7FFFF000))
+        (programs / "espeak-ng").write_text(f'#!/bin/sh\n[ "$1" = --stdout ] && exec cat {programs}/voice.wav\n')
+        (programs / "espeak-ng").chmod(0o755)
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    (tmp_path / "bell.wav").write_bytes(wav(music(0.6)))
+    sentence, say, room = blocks("sh", ANNOUNCE)
+    (tmp_path / "say").write_text(say, encoding="utf-8")
+    async with running_node(tmp_path, PATIENT) as node:
+        variables = {"PATH": f"{programs}:{os.environ['PATH']}", "TONEARM_URL": node.url}
+
+        async def run(script: str) -> None:
+            shell = await asyncio.create_subprocess_exec(
+                *("bash", "-euo", "pipefail", "-c", script.replace("http://127.0.0.1:2333", node.url)),
+                cwd=tmp_path,
+                env=environment(variables),
+                stdout=asyncio.subprocess.DEVNULL,
+            )
+            assert await shell.wait() == 0
+
+        await run(room)
+        assert (await state(node, "kitchen"))["state"] == "idle"
+        async with following(node, "kitchen") as tape, listening(node, "kitchen") as ear:
+            await run(sentence)  # in a room where nothing plays
+            await tape.until("OverlayStart")
+            await ear.frames_heard(10)
+            assert any(ear.pcm)
+            assert (await tape.until("OverlayEnd"))["reason"] == "finished"
+            await enqueue(node, "kitchen", "song.wav")
+            await tape.until("TrackStart")
+            await run('sh say kitchen bell.wav "Dinner is ready"')
+            ends = [await tape.until("OverlayEnd") for _ in ("bell", "sentence")]
+            assert [end["reason"] for end in ends] == ["finished", "finished"]
+            assert [event["op"] for event in tape.events].count("OverlayStart") == 3
+            assert (await state(node, "kitchen"))["state"] == "playing"
+
+
+@needs("systemd-analyze")
+def test_systemd_takes_the_unit_of_a_loudspeaker(tmp_path: Path) -> None:
+    (unit,) = blocks("ini", ANNOUNCE)
+    (file := tmp_path / "kitchen.service").write_text(unit.replace("/opt/tonearm/bin/tonearm", sys.executable))
+    checked = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
+    assert not [line for line in checked.stderr.splitlines() if "kitchen.service" in line]
+
+
+def test_the_loudspeaker_runs_a_command_that_there_is() -> None:
+    (command,) = re.findall(r"^ExecStart=\S+/tonearm (.*)$", blocks("ini", ANNOUNCE)[0], re.MULTILINE)
+    name, *arguments = shlex.split(command)
+    tonearm.commands[name].make_context(name, arguments)
 
 
 @needs("curl")

@@ -134,6 +134,7 @@ def slow_requests() -> Iterator[SlowRequest]:
     )
     fat_tracks = [{"uri": "a.mp3", "metadata": [[]] * 20} for _ in range(1_000)]
     yield SlowRequest("1000 sources with metadata", "POST", f"{p}/queue", (201,), _json({"tracks": fat_tracks}))
+    yield SlowRequest("a sound of 10 MiB", "POST", "/v0/sounds", (400,), lambda: bytes(10 * MIB), needs_sources=True)
     yield SlowRequest(
         "100 overlays", "POST", f"{p}/overlays", (201, 429), _json({"overlays": _long_sources(100, 390_000)})
     )

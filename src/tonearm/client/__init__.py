@@ -63,7 +63,7 @@ from tonearm.protocol.events import (
     TrackStart,
     TrackStuck,
 )
-from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, Stats
+from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, SentSound, Stats
 
 __all__ = [
     "PRESETS",
@@ -113,6 +113,7 @@ __all__ = [
     "Reconnected",
     "Seek",
     "SeekFailed",
+    "SentSound",
     "State",
     "Stats",
     "StreamTitle",

@@ -18,6 +18,7 @@ from tonearm.client.tracks import (
     PLAYERS_MODEL,
     PLAYLIST_MODEL,
     SENT_MODEL,
+    SOUND_MODEL,
     STATS_MODEL,
     TRACK_MODEL,
     TRACKS_MODEL,
@@ -29,7 +30,7 @@ from tonearm.client.tracks import (
     read,
 )
 from tonearm.core.play_queue import LoopMode
-from tonearm.protocol.replies import LibraryFiles, LoadedPlaylist, NodeInfo, SentFile, Stats
+from tonearm.protocol.replies import LibraryFiles, LoadedPlaylist, NodeInfo, SentFile, SentSound, Stats
 
 PlayerT = TypeVar("PlayerT", bound=Player)
 
@@ -151,6 +152,15 @@ class Node:
         """All tracks of a playlist. Raises `BadRequest` for what is none."""
         path = f"/v0/loadplaylist?identifier={quote(identifier, safe='')}"
         return read(PLAYLIST_MODEL, await self._connection.request("GET", path))
+
+    async def send_sound(self, data: bytes) -> SentSound:
+        """Sends the bytes of a sound, which the node keeps for a while; its `uri` can be played, queued and laid over.
+        Raises `BadRequest` for what is no audio, `ApiError` for what is too large, and `LimitReached`."""
+        return read(SOUND_MODEL, await self._connection.send("POST", "/v0/sounds", data))
+
+    async def end_sound(self, uri: str) -> None:
+        """Has the node forget a sound. Raises `NotFound` when it has done so before."""
+        await self._connection.request("DELETE", f"/v0/sounds/{quote(uri.removeprefix('sound:'), safe='')}")
 
     async def search(self, query: str, *, site: str = "youtube", limit: int = 10) -> list[Track]:
         """The best match first. Raises `BadRequest` on a node without the resolver."""

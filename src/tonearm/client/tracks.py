@@ -19,6 +19,7 @@ from tonearm.protocol.replies import (
     Player,
     QueuedTrackDetails,
     SentFile,
+    SentSound,
     Stats,
     TrackOut,
 )
@@ -38,6 +39,7 @@ FOUND_MODEL: Final = TypeAdapter(FoundTracks)
 FILES_MODEL: Final = TypeAdapter(LibraryFiles)
 SENT_MODEL: Final = TypeAdapter(SentFile)
 PLAYLIST_MODEL: Final = TypeAdapter(LoadedPlaylist)
+SOUND_MODEL: Final = TypeAdapter(SentSound)
 STATS_MODEL: Final = TypeAdapter(Stats)
 
 _T = TypeVar("_T")

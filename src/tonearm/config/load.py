@@ -1,9 +1,9 @@
 """Reads a TOML file, the environment and the command line into one `Config`, and writes the commented file that
 `tonearm init-config` gives.
 
-The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. TONEARM_PASSWORD, the name that
-clients read, is `TONEARM_SERVER__PASSWORD` where that is not set. Keys of this node's predecessor
-are ignored with a warning.
+The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. `TONEARM_PASSWORD`, the name that
+clients read, is `TONEARM_SERVER__PASSWORD` where that is not set. Keys of this node's predecessor are ignored with a
+warning.
 """
 
 import importlib.util

@@ -332,6 +332,19 @@ class LibraryConfig(_Section):
     )
 
 
+class SoundsConfig(_Section):
+    """Sounds that clients send as bytes, with `POST /v0/sounds`. They are in memory only."""
+
+    max_bytes: int = Field(default=10_485_760, ge=4096, description="How many bytes one sound may have.")
+    total_bytes: int = Field(
+        default=67_108_864,
+        ge=4096,
+        description="How many bytes all of them may take together, each of them 4096 at least. The oldest that nobody "
+        "uses make room for new ones.",
+    )
+    keep_s: float = Field(default=600.0, gt=0, description="How long a sound is kept after its last use, in seconds.")
+
+
 class ResolverConfig(_Section):
     """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
 
@@ -509,6 +522,7 @@ class Config(_Section):
     player: PlayerConfig = PlayerConfig()
     sources: SourcesConfig = SourcesConfig()
     library: LibraryConfig = LibraryConfig()
+    sounds: SoundsConfig = SoundsConfig()
     resolver: ResolverConfig = ResolverConfig()
     decoder: DecoderConfig = DecoderConfig()
     opus: OpusConfig = OpusConfig()

@@ -69,8 +69,8 @@ class SourcePolicy:
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
         """A list of hosts does not restrict files, patterns do. A search has no address: its results are judged
-        instead."""
-        if uri.kind == "search":
+        instead. A sound has none at all."""
+        if uri.kind in ("search", "sound"):
             return True
         hosts = self.allowed_hosts if uri.host is not None else ()
         if not self.allowed and not hosts:

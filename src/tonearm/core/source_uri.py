@@ -1,4 +1,4 @@
-"""The URIs of sources: `http`, `https`, `file`, plain paths and searches, parsed once into one comparable form.
+"""The URIs of sources: links, files, sounds, plain paths and searches, parsed once into one comparable form.
 
 All forms that resolvers and browsers take for one host (letters of other widths or cases, a trailing dot, `0x7f.1` for
 127.0.0.1) become the same text, so that a pattern for a host cannot be evaded by writing the host differently.
@@ -65,6 +65,8 @@ _ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
 _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+# The uri that a sound has which a client sent.
+_SOUND: Final = re.compile(r"sound:([0-9a-f]{1,64})", re.ASCII | re.IGNORECASE)
 # A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
 _HOST_WITHOUT_SCHEME: Final = re.compile(
     r"(?:[a-z0-9-]+\.)*(?:www\.[a-z0-9.-]+|[a-z0-9-]+\.(?:[a-z]{2,24}(?=[/?])|(?:com|net|org|fm|tv)\b))(?::[0-9]+)?(?:[/?].*)?$"
@@ -112,10 +114,11 @@ class SourceUri:
     `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), and `audio` is which of several
     sounds a fragment `#audio=` names, by number or language (empty: none); both fragments are in `given` only.
 
-    A search has words instead of an address; what it finds is parsed and judged by itself.
+    A search has words instead of an address; what it finds is parsed and judged by itself. A sound has the id of bytes
+    that a client sent.
     """
 
-    kind: Literal["http", "file", "search"]
+    kind: Literal["http", "file", "search", "sound"]
     given: str
     normalised: str
     path: str
@@ -142,6 +145,11 @@ class SourceUri:
     @property
     def is_https(self) -> bool:
         return self.normalised.startswith("https:")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this node, a file or a sound, so that nothing is dialled or resolved."""
+        return self.kind in ("file", "sound")
 
     @property
     def names_track_list(self) -> bool:
@@ -172,11 +180,11 @@ class SourceUri:
         return replace(self, path=path, normalised=_file_uri(path), is_admitted=False)
 
 
-def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
+def parse_source_uri(text: str, *, from_client: bool = False) -> SourceUri:
     """Parses a URI or a path from a client, a server or a playlist. Raises BadRequest, whose message says why it cannot
     be played.
 
-    `takes_search` is for texts from clients: nothing else may lead to a search.
+    `from_client` is for texts from clients: nothing else may lead to a search, or to a sound that a client sent.
     """
     if len(text) > MAX_URI_CHARACTERS:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
@@ -189,11 +197,14 @@ def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
     bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
-    found = _SEARCH.fullmatch(bare) if takes_search else None
+    found = _SEARCH.fullmatch(bare) if from_client else None
     if found is not None:
         return search_uri(found[1].lower(), found[2], given=text)
     of_all, audio = _without_audio(bare)
     whole, start_ms, end_ms = _without_media_fragment(of_all)
+    if from_client and (sound := _SOUND.fullmatch(whole)):
+        sound_id = sound[1].lower()
+        return SourceUri("sound", text, f"sound:{sound_id}", sound_id, start_ms=start_ms, end_ms=end_ms, audio=audio)
     if whole == bare:
         return _parse(text, text)
     return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms, audio=audio)
@@ -308,6 +319,8 @@ def title_from_uri(uri: SourceUri) -> str:
     """The file name without its ending, percent-decoded; the URI as given when it names no file; a search's words."""
     if uri.kind == "search":
         return uri.path
+    if uri.kind == "sound":
+        return "Sound"  # its id is for those who may play it
     name = uri.path.rpartition("/")[2]
     if uri.kind == "http":
         name = unquote(name, errors="surrogateescape")
@@ -333,7 +346,7 @@ def has_playlist_ending(name: str) -> bool:
 def initial_track_info(uri: SourceUri) -> TrackInfo:
     """The facts about a source that its URI gives, before it is opened."""
     # A search leads to a page and that to a link.
-    source_name = "file" if uri.kind == "file" else "http"
+    source_name = {"file": "file", "sound": "direct"}.get(uri.kind, "http")
     return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=source_name)
 
 

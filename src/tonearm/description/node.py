@@ -165,6 +165,36 @@ SEND_FILE: Final = Operation(
     tag="Tracks",
     subject=Subject.NODE,
 )
+SEND_SOUND: Final = Operation(
+    "POST",
+    "/v0/sounds",
+    "Send a sound",
+    json_of(replies.SentSound, "It is there for a while.", 201),
+    "The body is the bytes of a sound, under any content type. It is in memory for `sounds.keep_s` after its last use.",
+    takes_bytes=True,
+    codes=("load_failed", "source_blocked", "limit_reached"),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+GET_SOUND: Final = Operation(
+    "GET",
+    "/v0/sounds/{sound_id}",
+    "Get a sound back",
+    (Reply(200, "Its bytes.", {"application/octet-stream": None, "audio/*": None}),),
+    codes=("not_found",),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
+END_SOUND: Final = Operation(
+    "DELETE",
+    "/v0/sounds/{sound_id}",
+    "Forget a sound",
+    DONE,
+    "What plays it plays on.",
+    codes=("not_found",),
+    tag="Tracks",
+    subject=Subject.NODE,
+)
 
 SHOW_INDEX: Final = Operation(
     "GET",

@@ -44,6 +44,14 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
         "path",
         is_required=True,
     ),
+    "sound_id": Parameter(
+        "sound_id",
+        "What stands behind `sound:` in the uri that the node gave the sound.",
+        {"type": "string"},
+        "3fa1c0de5eed4b1d9a0b7c6d5e4f3a21",
+        "path",
+        is_required=True,
+    ),
     "overlay_id": Parameter(
         "overlay_id",
         "The id that the node gave the overlay.",
@@ -90,7 +98,7 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "The bare password, without a scheme; of a node that has one.",
+                    "description": "The bare password, if the node has one; by `server.schemes` also Bearer or Basic.",
                 }
             },
         },

@@ -21,7 +21,7 @@ from tonearm.core.errors import (
     SourceBlocked,
     SourceRefused,
 )
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FAULTS_OF_BYTES, FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.metadata import Json, require_metadata_bytes
 from tonearm.core.play_queue import MAX_REASONS, LeftOut, NothingFound, Playlist
@@ -34,6 +34,7 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.protocol.wire_model import json_text
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.sounds import Sound, Sounds
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,22 @@ class Lookup:
             log.info("a source was asked for that cannot be loaded: %s: %s", uri_for_logs(identifier), message)
             return error.failure
         return initial_track_info(uri).with_facts(facts)
+
+    @property
+    def sounds(self) -> Sounds:
+        return self._opener.sounds
+
+    async def measure(self, sound: Sound) -> None:
+        """Opens a sound that has arrived like any other source, and notes its length. Raises `LoadFailed` with the
+        reason for what is no audio, and `SourceBlocked`."""
+        try:
+            facts = await self._loader.load(self._opener.admit(client_uri(sound.uri, came_through_proxy=False)))
+        except PlayError as error:
+            failure = error.failure
+            if failure.code in FAULTS_OF_BYTES:
+                failure = replace(failure, hint="Send the bytes of an audio file, such as WAV, MP3, FLAC or Ogg.")
+            raise request_error(failure, LoadFailed) from error
+        sound.length_ms = facts.length_ms
 
     async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> TrackList:
         """All entries of a playlist, a page or a search; none of them is opened.
@@ -116,7 +133,7 @@ class Lookup:
 
 def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
     """The URI that a client wrote. `came_through_proxy` is kept in it, for the policy. Raises `BadRequest`."""
-    return replace(parse_source_uri(text, takes_search=True), came_through_proxy=came_through_proxy)
+    return replace(parse_source_uri(text, from_client=True), came_through_proxy=came_through_proxy)
 
 
 # Failures that are refusals, as of a redirect, an address or a symbolic link.

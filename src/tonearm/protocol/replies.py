@@ -484,6 +484,15 @@ class NodeVersion(WireModel):
     version: NodeRelease
 
 
+class SentSound(WireModel):
+    """POST /v0/sounds."""
+
+    uri: str = Field(pattern="^sound:[0-9a-f]{32}$", description="What plays it, wherever a URI can stand.")
+    length: Milliseconds = Field(description="0 where it is not known.")
+    bytes: Count = Field(description="How many came.")
+    expires_at: TimeOfDay = Field(description="When it ends, if nobody uses it before.")
+
+
 class Resolved(WireModel):
     """GET /v0/resolve, for a client that prefers JSON to plain text."""
 

@@ -126,8 +126,8 @@ class SavedTrack(RequestModel):
         return QueuedTrack(track, **{name: getattr(self, name) for name in _OF_QUEUED})
 
     def _source(self, came_through_proxy: bool) -> SourceUri:
-        given = parse_source_uri(self.uri, takes_search=True)
-        uri = given if self.address is None else parse_source_uri(self.address, takes_search=True)
+        given = parse_source_uri(self.uri, from_client=True)
+        uri = given if self.address is None else parse_source_uri(self.address, from_client=True)
         return replace(
             uri,
             given=self.uri,

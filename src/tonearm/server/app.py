@@ -25,6 +25,7 @@ from tonearm.server.routes_login import LoginRoutes
 from tonearm.server.routes_node import DashboardRoutes, DescriptionRoutes, FigureRoutes
 from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
+from tonearm.server.routes_sounds import SoundRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, NodeEdge, RouteTable
@@ -98,6 +99,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
     streams = OpenStreams(settings.ping_interval_s)
     groups = (
         TrackRoutes(node),
+        SoundRoutes(node),
         PlayerRoutes(node),
         QueueRoutes(node),
         OverlayRoutes(node),

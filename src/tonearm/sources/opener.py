@@ -59,6 +59,7 @@ from tonearm.sources.playlist import (
 )
 from tonearm.sources.resolver.answers import resolve_error
 from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
+from tonearm.sources.sounds import Sounds
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
@@ -82,7 +83,7 @@ class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
     `private_networks` permits dialling addresses outside the open internet. The policy's `files` says which files may
-    be read. With `resolver` settings, pages are opened as the links behind them.
+    be read. With `resolver` settings, pages are opened as the links behind them. `sounds` are those that clients sent.
     """
 
     def __init__(
@@ -92,8 +93,10 @@ class SourceOpener:
         private_networks: bool,
         settings: FetchSettings | None = None,
         resolver: ResolverSettings | None = None,
+        sounds: Sounds | None = None,
     ) -> None:
         self._policy = policy
+        self.sounds: Final = sounds or Sounds()
         self._settings = settings or FetchSettings()
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
         self._guard = AddressGuard(private_networks=private_networks)
@@ -140,6 +143,7 @@ class SourceOpener:
         admitted = self._admit(uri)
         if admitted.kind == "search":
             self._require_search(admitted)
+        if admitted.kind in ("search", "sound"):
             return admitted
         try:
             if admitted.host is not None and admitted.port is not None:
@@ -170,6 +174,8 @@ class SourceOpener:
                 uri = self._admit(uri)
             except RequestError as error:
                 raise admission_error(error) from error
+        if uri.kind == "sound":
+            return self.sounds.open(uri)
         if uri.kind == "file":
             try:
                 return await self._expand(await self._files.open(uri), self._client.for_source(), uri)
@@ -185,7 +191,7 @@ class SourceOpener:
 
     async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """As `open`, but returns None for pages and searches, which would have to be resolved. Raises `PlayError`."""
-        if self._pages is None or uri.kind == "file":
+        if self._pages is None or uri.is_here:
             return None if uri.kind == "search" else await self.open(uri)
         return await self._pages.open_direct(uri)
 
@@ -194,7 +200,7 @@ class SourceOpener:
 
         Raises `PlayError` and `LimitReached`.
         """
-        is_resolved = self._pages is not None and uri.kind != "file"
+        is_resolved = self._pages is not None and not uri.is_here
         opened = await (self._pages.open_list(uri) if self._pages and is_resolved else self.open(uri))
         if isinstance(opened, Playlist):
             return opened
@@ -264,12 +270,13 @@ class SourceOpener:
         Raises `PlayError`, `LimitReached`, and what `admit` raises.
         """
         uri = self.admit(uri)
-        if self._pages is None or uri.kind == "file":
+        if self._pages is None or uri.is_here:
             return uri.opened
         return self.admit(await self._pages.link_of(uri)).opened
 
     async def close(self) -> None:
         """Closes the HTTP client and ends the resolver's processes. Sources that are still open lose their bytes."""
+        self.sounds.close()
         if self._resolver is not None:
             await self._resolver.close()
         await self._client.close()

@@ -11,14 +11,20 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import PrivateNetworks, SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
+from tonearm.sources.sounds import Sounds
 
 log = logging.getLogger(__name__)
 
 
 def source_opener(
-    policy: SourcePolicy, private_networks: PrivateNetworks, settings: FetchSettings, resolver: ResolverSettings | None
+    policy: SourcePolicy,
+    private_networks: PrivateNetworks,
+    settings: FetchSettings,
+    resolver: ResolverSettings | None,
+    sounds: Sounds | None = None,
 ) -> SourceOpener:
     """The opener of a node whose `sources.private_networks` is as given; its policy knows `sources.files`."""
+    sounds = sounds or Sounds()
     is_private = policy.listens_on_loopback_only
     strict_policy = replace(policy, came_through_proxy=True)
     direct, proxied = (
@@ -26,9 +32,9 @@ def source_opener(
         for came_through_proxy in (False, True)
     )
     if (policy.allows_files, direct) == (strict_policy.allows_files, proxied):
-        return SourceOpener(policy, private_networks=direct, settings=settings, resolver=resolver)
-    strict = SourceOpener(strict_policy, private_networks=proxied, settings=settings, resolver=resolver)
-    return _OpenerForBoth(policy, strict, private_networks=direct, settings=settings, resolver=resolver)
+        return SourceOpener(policy, private_networks=direct, settings=settings, resolver=resolver, sounds=sounds)
+    strict = SourceOpener(strict_policy, private_networks=proxied, settings=settings, resolver=resolver, sounds=sounds)
+    return _OpenerForBoth(policy, strict, private_networks=direct, settings=settings, resolver=resolver, sounds=sounds)
 
 
 class _OpenerForBoth(SourceOpener):
@@ -42,8 +48,9 @@ class _OpenerForBoth(SourceOpener):
         private_networks: bool,
         settings: FetchSettings,
         resolver: ResolverSettings | None,
+        sounds: Sounds,
     ) -> None:
-        super().__init__(policy, private_networks=private_networks, settings=settings, resolver=resolver)
+        super().__init__(policy, private_networks=private_networks, settings=settings, resolver=resolver, sounds=sounds)
         self._strict = strict
         self._has_told = False
 

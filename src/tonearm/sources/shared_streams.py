@@ -59,7 +59,7 @@ class SharingOpener:
         self._streams: dict[_Key, LiveStream] = {}
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        if uri.kind == "file":
+        if uri.is_here:
             return await self._opener.open(uri, report_wait)
         key = (uri.normalised, uri.audio, uri.came_through_proxy)
         stream = self._streams.get(key)

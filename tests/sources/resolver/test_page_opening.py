@@ -154,7 +154,7 @@ async def test_searches_and_lists_that_came_through_a_proxy_reach_less(server: M
     opening = source_opener(SourcePolicy(), "auto", QUICK, fake_sites())
     try:
         await opening.start()
-        search = parse_source_uri(f"fakesearch:{server.port} x", takes_search=True)
+        search = parse_source_uri(f"fakesearch:{server.port} x", from_client=True)
         direct = await opening.search(opening.admit(search), 10)
         assert [entry.uri.given for entry in direct.entries] == [result["url"] for result in results]
         asked = len(server.requests)

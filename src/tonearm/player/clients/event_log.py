@@ -193,12 +193,8 @@ def _log_event(player_id: str, event: Event, is_heard: bool) -> None:
     """One line a track, for players that somebody hears: thousands that sleep would hide what matters."""
     match event:
         case TrackStart():
-            log.log(
-                logging.INFO if is_heard else logging.DEBUG,
-                "player %s: track started: %s",
-                player_id,
-                _uri(event.track),
-            )
+            level = logging.INFO if is_heard else logging.DEBUG
+            log.log(level, "player %s: track started: %s", player_id, _uri(event.track))
         case TrackEnd():
             played = f"after {event.played_ms / 1000:.1f} s" if event.played_ms else "without a sound"
             log.debug("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))

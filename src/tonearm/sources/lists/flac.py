@@ -32,7 +32,7 @@ async def flac_listing(source: OpenedSource, uri: SourceUri, settings: FetchSett
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(settings.headers_timeout_s + settings.stall_timeout_s):
             blocks = await _blocks(source)
-    whole = uri.given.partition("#")[0] if uri.kind == "http" else text_of_file(uri.path)
+    whole = text_of_file(uri.path) if uri.kind == "file" else uri.given.partition("#")[0]
     tags = _tags(blocks.get(_COMMENT, b""))
     parts, name = cue(tags.get("CUESHEET", ""))
     if not parts or len({part.reference for part in parts}) > 1:
