@@ -203,6 +203,8 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
         for value in (b"sesame", b"Bearer sesame", b"Basic " + base64.b64encode(b"me:sesame")):
             assert (await node.request("GET", "/metrics", headers=(("Authorization", value),))).status == 200
         assert (await node.request("GET", "/metrics")).status == 401
+        page = await node.request("GET", "/dashboard/", headers=(("Accept", "text/html"),))
+        assert b"<form" in page.body
         created = await node.request("POST", "/v0/players", body, headers=(("Authorization", "sesame"),))
         assert created.status == 201
         asked = [argument.replace(":2333/", f":{node.port}/") for argument in check]

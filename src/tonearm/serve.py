@@ -81,7 +81,7 @@ def addresses_behind(host: str) -> list[str]:
 
 
 def way_to_dashboard(url: str, *, has_page: bool) -> str:
-    """The dashboard's address; the command for it on a node that has no page for everybody."""
+    """The dashboard's address; the command for it on a node that shows none itself."""
     return f"{url}/dashboard" if has_page else f"{_command()} dashboard --node {url}"
 
 
@@ -296,7 +296,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
     keep_collections_short()
     await asyncio.sleep(0)  # what became ready meanwhile is told before the last line
     url = node_url(config.server.host, server.port)
-    dashboard = way_to_dashboard(url, has_page=edge_settings.is_for_own_machine)
+    shows_page = edge_settings.is_for_own_machine or (edge_settings.has_login and bool(password))
+    dashboard = way_to_dashboard(url, has_page=shows_page)
     if shows_commands:
         sys.stdout.write(commands_to_try(url, dashboard, has_password=bool(password)))
         sys.stdout.flush()
