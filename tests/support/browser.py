@@ -18,7 +18,7 @@ _LISTENING: Final = """
 const connect = AudioNode.prototype.connect;
 globalThis.heard = [];
 AudioNode.prototype.connect = function (to, ...more) {
-  if (to instanceof AudioDestinationNode) {
+  if (to instanceof AudioDestinationNode || to instanceof MediaStreamAudioDestinationNode) {
     const analyser = new AnalyserNode(this.context, {fftSize: 8192, smoothingTimeConstant: 0});
     connect.call(this, analyser);
     heard.push(analyser);
@@ -67,7 +67,15 @@ class Browser:
             self.complaints.append(message.text)
 
     def button(self, name: str) -> Any:
-        return self.page.get_by_role("button", name=name, exact=True)
+        """One of the page, not of the bar at its bottom."""
+        return self.page.locator("#app > :not(.bottom)").get_by_role("button", name=name, exact=True)
+
+    @property
+    def bar(self) -> Any:
+        return self.page.get_by_role("region", name="Player bar")
+
+    async def tab(self, name: str) -> None:
+        await self.page.get_by_role("tab", name=name, exact=True).click()
 
     def field(self, name: str) -> Any:
         return self.page.get_by_role("textbox", name=name, exact=True)

@@ -12,6 +12,10 @@ export class ApiError extends Error {
   }
 }
 
+function unreachable() {
+  return new ApiError(0, "unreachable", "The node does not answer. It is tried again until it does.");
+}
+
 async function refusal(answer) {
   try {
     const told = await answer.json();
@@ -41,17 +45,44 @@ export class NodeApi {
   }
 
   player(id, path = "") {
-    // An id has no character that a path would have to escape, but the page's address may name what is no id.
-    return `v0/players/${encodeURIComponent(id).replace(/%(3A|40|2B)/g, decodeURIComponent)}${path}`;
+    return `v0/players/${id}${path}`; // an id has no character that a path would have to escape
   }
 
-  // Whether the node has a resolver: the answer to a search for nothing tells. It is asked once.
-  canSearch() {
-    this.searching ??= this.get("v0/search?query=").then(
-      () => true,
-      (error) => error.status !== 0 && error.code !== "resolver_disabled",
+  // Whether the node has a resolver: its figures tell. It is asked once.
+  hasResolver() {
+    this.resolving ??= this.get("v0/stats").then(
+      (stats) => Boolean(stats.resolver),
+      () => {
+        this.resolving = null;
+        return false;
+      },
     );
-    return this.searching;
+    return this.resolving;
+  }
+
+  // Whether files can be sent to the node. Where they can, it refuses an empty one by itself.
+  canUpload() {
+    return this.ask("POST", "v0/files?name=empty.wav").then(
+      () => true,
+      ({ status }) => status === 400,
+    );
+  }
+
+  // Sends a file; `told` gets how much of it is sent, 0 to 1. Throws ApiError.
+  upload(file, told) {
+    return new Promise((sent, failed) => {
+      const request = new XMLHttpRequest(); // `fetch` tells nothing before the answer
+      request.open("POST", this.url(`v0/files?name=${encodeURIComponent(file.name)}`));
+      request.responseType = "json";
+      request.upload.onprogress = ({ loaded, total }) => told(loaded / total);
+      request.onerror = () => failed(unreachable());
+      request.onload = () => {
+        const { status, response } = request;
+        if (status === 201) sent(response);
+        else failed(new ApiError(status, response?.code ?? "", response?.message ?? `The answer was ${status}.`));
+      };
+      request.send(file);
+    });
   }
 
   // The JSON of the answer, null for one without a body. Throws ApiError.
@@ -64,7 +95,7 @@ export class NodeApi {
         headers: body === undefined ? {} : { "Content-Type": "application/json" },
       });
     } catch {
-      throw new ApiError(0, "unreachable", "The node does not answer. It is tried again until it does.");
+      throw unreachable();
     }
     if (!answer.ok) throw await refusal(answer);
     return answer.status === 204 ? null : answer.json();

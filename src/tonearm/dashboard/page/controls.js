@@ -1,8 +1,10 @@
 // What several parts of the page are made of: hooks, sliders, buttons with pictures, and the messages below.
 
+import { Store } from "./store.js";
 import { html, useEffect, useReducer, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const SHOWN_MS = 6000;
+const UNDO_MS = 10_000;
 const DRAFT_KEPT_MS = 300; // until the event that says the same has come
 
 // Shows the component again whenever `store` tells.
@@ -23,23 +25,37 @@ export function useNow(everyMs, moves) {
   return performance.now();
 }
 
-// Messages about what was done, or why it was not. One at a time is read out.
-export class Notices {
-  constructor() {
-    this.subscribers = new Set();
-    this.shown = null;
-  }
+// Messages about what was done, or why it was not. One at a time is read out; beside it stands what can be undone.
+export class Notices extends Store {
+  shown = null;
+  undoable = [];
 
-  subscribe(subscriber) {
-    this.subscribers.add(subscriber);
-    return () => this.subscribers.delete(subscriber);
-  }
-
-  show(text, isProblem = false) {
+  show(text, { isProblem = false } = {}) {
     clearTimeout(this.timer);
     this.shown = text ? { text, isProblem } : null;
     this.timer = setTimeout(() => this.show(""), isProblem ? 2 * SHOWN_MS : SHOWN_MS);
-    for (const subscriber of this.subscribers) subscriber();
+    this.tell();
+  }
+
+  // Says what went; `undo` brings it back.
+  went(text, undo) {
+    const entry = { text };
+    entry.forget = () => {
+      this.undoable = this.undoable.filter((one) => one !== entry);
+      this.tell();
+    };
+    entry.undo = () => {
+      entry.forget();
+      undo();
+    };
+    this.undoable = [...this.undoable, entry];
+    setTimeout(entry.forget, UNDO_MS);
+    this.tell();
+  }
+
+  // Does requests about the player of `feed`, and shows what came of them.
+  acting(feed) {
+    return (method, path, body, done) => this.of(feed.api.ask(method, feed.path(path), body), done);
   }
 
   // Waits for `work` and says that it is done, or the node's own message. The result, or undefined.
@@ -49,7 +65,7 @@ export class Notices {
       if (done) this.show(typeof done === "function" ? done(result) : done);
       return result ?? true;
     } catch (error) {
-      this.show(error.message, true);
+      this.show(error.message, { isProblem: true });
       return undefined;
     }
   }
@@ -60,6 +76,7 @@ export function NoticeBar({ notices }) {
   const problem = shown?.isProblem ? shown.text : "";
   const done = shown && !shown.isProblem ? shown.text : "";
   return html`<div class="notices">
+    <div role="status" class="undos">${notices.undoable.map((entry) => html`<p class="notice" key=${entry}>${entry.text} <button type="button" onClick=${entry.undo}>Undo</button></p>`)}</div>
     <p role="alert" class=${problem ? "notice problem" : ""}>${problem}</p>
     <p role="status" class=${done ? "notice" : ""}>${done}</p>
   </div>`;
@@ -82,11 +99,14 @@ export function useNewest(send) {
   };
 }
 
+const ROWS_SEEN = 30;
+const ROWS_AROUND = 20;
+
 const UP_KEYS = ["ArrowRight", "ArrowUp"];
 const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
 
 // A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
-export function Slider({ label, value, min, max, step, text, send, keyStep = 0, isLive = true, disabled = false, showsLabel = true }) {
+export function Slider({ label, value, min, max, step, text, send, keyStep = 0, isLive = true, disabled = false, showsLabel = true, showsValue = true }) {
   const [draft, setDraft] = useState(null);
   const timer = useRef(null);
   const newest = useNewest(send);
@@ -110,6 +130,7 @@ export function Slider({ label, value, min, max, step, text, send, keyStep = 0, 
       value=${shown} disabled=${disabled} style=${{ "--filled": `${(100 * (shown - min)) / range}%` }}
       onKeyDown=${key}
       onInput=${(event) => change(event.target.valueAsNumber, false)} onChange=${(event) => change(event.target.valueAsNumber, true)} />
+    ${showsValue && html`<output aria-hidden="true">${text(shown)}</output>`}
   </label>`;
 }
 
@@ -129,7 +150,13 @@ const PATHS = {
   up: "M12 7l7 8H5z",
   down: "M12 17l7-8H5z",
   remove: "M6.4 5L12 10.6 17.6 5 19 6.4 13.4 12l5.6 5.6-1.4 1.4L12 13.4 6.4 19 5 17.6 10.6 12 5 6.4z",
+  folder: "M3 6h6l2 2h10v11H3z",
+  none: "M5 8h11V5l5 4-5 4v-3H5zM5 16h14v2H5z",
+  queue: "M7 7h10V4l4 4-4 4V9H9v3H7zM17 17H7v3l-4-4 4-4v3h8v-3h2z",
+  track: "M7 7h10V4l4 4-4 4V9H5v4H3v-2a4 4 0 0 1 4-4zM17 17H7v3l-4-4 4-4v3h12v-4h2v2a4 4 0 0 1-4 4zM11.3 10h1.6v5h-1.6z",
+  keys: "M3 6h18v12H3zM5 8v2h2V8zm3.5 0v2h2V8zM12 8v2h2V8zm3.5 0v2H19V8zM5 11.5v2h2v-2zm3.5 0v2h2v-2zm3.5 0v2h2v-2zm3.5 0v2H19v-2zM8 15v1.5h8V15z",
   headphones: "M12 3a9 9 0 0 0-9 9v6a3 3 0 0 0 3 3h2v-8H5v-1a7 7 0 0 1 14 0v1h-3v8h2a3 3 0 0 0 3-3v-6a9 9 0 0 0-9-9z",
+  mute: "M4 9v6h4l5 5V4L8 9zM15.2 9.2l1.3-1.3 2 2 2-2 1.3 1.3-2 2 2 2-1.3 1.3-2-2-2 2-1.3-1.3 2-2z",
   speaker: "M4 9v6h4l5 5V4L8 9zM15 8.5v7a4 4 0 0 0 0-7zM15 4.2v2.1a6 6 0 0 1 0 11.4v2.1a8 8 0 0 0 0-15.6z",
 };
 
@@ -143,13 +170,56 @@ export function IconButton({ label, icon, onClick, disabled = false, kind = "", 
     onClick=${onClick} ...${more}><${Icon} name=${icon} /></button>`;
 }
 
+function idOf(kind, title) {
+  return `${kind}-${title.toLowerCase().replaceAll(" ", "-")}`;
+}
+
 // A part of the page with its heading.
 export function Panel({ title, children, aside = null, kind = "" }) {
-  const id = `panel-${title.toLowerCase().replaceAll(" ", "-")}`;
+  const id = idOf("panel", title);
   return html`<section class=${`panel ${kind}`} aria-labelledby=${id}>
     <header><h2 id=${id}>${title}</h2>${aside}</header>
     ${children}
   </section>`;
+}
+
+// What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`.
+export function Dialog({ title, children, close, submit, done, isReady = true }) {
+  const dialog = useRef(null);
+  const id = idOf("dialog", title);
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current.showModal();
+    return () => before?.isConnected && before.focus();
+  }, []);
+  return html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${close}>
+    <form onSubmit=${submit}>
+      <h2 id=${id}>${title}</h2>
+      ${children}
+      <p class="buttons"><button type="button" onClick=${() => dialog.current.close()}>${submit ? "Cancel" : "Close"}</button>
+        ${submit && html`<button class="strong" disabled=${!isReady}>${done}</button>`}</p>
+    </form>
+  </dialog>`;
+}
+
+// A list of any length: only what is seen of it is made, and some around. `row(index)` is what stands in an entry, `rowPx`
+// high; `entry(index)` are more attributes of it. `needs(first, last)` is told what is seen, and `of` gets the element.
+export function LongList({ label, total, rowPx, row, entry = () => ({}), needs, of, ...more }) {
+  const [seen, setSeen] = useState(0);
+  const first = Math.max(0, Math.min(seen, total) - ROWS_AROUND);
+  const last = Math.min(total, seen + ROWS_SEEN + ROWS_AROUND);
+  useEffect(() => needs(first, last), [first, last]);
+  const indexes = Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at);
+  return html`<ol aria-label=${label} class="long" ref=${of} style=${{ "--row": `${rowPx}px`, paddingTop: `${first * rowPx}px`, paddingBottom: `${(total - last) * rowPx}px` }}
+      onScroll=${(event) => setSeen(Math.floor(event.target.scrollTop / rowPx))} ...${more}>
+    ${indexes.map((index) => html`<li data-index=${index} aria-setsize=${total} aria-posinset=${index + 1} ...${{ key: index, ...entry(index) }}>${row(index)}</li>`)}
+  </ol>`;
+}
+
+// Whether the page still hears from the node.
+export function Connection({ feed }) {
+  const text = { connecting: "connecting", open: "live", lost: "connection lost, trying again" }[feed.connection];
+  return html`<span class=${`connection ${feed.connection}`} role="status">${text}</span>`;
 }
 
 export function Badge({ of }) {

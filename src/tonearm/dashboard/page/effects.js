@@ -16,7 +16,7 @@ function modelOf(schema, name) {
   return schema.$defs[reference.split("/").pop()];
 }
 
-export function Effects({ state, act, schema }) {
+export function Effects({ state, act, effects: schema }) {
   const [opened, setOpened] = useState("");
   const names = Object.keys(schema.properties);
   const set = (name, fields) => act("PATCH", "/filters", { [name]: fields });

@@ -2,6 +2,7 @@
 
 import { LastingSocket } from "./api.js";
 import { applied } from "./player_state.js";
+import { Store } from "./store.js";
 
 const FIGURES_EVERY_MS = 5000; // no event tells them, and a node with 500 players takes 8 ms to add them up
 const SECOND_FIGURES_MS = 1500; // what is told for each second needs two
@@ -9,22 +10,19 @@ const FIGURES_KEPT = 65;
 const ERRORS_KEPT = 30;
 const EVENTS_KEPT = 256;
 const TOLD_AT_MOST_EVERY_MS = 200; // hundreds of players have a hundred events a second
-const QUEUE_SHOWN = 200;
+const QUEUE_PAGE = 100;
+const TITLES_WAIT_MS = 5000;
 
-class Feed {
+class Feed extends Store {
   constructor() {
-    this.subscribers = new Set();
+    super();
     this.connection = "connecting";
     this.problem = null;
   }
 
-  subscribe(subscriber) {
-    this.subscribers.add(subscriber);
-    return () => this.subscribers.delete(subscriber);
-  }
-
-  tell() {
-    for (const subscriber of this.subscribers) subscriber();
+  // Whether what is shown may be otherwise by now, and nothing can be done.
+  get isGone() {
+    return this.connection === "lost" || Boolean(this.isDeleted);
   }
 
   connected(connection, problem = null) {
@@ -44,7 +42,8 @@ export class NodeFeed extends Feed {
     this.stats = null;
     this.figures = []; // a line for each time: what is plotted
     this.isBegun = false;
-    this.socket = new LastingSocket(api, async () => "v0/events?snapshot=true", {
+    this.early = null; // events that came before the list of the players
+    this.socket = new LastingSocket(api, async () => "v0/events", {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => {
         if (connection === "open") this.begin();
@@ -63,9 +62,26 @@ export class NodeFeed extends Feed {
     clearTimeout(this.telling);
   }
 
-  begin() {
-    this.players.clear(); // the snapshot follows
+  // What is shown stays until all players are known as they are now.
+  async begin() {
+    const early = (this.early = []);
+    let states;
+    try {
+      states = await this.api.get("v0/players");
+    } catch {
+      if (this.early === early) this.socket.restart();
+      return;
+    }
+    if (this.early !== early) return; // the connection was lost meanwhile, and is there again
+    this.early = null;
+    this.players.clear();
+    for (const state of states) {
+      this.players.set(state.id, applied({}, { ...state, op: "PlayerState" }, performance.now()));
+      if (state.error && !this.errors.some(({ id }) => id === state.id)) this.note(state.id, Date.now(), state.error, state.track);
+    }
     this.isBegun = true;
+    for (const event of early) this.take(event);
+    this.tellSoon();
   }
 
   take(event) {
@@ -73,12 +89,15 @@ export class NodeFeed extends Feed {
       this.socket.restart();
       return;
     }
+    if (this.early) {
+      this.early.push(event);
+      return;
+    }
     if (event.op === "PlayerCreate") this.read(event.id);
     else if (event.op === "PlayerDelete") this.players.delete(event.id);
-    else if (event.op === "PlayerState") this.players.set(event.id, applied({}, event, performance.now()));
     else {
       const known = this.players.get(event.id);
-      if (known) this.players.set(event.id, applied(known, event, performance.now()));
+      if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
     }
     if (event.error) this.note(event.id, event.time, event.error, event.track);
     this.tellSoon();
@@ -142,14 +161,35 @@ export class NodeFeed extends Feed {
 
 // One player: its state, queue, history, and its last events.
 export class PlayerFeed extends Feed {
-  constructor(api, id) {
+  static open = new Map();
+
+  // The one feed of a player, for all parts of the page that show the player. Each closes it when it needs it no more.
+  static of(api, id) {
+    const key = api.url(api.player(id)).href;
+    if (!PlayerFeed.open.has(key)) PlayerFeed.open.set(key, new PlayerFeed(api, id, key));
+    const feed = PlayerFeed.open.get(key);
+    feed.users += 1;
+    return feed;
+  }
+
+  // The feed of a player that something on the page shows.
+  static find(api, id) {
+    return PlayerFeed.open.get(api.url(api.player(id)).href);
+  }
+
+  constructor(api, id, key) {
     super();
+    this.key = key;
+    this.users = 0;
     this.api = api;
     this.id = id;
     this.state = null;
-    this.queue = null;
+    this.queue = { offset: 0, tracks: [] }; // the part of it that is shown
+    this.part = [0, QUEUE_PAGE];
     this.history = [];
     this.events = [];
+    this.titles = new Map(); // {title} of tracks that played, by their ids
+    this.sounds = new Map(); // which sound of the board an overlay is
     this.isDeleted = false;
     this.reading = {};
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
@@ -159,6 +199,9 @@ export class PlayerFeed extends Feed {
   }
 
   close() {
+    this.users -= 1;
+    if (this.users) return;
+    PlayerFeed.open.delete(this.key);
     this.socket.close();
     for (const timer of Object.values(this.reading)) clearTimeout(timer);
   }
@@ -187,6 +230,7 @@ export class PlayerFeed extends Feed {
 
   take(event) {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
+    if (event.track) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
     else if (event.op === "PlayerState" || event.seq > this.state.seq) {
       this.state = applied(this.state, event, performance.now());
@@ -200,6 +244,33 @@ export class PlayerFeed extends Feed {
     if (["TrackEnd", "PlayerState"].includes(op)) this.readSoon("history");
     // The next track while it loads, outputs, overlays and quality stand in no event.
     if (/^(TrackE|TrackStart|PlayerUpdate|ListenersChange|Overlay)/.test(op)) this.readSoon("state");
+  }
+
+  trackAt(index) {
+    return this.queue.tracks[index - this.queue.offset];
+  }
+
+  // Has the entries from `first` to before `last` here, and some around.
+  showQueue(first, last) {
+    const part = [Math.floor(first / QUEUE_PAGE) * QUEUE_PAGE, Math.max(1, Math.ceil(last / QUEUE_PAGE)) * QUEUE_PAGE];
+    if (part.join() === this.part.join()) return;
+    this.part = part;
+    this.readSoon("queue");
+  }
+
+  // At first as it is known, then with the titles that have to be read.
+  async readQueue() {
+    const [offset, end] = this.part;
+    const { part } = this;
+    const path = this.path(`/queue?details=true&offset=${offset}&limit=${end - offset}`);
+    for (const more of ["", `&wait=${TITLES_WAIT_MS}`]) {
+      const version = (this.queueRead = {});
+      const tracks = await this.api.get(path + more);
+      if (this.queueRead !== version || this.part !== part) return; // it was asked anew meanwhile
+      this.queue = { offset, tracks };
+      this.tell();
+      if (tracks.every(({ title, length }) => title && length)) return;
+    }
   }
 
   readSoon(what) {
@@ -217,7 +288,7 @@ export class PlayerFeed extends Feed {
       const { startMs, endMs } = state;
       this.state = { ...state, startMs, endMs, stuck, streamTitle, heardAt: performance.now() };
     } else if (what === "queue") {
-      this.queue = await this.api.get(this.path(`/queue?details=true&limit=${QUEUE_SHOWN}`));
+      await this.readQueue();
     } else {
       this.history = await this.api.get(this.path("/history"));
     }

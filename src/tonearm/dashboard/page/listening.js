@@ -1,179 +1,171 @@
-// Hears a player in the page, about 0.2 s after the node sent it: Opus where the browser has WebCodecs, else PCM; an
-// <audio> element where it has no AudioWorklet, which is so on pages that are neither https nor from this machine.
+// Hears one player of all in the page, whichever page is shown, about 0.2 s after the node sent it: Opus where the browser
+// has WebCodecs, else PCM. A media element plays it, so that a phone's lock screen shows it. Where there is no
+// AudioWorklet, on pages that are neither https nor from this machine, the element plays a stream.
 
-import { LastingSocket } from "./api.js";
+import { PlayerFeed } from "./feeds.js";
+import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
+import { Store, keep, kept } from "./store.js";
 
-const RATE_HZ = 48000;
-const HEADER_BYTES = 16;
-const FRAME_MS = 20;
-const PASSED_THROUGH = 8; // flags of the header
-const PRIMING = 4;
-const NEW_PLACE = 2;
-const PAUSE_MS = 500; // no frame for so long: the player was paused
-const RATE_OVER_MS = 2000;
-const FORGOTTEN_MS = 0.2; // a frame: one that came early does not make all others late for ever
+// What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
+export const NOTHING_HEARD = {
+  way: "",
+  told: null,
+  lateness: new Array(LATENESS_LIMITS_MS.length + 1).fill(0),
+  framesMissed: 0,
+  isPassedThrough: null,
+  bitrate: 0,
+};
 
-export const LATENESS_LIMITS_MS = [5, 10, 20, 50, 100];
-
-export class Listening {
-  constructor(api, playerId) {
-    this.api = api;
-    this.playerId = playerId;
-    this.subscribers = new Set();
-    this.clear();
-  }
-
-  clear() {
+export class Listening extends Store {
+  constructor() {
+    super();
+    this.meters = new Store(); // tells twenty times a second, for what shows it
+    this.volume = kept("volume", 1);
+    this.isMuted = false;
     this.state = "off"; // or "starting", "on", "lost"
-    this.way = ""; // how the sound comes here
-    this.told = null; // by the audio thread
-    this.lateness = new Array(LATENESS_LIMITS_MS.length + 1).fill(0);
-    this.framesMissed = 0;
-    this.isPassedThrough = null;
-    this.recent = []; // arrivals: time and bytes
-    this.last = null;
-  }
-
-  subscribe(subscriber) {
-    this.subscribers.add(subscriber);
-    return () => this.subscribers.delete(subscriber);
-  }
-
-  tell() {
-    for (const subscriber of this.subscribers) subscriber();
+    this.heard = NOTHING_HEARD;
   }
 
   get isOn() {
     return this.state !== "off";
   }
 
+  isAt(api, id) {
+    return this.isOn && this.api === api && this.id === id;
+  }
+
+  // What is known of the sound of this player, which may be another than the one that is heard.
+  of(api, id) {
+    return this.isAt(api, id) ? this.heard : NOTHING_HEARD;
+  }
+
   // What is heard is so much behind what the node sends, as far as the page knows: frames in hand and the sound card.
   get delayMs() {
-    if (!this.told || !this.context) return null;
-    return this.told.inHandMs + 1000 * (this.context.outputLatency || this.context.baseLatency || 0);
+    return this.heard.told.inHandMs + 1000 * (this.context.outputLatency || this.context.baseLatency || 0);
   }
 
-  get bitrate() {
-    if (this.recent.length < 2) return 0;
-    const bytes = this.recent.reduce((sum, [, size]) => sum + size, 0);
-    return (bytes * 8000) / (this.recent.length * FRAME_MS);
+  // By the state as it is now: of many clicks between two pictures the last one counts.
+  toggle(api, node, id) {
+    if (!this.isAt(api, id)) return this.start(api, node, id);
+    this.stop();
+    return null;
   }
 
-  // Called by a click: browsers let no page sound before one.
-  async start() {
+  // Called by a click: browsers let no page sound before one. Where `created` becomes false there is no such player, and
+  // what was heard before goes on.
+  async start(api, node, id, created = null) {
     const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
-    this.clear();
-    this.context = context;
-    this.changed("starting");
+    const element = new Audio();
+    const begun = context.audioWorklet ? this.begin(context, element) : Promise.resolve(null);
+    begun.catch(() => {}); // it is said below
+    if (created && !(await created)) {
+      silence(context, element);
+      return;
+    }
+    this.stop();
+    Object.assign(this, { api, node, id, context, element, feed: PlayerFeed.of(api, id), state: "starting" });
+    this.tell();
     try {
-      await this.begin(context);
-    } catch (error) {
+      const graph = await begun;
       if (this.context !== context) return; // it was stopped meanwhile
+      Object.assign(this, graph);
+      this.sound();
+      if (graph) await this.connect(context);
+      else await this.playStream();
+    } catch (error) {
+      if (this.context !== context) return;
       this.stop();
       throw new Error(`The page cannot play it: ${error.message}`);
     }
   }
 
-  async begin(context) {
+  async begin(context, element) {
     context.resume();
-    if (!context.audioWorklet) {
-      await this.startElement();
-      return;
-    }
+    const gain = new GainNode(context, { gain: 0 });
+    const played = new MediaStreamAudioDestinationNode(context);
+    gain.connect(played);
+    element.srcObject = played.stream;
+    const isPlaying = element.play();
+    isPlaying.catch(() => {});
     await context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
-    if (this.context !== context) return;
-    this.output = new AudioWorkletNode(context, "tonearm-output", {
-      numberOfInputs: 0,
-      outputChannelCount: [2],
-    });
-    this.output.port.onmessage = ({ data }) => {
-      this.told = data;
-      this.tell();
+    const output = new AudioWorkletNode(context, "tonearm-output", { numberOfInputs: 0, outputChannelCount: [2] });
+    output.port.onmessage = ({ data }) => {
+      if (this.output !== output) return;
+      this.heard = { ...this.heard, told: data };
+      this.meters.tell();
     };
-    this.analyser = new AnalyserNode(context, { fftSize: 4096, smoothingTimeConstant: 0.6 });
-    this.output.connect(this.analyser).connect(context.destination);
+    output.connect(gain);
+    await isPlaying;
+    return { gain, output };
+  }
+
+  async connect(context) {
+    const { output, api, id } = this;
     const format = await opusOrPcm();
     if (this.context !== context) return;
-    this.way = format === "opus" ? "Opus by WebSocket" : "PCM by WebSocket";
-    const path = this.api.player(this.playerId, `/ws?format=${format}&header=1&maxLatencyMs=200`);
-    const play = format === "opus" ? this.decodingOpus() : playPcm.bind(null, this.output.port);
-    this.socket = new LastingSocket(
-      this.api,
-      async () => path,
-      {
-        message: (data) => this.take(data, play),
-        state: (connection) => {
-          this.state = { connecting: this.state, open: "on", lost: "lost" }[connection];
-          this.last = null;
-          this.tell();
-        },
-      },
-      "arraybuffer",
-    );
+    this.heard = { ...NOTHING_HEARD, way: format === "opus" ? "Opus by WebSocket" : "PCM by WebSocket" };
+    const frames = new MessageChannel();
+    output.port.postMessage(frames.port1, [frames.port1]);
+    this.worker = new Worker(new URL("hearing.js", import.meta.url), { type: "module" });
+    this.worker.onmessage = ({ data: { connection, figures } }) => {
+      if (figures) this.heard = { ...this.heard, ...figures };
+      else this.state = { connecting: this.state, open: "on", lost: "lost" }[connection];
+      this.tell();
+    };
+    const url = api.url(api.player(id, `/ws?format=${format}&header=1&maxLatencyMs=200`)).href;
+    this.worker.postMessage({ url, format, output: frames.port2 }, [frames.port2]);
   }
 
-  startElement() {
-    this.way = "WAV in an <audio> element";
-    this.element = new Audio(this.api.url(this.api.player(this.playerId, "/stream.wav")).href);
-    this.element.onplaying = () => this.changed("on");
-    this.element.onerror = () => this.isOn && this.changed("lost");
-    return this.element.play();
+  playStream() {
+    this.heard = { ...NOTHING_HEARD, way: "WAV in an <audio> element" };
+    const { element } = this;
+    const changed = (state) => {
+      if (this.element !== element) return;
+      this.state = state;
+      this.tell();
+    };
+    element.src = this.api.url(this.api.player(this.id, "/stream.wav")).href;
+    element.onplaying = () => changed("on");
+    element.onerror = () => changed("lost");
+    return element.play();
   }
 
-  changed(state) {
-    this.state = state;
+  // My volume, in this browser only. Where the browser has a graph, the graph does it: an iPhone's element cannot.
+  setVolume(volume) {
+    keep("volume", volume);
+    this.volume = volume;
+    this.isMuted = false;
+    this.sound();
+  }
+
+  mute() {
+    this.isMuted = !this.isMuted;
+    this.sound();
+  }
+
+  sound() {
+    const volume = this.isMuted ? 0 : this.volume;
+    if (this.gain) this.gain.gain.value = volume;
+    else if (this.element) this.element.volume = volume;
     this.tell();
   }
 
   stop() {
-    this.socket?.close();
-    this.decoder?.close();
-    this.element?.pause();
-    this.context?.close();
-    this.socket = this.decoder = this.element = this.context = this.output = this.analyser = null;
-    this.clear();
+    this.worker?.terminate();
+    if (this.context) silence(this.context, this.element);
+    this.feed?.close();
+    this.worker = this.element = this.context = this.output = this.gain = this.feed = null;
+    this.state = "off";
+    this.heard = NOTHING_HEARD;
     this.tell();
   }
+}
 
-  decodingOpus() {
-    this.decoder = new AudioDecoder({
-      output: (sound) => {
-        const samples = new Float32Array(2 * sound.numberOfFrames);
-        sound.copyTo(samples, { planeIndex: 0, format: "f32" });
-        sound.close();
-        this.output?.port.postMessage(samples, [samples.buffer]);
-      },
-      error: () => this.changed("lost"),
-    });
-    this.decoder.configure({ codec: "opus", sampleRate: RATE_HZ, numberOfChannels: 2 });
-    return (data, number) =>
-      this.decoder.decode(new EncodedAudioChunk({ type: "key", timestamp: number * FRAME_MS * 1000, data }));
-  }
-
-  take(message, play) {
-    const header = new DataView(message);
-    const flags = header.getUint8(1);
-    const number = header.getUint32(4);
-    this.isPassedThrough = (flags & PASSED_THROUGH) !== 0;
-    this.measure(number, flags, message.byteLength);
-    play(message.slice(HEADER_BYTES), number);
-  }
-
-  // How late this frame is against the earliest one: a frame each 20 ms.
-  measure(number, flags, bytes) {
-    const now = performance.now();
-    while (this.recent.length && now - this.recent[0][0] > RATE_OVER_MS) this.recent.shift();
-    if (flags & PRIMING) return;
-    this.recent.push([now, bytes - HEADER_BYTES]);
-    const { last } = this;
-    if (last && !(flags & NEW_PLACE)) this.framesMissed += Math.max(0, number - last.number - 1);
-    const begin = now - number * FRAME_MS;
-    if (!last || now - last.at > PAUSE_MS) this.last = { at: now, number, begin };
-    else this.last = { at: now, number, begin: Math.min(begin, last.begin + FORGOTTEN_MS) };
-    const late = begin - this.last.begin;
-    const place = LATENESS_LIMITS_MS.findIndex((limit) => late <= limit);
-    this.lateness[place < 0 ? LATENESS_LIMITS_MS.length : place] += 1;
-  }
+function silence(context, element) {
+  element.pause();
+  element.removeAttribute("src");
+  element.srcObject = null;
+  context.close();
 }
 
 async function opusOrPcm() {
@@ -181,10 +173,4 @@ async function opusOrPcm() {
   const asked = { codec: "opus", sampleRate: RATE_HZ, numberOfChannels: 2 };
   const { supported } = await AudioDecoder.isConfigSupported(asked);
   return supported ? "opus" : "pcm";
-}
-
-function playPcm(port, data) {
-  const frame = new Int16Array(data);
-  const samples = Float32Array.from(frame, (sample) => sample / 32768);
-  port.postMessage(samples, [samples.buffer]);
 }

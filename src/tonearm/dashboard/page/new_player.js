@@ -1,71 +1,58 @@
-// A new player: by an address, by many that are pasted or dropped as an M3U file, or by a search.
+// A new player: by an address, by many that are pasted or dropped as a list, from the node's folders, or by a search.
 
+import { ChooseMusic } from "./choose_music.js";
+import { Dialog } from "./controls.js";
+import { isId, linkTo } from "./places.js";
+import { createPlayer } from "./queue_requests.js";
 import { addressesIn, clock, titleOf } from "./text.js";
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact-standalone.js";
+import { html, useEffect, useState } from "./vendor/htm-preact-standalone.js";
 
-// Creates a player with the first of `uris` and queues the others.
-export async function createPlayers(api, name, uris) {
-  const [first, ...others] = uris;
-  await api.ask("POST", "v0/players", first ? { id: name, uri: first } : { id: name, idle: true });
-  if (others.length) await api.ask("POST", api.player(name, "/queue"), { tracks: others.map((uri) => ({ uri })) });
-}
-
-// Why the path of a file or a folder, or a search, cannot be played; empty when it can. Links are believed: theirs may
-// answer later.
-async function problemOf(api, address) {
-  if (!address || address.includes("://")) return "";
-  const { error } = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(address)}`);
-  return error ? `${address}: ${error.message} ${error.hint}` : "";
-}
-
-// The text of dropped files, which are lists of addresses, or of a dropped link.
-export async function droppedAddresses(event) {
-  event.preventDefault();
-  const files = [...event.dataTransfer.files];
-  if (!files.length) return addressesIn(event.dataTransfer.getData("text/uri-list") || event.dataTransfer.getData("text"));
-  return (await Promise.all(files.map((file) => file.text()))).flatMap(addressesIn);
-}
-
-export function NewPlayer({ api, notices, open, close }) {
-  const dialog = useRef(null);
-  const [name, setName] = useState("");
-  const [text, setText] = useState("");
-  const [problem, setProblem] = useState("");
-  useEffect(() => dialog.current.showModal(), []);
+export function NewPlayer({ api, node, notices, listening, uploads, close, name: wanted = "", uris = [] }) {
+  const [name, setName] = useState(wanted);
+  const [text, setText] = useState(uris.join("\n"));
+  const [listens, setListens] = useState(true);
+  const [problem, setProblem] = useState({ message: "", taken: "" });
+  const [isChoosing, setChoosing] = useState(false);
+  const isWrong = name !== "" && !isId(name);
+  const open = (id) => {
+    close();
+    location.hash = linkTo(node, id);
+  };
   const create = async (event) => {
     event?.preventDefault();
-    setProblem("");
-    const uris = addressesIn(text);
+    if (!isId(name)) return;
+    setProblem({ message: "", taken: "" });
+    const created = createPlayer(api, name, addressesIn(text));
+    // The sound begins with the click; a refusal is said once, below.
+    if (listens) notices.of(listening.start(api, node, name, created.then(() => true, () => false)));
     try {
-      const wrong = await problemOf(api, uris[0]);
-      if (wrong) return setProblem(wrong);
-      await createPlayers(api, name.trim(), uris);
+      const leftOut = await created;
+      notices.show(`The player ${name} was created.${leftOut}`);
+      open(name);
     } catch (error) {
-      return setProblem(error.message);
+      setProblem({ message: error.message, taken: error.code === "player_exists" ? name : "" });
     }
-    notices.show(`The player ${name.trim()} was created.`);
-    close();
-    open(name.trim());
   };
   const key = (event) => {
     if (event.key === "Enter" && !event.shiftKey) create(event);
   };
-  const take = (uris) => setText([...addressesIn(text), ...uris].join("\n"));
-  const drop = async (event) => take(await droppedAddresses(event));
-  return html`<dialog ref=${dialog} aria-labelledby="new-player" onClose=${close}>
-    <form onSubmit=${create} onDragOver=${(event) => event.preventDefault()} onDrop=${drop}>
-      <h2 id="new-player">New player</h2>
-      <label>Name<input type="text" required maxlength="128" autocomplete="off" spellcheck=${false} value=${name}
-        onInput=${(event) => setName(event.target.value)} /></label>
+  const take = async (more) => setText((now) => [...addressesIn(now), ...more].join("\n"));
+  useEffect(() => uploads.towards({ api, take }), []); // what is dropped, too
+  return html`<${Dialog} title="New player" close=${close} submit=${create} done="Create">
+      <label>Name<input type="text" required maxlength="128" autocomplete="off" spellcheck=${false} value=${name} aria-invalid=${isWrong}
+        aria-describedby="name-help" onInput=${(event) => setName(event.target.value.replace(/\s/g, "-"))} /></label>
+      <p id="name-help" class=${isWrong ? "problem" : "quiet"}>Letters without accents, digits and . _ ~ : @ + - are for names.</p>
       <label>Address<textarea rows="4" spellcheck=${false} value=${text} onKeyDown=${key} aria-describedby="address-help"
         onInput=${(event) => setText(event.target.value)}></textarea></label>
-      <p id="address-help" class="quiet">A file on the node's machine, a link, a station or a playlist. Several, one a line,
-      become the queue; an M3U file can be dropped here. Without one the player waits for its first track.</p>
+      <p class="row"><span id="address-help" class="quiet">A file on the node's machine, a link, a station or a playlist. Several, one a line,
+        become the queue. Without one the player waits for its first track.</span>
+        <button type="button" onClick=${() => setChoosing(true)}>Browse</button></p>
       <${Search} api=${api} take=${(uri) => take([uri])} />
-      <p role="alert" class="problem">${problem}</p>
-      <p class="buttons"><button type="button" onClick=${close}>Cancel</button><button class="strong">Create</button></p>
-    </form>
-  </dialog>`;
+      <label class="choice"><input type="checkbox" checked=${listens} onChange=${(event) => setListens(event.target.checked)} /> Listen here</label>
+      <p role="alert" class="problem">${problem.message}
+        ${problem.taken && html` <button type="button" onClick=${() => open(problem.taken)}>Open ${problem.taken}</button>`}</p>
+    <//>
+    ${isChoosing && html`<${ChooseMusic} api=${api} uploads=${uploads} take=${take} close=${() => setChoosing(false)} />`}`;
 }
 
 // Searches by the node's resolver; it shows nothing where that is off.
@@ -75,7 +62,7 @@ export function Search({ api, take }) {
   const [found, setFound] = useState(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
-    api.canSearch().then(setThere);
+    api.hasResolver().then(setThere);
   }, []);
   if (!isThere) return null;
   const search = async () => {

@@ -1,29 +1,27 @@
-// A node: its figures, its players, what went wrong last.
+// A node: its players, its figures, what went wrong last.
 
-import { Connection } from "./connection.js";
-import { Badge, Panel, useNow, useStore } from "./controls.js";
+import { Badge, Connection, IconButton, Panel, useNow, useStore } from "./controls.js";
+import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
-import { NewPlayer, createPlayers } from "./new_player.js";
+import { NewPlayer } from "./new_player.js";
+import { AskDelete } from "./player_page.js";
 import { linkTo } from "./places.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { Plot } from "./plot.js";
+import { createPlayer } from "./queue_requests.js";
 import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
 import { Component, html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
-export function NodePage({ api, node, notices }) {
+export function NodePage(props) {
+  const { api, node } = props;
   const feed = useStore(useMemo(() => new NodeFeed(api), [api]));
   useEffect(() => () => feed.close(), [feed]);
   const [isCreating, setCreating] = useState(false);
-  const open = (id) => {
-    location.hash = linkTo(node, id);
-  };
-  const aside = html`<button type="button" class="strong" onClick=${() => setCreating(true)}>New player</button>`;
+  const aside = html`<button type="button" class="strong" disabled=${feed.isGone} onClick=${() => setCreating(true)}>New player</button>`;
   return html`
-    <div class="title-line"><h1>${api.name === "this node" ? "Node" : api.name}</h1><${Connection} feed=${feed} /></div>
+    <div class="title-line"><h1 tabindex="-1">${api.name === "this node" ? "Node" : api.name}</h1><${Connection} feed=${feed} /></div>
+    <${Panel} title="Players" aside=${aside}><${Players} ...${props} feed=${feed} create=${() => setCreating(true)} /><//>
     <${Tiles} feed=${feed} />
-    <${Panel} title="Players" aside=${aside}>
-      <${Players} feed=${feed} node=${node} notices=${notices} open=${open} create=${() => setCreating(true)} />
-    <//>
     <div class="plots">
       <${Panel} title="Listeners"><${Plot} lines=${LISTENER_LINES} figures=${feed.figures} unit="" /><//>
       <${Panel} title="CPU"><${Plot} lines=${CPU_LINES} figures=${feed.figures} unit=" %" /><//>
@@ -33,7 +31,7 @@ export function NodePage({ api, node, notices }) {
       <${Panel} title="Last errors"><${Errors} feed=${feed} node=${node} /><//>
       <${Panel} title="Processes"><${Processes} stats=${feed.stats} /><//>
     </div>
-    ${isCreating && html`<${NewPlayer} api=${api} notices=${notices} open=${open} close=${() => setCreating(false)} />`}
+    ${isCreating && html`<${NewPlayer} ...${props} close=${() => setCreating(false)} />`}
   `;
 }
 
@@ -63,7 +61,7 @@ function Tiles({ feed }) {
     ["Listeners", listeners, stats ? `PCM ${stats.listeners.pcm}, Opus ${stats.listeners.opus}, MP3 ${stats.listeners.mp3}` : ""],
     ["CPU", now ? `${Math.round(now.cpu.node + now.cpu.decoder + now.cpu.other)} %` : "–", now ? `node ${Math.round(now.cpu.node)} %, of one core` : ""],
     ["Memory", stats ? megabytes(memory) : "–", stats ? count(stats.processes.length, "process", "processes") : ""],
-    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `by 20 ms; 5: ${late.over5ms.toLocaleString()}, 100: ${late.over100ms.toLocaleString()}` : ""],
+    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `by 20 ms, of ${stats.framesSent.toLocaleString()} since ${timeOfDay(Date.now() - stats.uptime)}` : ""],
     ["Up for", stats ? lasting(stats.uptime) : "–", stats ? `version ${stats.version}` : ""],
   ];
   return html`<dl class="tiles">
@@ -79,12 +77,18 @@ const COLUMNS = [
   { name: "Listeners", key: (state) => state.listeners, kind: "number" },
 ];
 
-function Players({ feed, node, notices, open, create }) {
+const ORDERS = ["Pause", "Play", "Skip"];
+
+function Players({ api, node, notices, listening, feed, create }) {
+  useStore(listening);
   const [words, setWords] = useState("");
   const [sorting, setSorting] = useState({ column: 0, isDown: false });
+  const [chosen, setChosen] = useState(new Set());
+  const [deleting, setDeleting] = useState(null); // ids, while it is asked
   const all = [...feed.players.values()];
-  const now = useNow(1000, all.some(isMoving));
-  if (feed.isBegun && !all.length) return html`<${Empty} api=${feed.api} notices=${notices} open=${open} create=${create} />`;
+  const now = useNow(1000, !feed.isGone && all.some(isMoving));
+  if (!feed.isBegun) return html`<p class="quiet">Not told yet.</p>`;
+  if (!all.length) return html`<${Empty} ...${{ api, node, notices, listening, create }} />`;
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const found = all.filter((state) => {
     const { title, author } = shownTitle(state);
@@ -98,14 +102,27 @@ function Players({ feed, node, notices, open, create }) {
     return a < b ? -order : a > b ? order : one.id < other.id ? -1 : 1;
   });
   const sort = (column) => setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
+  const ids = found.map(({ id }) => id).filter((id) => chosen.has(id));
+  const choose = (those, isChosen) => {
+    const next = new Set(chosen);
+    for (const id of those) isChosen ? next.add(id) : next.delete(id);
+    setChosen(next);
+  };
+  const say = (those, verb) => notices.of(Promise.all(those.map((id) => api.ask("POST", api.player(id, `/${verb}`)))));
+  const rowOf = { say, choose, remove: setDeleting, listen: (id) => notices.of(listening.toggle(api, node, id)) };
   return html`
     <div class="tools">
-      <input type="search" aria-label="Search" placeholder="Search" value=${words} onInput=${(event) => setWords(event.target.value)} />
+      <input type="search" aria-label="Search" placeholder="Search" data-shortcut="/" value=${words} onInput=${(event) => setWords(event.target.value)} />
       <span class="quiet">${words ? `${found.length} of ${all.length}` : count(all.length, "player")}</span>
+      ${ids.length > 0 && html`<fieldset class="tools" aria-label="Chosen players" disabled=${feed.isGone}><span class="quiet">${ids.length} chosen</span>
+        ${ORDERS.map((verb) => html`<button type="button" onClick=${() => say(ids, verb.toLowerCase())}>${verb}</button>`)}
+        <button type="button" class="danger" onClick=${() => setDeleting(ids)}>Delete</button></fieldset>`}
     </div>
-    <div class="table-frame">
+    <div class="table-frame scrolls">
       <table aria-label="Players" class="players">
         <thead><tr>
+          <td><input type="checkbox" aria-label="Choose all" checked=${ids.length === found.length && ids.length > 0}
+            onChange=${(event) => choose(found.map(({ id }) => id), event.target.checked)} /></td>
           ${COLUMNS.map(({ name, kind }, column) => {
             const isSorted = sorting.column === column;
             const direction = sorting.isDown ? "descending" : "ascending";
@@ -113,10 +130,13 @@ function Players({ feed, node, notices, open, create }) {
               <button type="button" onClick=${() => sort(column)}>${name}<span aria-hidden="true">${isSorted ? (sorting.isDown ? " ↓" : " ↑") : ""}</span></button>
             </th>`;
           })}
+          <td></td>
         </tr></thead>
-        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} />`)}</tbody>
+        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} isGone=${feed.isGone}
+          isChosen=${chosen.has(state.id)} isHeard=${listening.isAt(api, state.id)} of=${rowOf} />`)}</tbody>
       </table>
-    </div>`;
+    </div>
+    ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} />`}`;
 }
 
 function shownPosition(state, now) {
@@ -126,26 +146,42 @@ function shownPosition(state, now) {
 // Hundreds of them: a line is made anew only where something in it is another.
 class Row extends Component {
   shouldComponentUpdate(next) {
-    return next.state !== this.props.state || next.position !== this.props.position;
+    return ["state", "position", "isGone", "isChosen", "isHeard"].some((name) => next[name] !== this.props[name]);
   }
 
-  render({ state, node, position }) {
+  // What a button does, by the functions as they are when it is pressed.
+  does(verb, ...values) {
+    return () => this.props.of[verb](...values);
+  }
+
+  render({ state, node, position, isGone, isChosen, isHeard }) {
+    const { id } = state;
     const { title, author } = shownTitle(state);
     const end = endOf(state);
+    const toggle = isPlaying(state) ? "pause" : "play";
     return html`<tr>
-      <th scope="row"><a href=${linkTo(node, state.id)}>${state.id}</a></th>
-      <td><${Badge} of=${doing(state)} /></td>
+      <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${(event) => this.props.of.choose([id], event.target.checked)} /></td>
+      <th scope="row"><a href=${linkTo(node, id)}>${id}</a></th>
+      <td><${Badge} of=${isGone ? "unknown" : doing(state)} /></td>
       <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
       <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
       <td class="number">${state.listeners}</td>
+      <td class="verbs">
+        <${IconButton} label=${toggle === "pause" ? "Pause" : "Play"} icon=${toggle} disabled=${isGone} onClick=${this.does("say", [id], toggle)} />
+        <${IconButton} label="Skip" icon="skip" disabled=${isGone} onClick=${this.does("say", [id], "skip")} />
+        <${IconButton} label=${isHeard ? "Stop listening" : "Listen here"} icon="headphones" kind=${isHeard ? "on" : ""} onClick=${this.does("listen", id)} />
+        <${IconButton} label="Delete" icon="remove" disabled=${isGone} onClick=${this.does("remove", [id])} />
+      </td>
     </tr>`;
   }
 }
 
 // What a newcomer sees first.
-function Empty({ api, notices, open, create }) {
+function Empty({ api, node, notices, listening, create }) {
   const welcome = async () => {
-    if (await notices.of(createPlayers(api, "demo", [api.clip]))) open("demo");
+    const created = notices.of(createPlayer(api, "demo", [api.clip]));
+    notices.of(listening.start(api, node, "demo", created.then((isThere) => isThere !== undefined)));
+    if ((await created) !== undefined) location.hash = linkTo(node, "demo");
   };
   return html`<div class="empty">
     <img src="icon.svg" alt="" width="96" height="96" />
@@ -181,6 +217,6 @@ function Processes({ stats }) {
         <td class="number">${process.kind === "decoder" ? process.sessions : ""}</td>
       </tr>`)}</tbody>
     </table></div>
-    <p class="quiet">${count(stats.decoderExits, "decoder process", "decoder processes")} ended by themselves and were started anew. Ran dry:
-    source ${stats.timesRunDry.source}, decoder ${stats.timesRunDry.decoder}. Frames left out: ${stats.framesLeftOut}.</p>`;
+    <p class="quiet">${count(stats.decoderExits, "decoder process", "decoder processes")} ended by themselves and were started anew. Dropouts:
+    source ${stats.timesRunDry.source}, decoder ${stats.timesRunDry.decoder}. Left out: ${count(stats.framesLeftOut, "frame")}.</p>`;
 }

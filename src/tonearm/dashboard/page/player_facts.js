@@ -2,7 +2,7 @@
 
 import { Panel, useStore } from "./controls.js";
 import { words } from "./effects.js";
-import { LATENESS_LIMITS_MS } from "./listening.js";
+import { LATENESS_LIMITS_MS } from "./frames.js";
 import { effectsAtWork } from "./player_state.js";
 import { count, rounded } from "./text.js";
 import { html, useState } from "./vendor/htm-preact-standalone.js";
@@ -17,21 +17,22 @@ function kilobits(bitrate) {
   return `${Math.round(bitrate / 1000)} kbit/s`;
 }
 
-export function SignalPath({ state, listening, schema }) {
+export function SignalPath({ api, feed, state, listening, effects: schema }) {
   useStore(listening);
+  const mine = listening.of(api, feed.id);
   const { info } = state.track;
   const place = { http: "from the web", file: "from a file" }[info.sourceName] ?? info.sourceName;
   const source = state.source ? codedAs(state.source) : "source";
   const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
   const work = effectsAtWork(state, schema);
   const { pcm, opus, mp3 } = state.listenersByFormat;
-  const heard = listening.isPassedThrough === null || !listening.bitrate ? "" : `${kilobits(listening.bitrate)}, ${listening.isPassedThrough ? "passed through" : "encoded"}`;
+  const heard = mine.isPassedThrough === null || !mine.bitrate ? "" : `${kilobits(mine.bitrate)}, ${mine.isPassedThrough ? "passed through" : "encoded"}`;
   const outputs = [
     ["PCM", pcm, "1536 kbit/s"],
-    ["Opus", opus, listening.way.startsWith("Opus") ? heard || "" : ""],
+    ["Opus", opus, mine.way.startsWith("Opus") ? heard : ""],
     ["MP3", mp3, ""],
   ].filter(([, listeners]) => listeners);
-  const isPassed = listening.isPassedThrough;
+  const isPassed = mine.isPassedThrough;
   return html`<${Panel} title="Signal path">
     <ol class="path">
       <li class="source"><b>${state.trackId ? source : "nothing"}</b><span class="quiet">${state.trackId ? about : ""}</span></li>
@@ -48,14 +49,14 @@ export function SignalPath({ state, listening, schema }) {
   <//>`;
 }
 
-export function Quality({ state, listening }) {
+export function Quality({ api, feed, state, listening }) {
   useStore(listening);
   const { quality } = state;
   const figures = [
     ["Frames sent", quality.framesSent.toLocaleString()],
-    ["Lost by listeners", quality.framesLostByListeners],
-    ["Times run dry", quality.timesRunDry],
-    ["Left out, too late", quality.lateFrames],
+    ["Lost", quality.framesLostByListeners],
+    ["Dropouts", quality.timesRunDry],
+    ["Left out", quality.lateFrames],
     ["Late changes", quality.latePlans],
     ["Listeners closed", quality.listenersClosed.tooSlow + quality.listenersClosed.failed],
     ["Decoder process", quality.decoderProcess ?? "none"],
@@ -63,7 +64,7 @@ export function Quality({ state, listening }) {
   return html`<${Panel} title="Quality">
     <dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     ${quality.waitingForRoomMs !== null && html`<p class="problem">It waits since the node has more to do than it can.</p>`}
-    <${Lateness} counts=${listening.lateness} />
+    <${Lateness} counts=${listening.of(api, feed.id).lateness} />
   <//>`;
 }
 

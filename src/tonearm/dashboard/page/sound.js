@@ -1,6 +1,6 @@
-// Listens here, and shows what is heard: level, loudness, spectrum, delay.
+// What is heard in this page: level, loudness, spectrum, delay.
 
-import { Icon, Panel, useStore } from "./controls.js";
+import { Panel, useStore } from "./controls.js";
 import { isLimiting } from "./player_state.js";
 import { count } from "./text.js";
 import { html, useEffect, useRef } from "./vendor/htm-preact-standalone.js";
@@ -9,6 +9,7 @@ const LOWEST_DB = -60;
 const LOWEST_HZ = 30;
 const HIGHEST_HZ = 18000;
 const BARS = 48;
+const DRAWN_EVERY_MS = 80;
 
 function decibels(amplitude) {
   return 20 * Math.log10(amplitude);
@@ -22,23 +23,19 @@ function filled(db) {
   return `${Math.max(0, Math.min(100, 100 * (1 - db / LOWEST_DB)))}%`;
 }
 
-export function Sound({ state, listening, notices }) {
+export function Sound({ api, feed, state, listening }) {
   useStore(listening);
-  const { isOn, told } = listening;
-  const toggle = () => (isOn ? listening.stop() : notices.of(listening.start()));
-  const text = { off: "", starting: "connecting …", on: state.paused ? "paused" : "", lost: "connection lost, trying again" }[listening.state];
-  return html`<${Panel} title="Sound" kind="sound">
-    <div class="listen">
-      <button type="button" class="strong" aria-pressed=${isOn} onClick=${toggle}><${Icon} name="headphones" />Listen here</button>
-      <p class="quiet" role="status">${isOn ? text || listening.way : "Hear it in this page, a fifth of a second after the node."}</p>
-    </div>
-    ${told && html`<${Levels} told=${told} state=${state} /><${Spectrum} listening=${listening} />
-      <dl class="figures">
-        <div><dt>Delay</dt><dd>${Math.round(listening.delayMs)} ms</dd></div>
-        <div><dt>Kept in hand</dt><dd>${Math.round(told.inHandMs)} / ${told.targetMs} ms</dd></div>
-        <div><dt>Holes</dt><dd>${told.underruns}</dd></div>
-        <div><dt>Never came</dt><dd>${count(listening.framesMissed, "frame")}</dd></div>
-      </dl>`}
+  useStore(listening.meters);
+  const { told, framesMissed } = listening.of(api, feed.id);
+  if (!told) return null;
+  return html`<${Panel} title="Heard here">
+    <${Levels} told=${told} state=${state} /><${Spectrum} listening=${listening} />
+    <dl class="figures">
+      <div><dt>Delay</dt><dd>${Math.round(listening.delayMs)} ms</dd></div>
+      <div><dt>Buffer</dt><dd>${Math.round(told.inHandMs)} / ${told.targetMs} ms</dd></div>
+      <div><dt>Dropouts</dt><dd>${told.underruns}</dd></div>
+      <div><dt>Lost</dt><dd>${count(framesMissed, "frame")}</dd></div>
+    </dl>
   <//>`;
 }
 
@@ -57,37 +54,37 @@ function Levels({ told, state }) {
   </dl>`;
 }
 
-// Bars by frequency, from the same sound.
+// Bars by frequency, from the same sound. The eye needs no more pictures a second.
 function Spectrum({ listening }) {
   const canvas = useRef(null);
   useEffect(() => {
-    const { analyser } = listening;
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (!analyser || still) return undefined;
+    const { output, context } = listening;
+    if (!output || matchMedia("(prefers-reduced-motion: reduce)").matches) return undefined;
+    const analyser = new AnalyserNode(context, { fftSize: 4096, smoothingTimeConstant: 0.4 });
+    output.connect(analyser);
     const values = new Float32Array(analyser.frequencyBinCount);
-    const hertz = analyser.context.sampleRate / analyser.fftSize;
-    let frame;
+    const hertz = context.sampleRate / analyser.fftSize;
+    const edge = (bar) => (LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS)) / hertz;
+    const bars = Array.from({ length: BARS }, (_, bar) => [Math.floor(edge(bar)), Math.max(Math.floor(edge(bar)) + 1, Math.ceil(edge(bar + 1)))]);
+    const paint = canvas.current.getContext("2d");
     const draw = () => {
-      frame = requestAnimationFrame(draw);
-      const { clientWidth: width, clientHeight: height } = canvas.current;
-      const scale = devicePixelRatio;
-      Object.assign(canvas.current, { width: width * scale, height: height * scale });
-      const paint = canvas.current.getContext("2d");
-      paint.scale(scale, scale);
+      if (document.hidden) return;
+      const { width, height } = canvas.current;
+      paint.clearRect(0, 0, width, height);
       paint.fillStyle = getComputedStyle(canvas.current).color;
       analyser.getFloatFrequencyData(values);
-      for (let bar = 0; bar < BARS; bar += 1) {
-        const from = LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS);
-        const to = LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** ((bar + 1) / BARS);
-        const first = Math.floor(from / hertz);
-        const last = Math.max(first + 1, Math.ceil(to / hertz));
+      bars.forEach(([first, last], bar) => {
         const loudest = Math.max(...values.subarray(first, last));
         const size = Math.max(1, Math.min(1, Math.max(0, (loudest + 100) / 80)) * height);
-        paint.fillRect((bar * width) / BARS, height - size, width / BARS - 1.5, size);
-      }
+        paint.fillRect((bar * width) / BARS, height - size, width / BARS - 2, size);
+      });
     };
-    draw();
-    return () => cancelAnimationFrame(frame);
-  }, [listening.analyser]);
-  return html`<canvas class="spectrum" ref=${canvas} aria-hidden="true"></canvas>`;
+    const timer = setInterval(draw, DRAWN_EVERY_MS);
+    return () => {
+      clearInterval(timer);
+      analyser.disconnect();
+      if (listening.output === output) output.disconnect(analyser);
+    };
+  }, [listening.output]);
+  return html`<canvas class="spectrum" ref=${canvas} width="960" height="144" aria-hidden="true"></canvas>`;
 }

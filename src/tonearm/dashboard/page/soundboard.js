@@ -1,51 +1,85 @@
-// Sounds over the music. The browser keeps which ones there are; the node plays them.
+// Sounds over the music. The player's metadata keeps which ones there are, so every browser has them; the node plays them.
 
 import { IconButton, Panel, Slider, useNow } from "./controls.js";
-import { clock, rounded, titleOf } from "./text.js";
-import { html, useState } from "./vendor/htm-preact-standalone.js";
+import { percent } from "./deck.js";
+import { keep, kept } from "./store.js";
+import { clock, titleOf } from "./text.js";
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
-const KEPT_AS = "tonearm.soundboard";
+const KEYS = 9; // sounds that have one
 
-function kept() {
-  try {
-    const sounds = JSON.parse(localStorage.getItem(KEPT_AS) ?? "[]");
-    return sounds.filter(({ uri }) => typeof uri === "string");
-  } catch {
-    return [];
-  }
+export function boardOf({ metadata }) {
+  return Array.isArray(metadata?.board) ? metadata.board.filter((sound) => typeof sound?.uri === "string") : [];
 }
 
-export function Soundboard({ state, act }) {
-  const [sounds, setSounds] = useState(kept);
+// Plays a sound of the board over what the player of `feed` plays. One that cannot be played is marked at its button.
+export async function playSound(feed, act, { uri, volume = 1, duckDb = -12 }) {
+  const answer = await act("POST", "/overlays", { uri, volume, duckDb });
+  if (answer) feed.sounds.set(answer.overlayId, uri);
+}
+
+// Why a sound failed when it was played last; "" when it did not.
+function failureOf(feed, uri) {
+  const told = feed.events.find(({ op, overlayId }) => ["OverlayStart", "OverlayException"].includes(op) && feed.sounds.get(overlayId) === uri);
+  return told?.error ? told.error.message : "";
+}
+
+export function Soundboard({ feed, state, act, notices }) {
   const [uri, setUri] = useState("");
-  const [settings, setSettings] = useState({ volume: 1, duckDb: -12 });
-  const keep = (changed) => {
-    setSounds(changed);
-    localStorage.setItem(KEPT_AS, JSON.stringify(changed));
+  const [opened, setOpened] = useState("");
+  const field = useRef(null);
+  const sounds = boardOf(state);
+  const save = (changed) => {
+    const { metadata } = state;
+    if (typeof metadata !== "object" || Array.isArray(metadata)) {
+      notices.show("The board is kept in the player's metadata, which must be an object for it: {}.", { isProblem: true });
+      return undefined;
+    }
+    const board = changed.map((sound, at) => ({ volume: 1, duckDb: -12, ...sound, name: sound.name || titleOf(sound), key: at < KEYS ? String(at + 1) : "" }));
+    return act("PATCH", "/metadata", { value: { board } });
   };
-  const submit = (event) => {
+  useEffect(() => {
+    const before = kept("soundboard", []); // what a browser kept by itself
+    const missing = before.filter((sound) => sound?.uri && !sounds.some((known) => known.uri === sound.uri));
+    if (missing.length) Promise.resolve(save([...sounds, ...missing])).then((saved) => saved && keep("soundboard", null));
+  }, []);
+  const submit = async (event) => {
     event.preventDefault();
     const address = uri.trim();
     if (!address || sounds.some((sound) => sound.uri === address)) return;
-    keep([...sounds, { uri: address }]);
-    setUri("");
+    if (await save([...sounds, { uri: address }])) setUri("");
   };
-  const sound = (address) => act("POST", "/overlays", { uri: address, ...settings });
+  const forget = async (at) => {
+    if (await save(sounds.filter((_, other) => other !== at))) {
+      notices.went(`${sounds[at].name} was taken off the board.`, () => save(sounds));
+      field.current?.focus();
+    }
+  };
+  const set = (at, fields) => save(sounds.map((sound, other) => (other === at ? { ...sound, ...fields } : sound)));
   return html`<${Panel} title="Soundboard">
     <div class="pads">
-      ${sounds.map((one) => html`<span class="pad" key=${one.uri}>
-        <button type="button" title=${one.uri} onClick=${() => sound(one.uri)}>${titleOf(one)}</button>
-        <${IconButton} label=${`Forget ${titleOf(one)}`} icon="remove" onClick=${() => keep(sounds.filter(({ uri: other }) => other !== one.uri))} />
-      </span>`)}
+      ${sounds.map((sound, at) => {
+        const failure = failureOf(feed, sound.uri);
+        const name = sound.name || titleOf(sound);
+        return html`<span class=${`pad ${failure ? "failed" : ""}`} key=${sound.uri}>
+          <button type="button" title=${sound.uri} aria-describedby=${failure ? `failure-${at}` : null} onClick=${() => playSound(feed, act, sound)}>${name}</button>
+          ${failure && html`<span class="problem" id=${`failure-${at}`}>${failure}</span>`}
+          <button type="button" class="fold" aria-expanded=${opened === sound.uri} aria-label=${`Settings of ${name}`}
+            onClick=${() => setOpened(opened === sound.uri ? "" : sound.uri)}>${opened === sound.uri ? "−" : "+"}</button>
+          <${IconButton} label=${`Forget ${name}`} icon="remove" onClick=${() => forget(at)} />
+        </span>`;
+      })}
     </div>
+    ${sounds.map((sound, at) => sound.uri === opened && html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
+      <label class="amount">Name<input type="text" value=${sound.name} onChange=${(event) => set(at, { name: event.target.value })} /></label>
+      <${Slider} label="Loudness" value=${sound.volume ?? 1} min="0" max="2" step="0.05" text=${percent} isLive=${false} send=${(volume) => set(at, { volume })} />
+      <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min="-60" max="0" step="1" text=${(value) => `${value} dB`} isLive=${false} send=${(duckDb) => set(at, { duckDb })} />
+    </div>`)}
     <form class="row" onSubmit=${submit}>
-      <input type="text" aria-label="Sound" placeholder="Address of a jingle, a horn, an announcement" value=${uri} spellcheck=${false} onInput=${(event) => setUri(event.target.value)} />
+      <input type="text" ref=${field} aria-label="Sound" placeholder="Address of a jingle, a horn, an announcement" value=${uri} spellcheck=${false} onInput=${(event) => setUri(event.target.value)} />
       <button>Keep</button>
     </form>
-    <div class="amounts">
-      <${Slider} label="Loudness" value=${settings.volume} min="0" max="2" step="0.05" text=${(value) => `${rounded(100 * value, 0)} %`} send=${async (volume) => setSettings({ ...settings, volume })} />
-      <${Slider} label="Music meanwhile" value=${settings.duckDb} min="-60" max="0" step="1" text=${(value) => `${value} dB`} send=${async (duckDb) => setSettings({ ...settings, duckDb })} />
-    </div>
+    <p class="quiet">Keys 1 to 9 play the first nine.</p>
     ${state.overlays.length > 0 && html`<${Sounding} state=${state} act=${act} />`}
   <//>`;
 }

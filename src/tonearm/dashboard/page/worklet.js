@@ -82,7 +82,10 @@ class Output extends AudioWorkletProcessor {
     this.quietSince = currentTime;
     this.toldAt = currentTime;
     this.meter = new Meter();
-    this.port.onmessage = ({ data }) => this.take(data);
+    // Frames come by a port of their own, from the worker that decodes them.
+    this.port.onmessage = ({ data: frames }) => {
+      frames.onmessage = ({ data }) => this.take(data);
+    };
   }
 
   get inHandMs() {

@@ -1,0 +1,136 @@
+// Music for a player: addresses that are typed or pasted, files that are dropped, and lists of addresses.
+
+import { enqueue } from "./queue_requests.js";
+import { Store } from "./store.js";
+import { addressesIn, count } from "./text.js";
+import { html } from "./vendor/htm-preact-standalone.js";
+import { useStore } from "./controls.js";
+
+const LINKS_TRIED = 5; // at once; each is opened by the node
+const LIST_BYTES = 1 << 20;
+const LIST = /\.(m3u8?|pls|xspf|cue|txt)$/i;
+const AUDIO = /\.(aac|ac3|aiff?|alac|flac|m4[ab]|mka|mp[234]|og[ag]|opus|wav|webm|wma|wv)$/i;
+const SHOWN_MS = 4000; // after the last one was sent
+
+// Queues `uris` and says so. Links that this node cannot play are named, too: the player would try them when their turn comes.
+export async function add(api, id, notices, uris) {
+  if (!uris.length) return undefined;
+  const done = ({ count: added, leftOut }) => `${count(added, "track")} added.${leftOut}`;
+  const result = await notices.of(enqueue(api, id, uris.map((uri) => ({ uri }))), done);
+  if (result) tryLinks(api, notices, uris);
+  return result;
+}
+
+async function tryLinks(api, notices, uris) {
+  for (const uri of uris.filter((one) => /^https?:/i.test(one)).slice(0, LINKS_TRIED)) {
+    const answer = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(uri)}`).catch(() => ({}));
+    if (answer.loadType === "empty" && answer.error) notices.show(`${uri} cannot be played: ${answer.error.message} ${answer.error.hint}`, { isProblem: true });
+  }
+}
+
+// The addresses in a list, by the ending of its name.
+export function addressesOf(name, text) {
+  const ending = name.toLowerCase().split(".").pop();
+  if (ending === "pls") return [...text.matchAll(/^\s*File\d+\s*=\s*(.*\S)/gim)].map(([, uri]) => uri);
+  if (ending === "cue") return partsIn(text);
+  if (ending !== "xspf") return addressesIn(text);
+  const list = new DOMParser().parseFromString(text, "application/xml");
+  return [...list.getElementsByTagNameNS("*", "location")].map((one) => one.textContent.trim()).filter(Boolean);
+}
+
+// Each track of a CUE sheet, as a part of its file. An index is minutes, seconds and 75ths.
+function partsIn(text) {
+  const parts = [];
+  let file = "";
+  for (const line of text.split(/\r?\n/)) {
+    file = /^\s*FILE\s+"?(.*?)"?\s+\w+\s*$/i.exec(line)?.[1] ?? file;
+    const index = /^\s*INDEX\s+01\s+(\d+):(\d+):(\d+)/i.exec(line);
+    if (index && file) parts.push({ file, start: Math.round(1000 * (60 * index[1] + +index[2] + index[3] / 75)) / 1000 });
+  }
+  return parts.map(({ file: of, start }, at) => `${of}#t=${start}${parts[at + 1]?.file === of ? `,${parts[at + 1].start}` : ""}`);
+}
+
+async function textOf(file) {
+  const bytes = await file.arrayBuffer();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return new TextDecoder("windows-1252").decode(bytes);
+  }
+}
+
+// What is dropped and pasted on the page, and sent to the node: one file after the other.
+export class Uploads extends Store {
+  constructor(notices) {
+    super();
+    this.notices = notices;
+    this.takers = []; // {api, take(uris)}; the last one gets what comes
+    this.sent = [];
+    this.last = Promise.resolve();
+  }
+
+  // `taker` gets what is dropped until the function that this gives is called.
+  towards(taker) {
+    this.takers.push(taker);
+    return () => this.takers.splice(this.takers.indexOf(taker), 1);
+  }
+
+  // What was dropped or pasted: files, else addresses in a text.
+  async takeTransfer(transfer, { api, take } = this.takers.at(-1)) {
+    const files = [...transfer.files];
+    const lines = addressesIn(transfer.getData("text/uri-list") || transfer.getData("text"));
+    if (files.length) await this.takeFiles(files, { api, take });
+    else if (lines.length) await take(lines);
+  }
+
+  async takeFiles(files, { api, take }) {
+    for (const file of files) {
+      if (LIST.test(file.name)) {
+        if (file.size >= LIST_BYTES) this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
+        else await take(addressesOf(file.name, await textOf(file)));
+      } else if (AUDIO.test(file.name) || /^(audio|video)\//.test(file.type)) {
+        this.send(api, file, take);
+      } else this.refuse(`${file.name} is neither audio nor a list: .m3u, .m3u8, .pls, .xspf, .cue or .txt.`);
+    }
+  }
+
+  refuse(text) {
+    this.notices.show(text, { isProblem: true });
+  }
+
+  send(api, file, take) {
+    const upload = { name: file.name, part: 0, problem: "" };
+    this.change(() => (this.sent = [...this.sent, upload]));
+    this.last = this.last.then(async () => {
+      try {
+        const { uri } = await api.upload(file, (part) => this.change(() => (upload.part = part)));
+        this.change(() => (upload.part = 1));
+        await take([uri]);
+      } catch (error) {
+        this.change(() => (upload.problem = error.message));
+        this.refuse(`${file.name}: ${error.message}`);
+      }
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.change(() => (this.sent = this.sent.filter((one) => one.part < 1))), SHOWN_MS);
+    });
+  }
+
+  change(by) {
+    by();
+    this.tell();
+  }
+}
+
+export function UploadList({ uploads }) {
+  useStore(uploads);
+  if (!uploads.sent.length) return null;
+  const forget = (upload) => uploads.change(() => (uploads.sent = uploads.sent.filter((one) => one !== upload)));
+  return html`<ul class="uploads notice" aria-label="Uploads">
+    ${uploads.sent.map((upload) => html`<li key=${upload}>
+      <span class="one-line">${upload.name}</span>
+      ${upload.problem
+        ? html`<span class="problem">${upload.problem}</span><button type="button" onClick=${() => forget(upload)}>Forget</button>`
+        : html`<progress aria-label=${upload.name} value=${upload.part}></progress>`}
+    </li>`)}
+  </ul>`;
+}

@@ -1,0 +1,66 @@
+// Many tracks at once, as the node takes them: in pieces, and all of them or none.
+
+const PIECE_TRACKS = 1000;
+const PIECE_CHARACTERS = 250_000; // at most 4 bytes each; the node reads 1 MiB
+
+function* pieces(tracks) {
+  let piece = [];
+  let size = 0;
+  for (const track of tracks) {
+    const more = JSON.stringify(track).length;
+    if (piece.length && (piece.length === PIECE_TRACKS || size + more > PIECE_CHARACTERS)) {
+      yield piece;
+      piece = [];
+      size = 0;
+    }
+    piece.push(track);
+    size += more;
+  }
+  if (piece.length) yield piece;
+}
+
+// Queues `tracks`, `{uri, metadata?, startMs?, endMs?}`, in their order at `index`, else at the end. What it gives has
+// `count` and what was left out, `leftOut`, as the node says it. When one is refused, none is there afterwards.
+export async function enqueue(api, id, tracks, index) {
+  const added = [];
+  let count = 0;
+  let leftOut = "";
+  let sent = 0;
+  try {
+    for (const piece of pieces(tracks)) {
+      const body = piece.length === 1 ? piece[0] : { tracks: piece };
+      const place = index === undefined ? {} : { index: index + count };
+      const answer = await api.ask("POST", api.player(id, "/queue"), { ...body, ...place });
+      const ids = answer.trackIds ?? [answer.trackId];
+      added.push(...ids);
+      count += ids.length;
+      sent += piece.length;
+      if (answer.leftOut) leftOut = ` ${answer.leftOut.count} left out: ${answer.leftOut.reasons.join(" ")}`;
+    }
+  } catch (error) {
+    for (const track of added) await api.ask("DELETE", api.player(id, `/queue/${track}`)).catch(() => {});
+    error.message = error.message.replace(/^Track (\d+) \(counted from 0\)/, (_, at) => {
+      const entry = sent + Number(at);
+      return `Entry ${entry + 1} (${tracks[entry]?.uri})`;
+    });
+    throw error;
+  }
+  return { count, leftOut };
+}
+
+// Creates a player that plays `uris`. Of many it waits for all before it begins, and where one is refused there is no player.
+export async function createPlayer(api, id, uris) {
+  if (uris.length < 2) {
+    const { leftOut } = await api.ask("POST", "v0/players", uris.length ? { id, uri: uris[0] } : { id, idle: true });
+    return leftOut ? ` ${leftOut.count} left out: ${leftOut.reasons.join(" ")}` : "";
+  }
+  await api.ask("POST", "v0/players", { id, idle: true, paused: true });
+  try {
+    const { leftOut } = await enqueue(api, id, uris.map((uri) => ({ uri })));
+    await api.ask("POST", api.player(id, "/play"));
+    return leftOut;
+  } catch (error) {
+    await api.ask("DELETE", api.player(id)).catch(() => {});
+    throw error;
+  }
+}
