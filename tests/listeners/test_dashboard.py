@@ -1,8 +1,9 @@
 """The dashboard in Chromium: what is done there happens at the node, and what happens at the node is seen there."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.support.pictures import flac_with, png
 from tests.support.running_node import RunningNode, running_node
 
 PHONE = {"viewport": {"width": 360, "height": 780}}
+PHONE_SIZE = {"width": 390, "height": 844}
 
 
 def media(folder: Path) -> None:
@@ -38,13 +40,200 @@ async def at_player(folder: Path, **context: object) -> AsyncIterator[tuple[Runn
             yield node, browser
 
 
-async def test_a_newcomer_has_a_player_after_one_click(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
+async def test_a_newcomer_hears_a_player_after_one_click(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard", viewport=PHONE_SIZE) as browser:
+        for name in ("Try the welcome clip", "New player"):  # both in the first screen
+            box = await browser.button(name).bounding_box()
+            assert box["y"] + box["height"] < PHONE_SIZE["height"]
         await browser.button("Try the welcome clip").click()
         await browser.shows("Welcome")
-        await until_state(node, "demo", lambda now: now["state"] == "playing")
+        await until_state(node, "demo", lambda now: now["state"] == "playing" and now["listeners"] == 1)
+        await browser.until("level() > 0.01")
         await browser.button("Pause").click()
         await until_state(node, "demo", lambda now: now["paused"])
+        await browser.page.go_back()
+        table = browser.page.get_by_role("table", name="Players")
+        assert (await table.bounding_box())["y"] < 600
+
+
+async def test_the_sound_goes_on_while_one_looks_around(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page, bar = browser.page, browser.bar
+        await create(node, "hall", "two.flac")
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        await browser.until("navigator.mediaSession.metadata?.title === 'one'")
+        assert await page.evaluate("navigator.mediaSession.playbackState") == "playing"
+        await page.get_by_role("link", name="tonearm").click()
+        await bar.get_by_role("link", name="lobby").wait_for()
+        await browser.hears(1000)
+        await bar.get_by_role("button", name="Pause").click()
+        await browser.hears_nothing()
+        await browser.until("navigator.mediaSession.playbackState === 'paused'")
+        await bar.get_by_role("button", name="Play", exact=True).click()
+        await bar.get_by_role("button", name="Skip").click()
+        await browser.hears(400)
+        await bar.get_by_role("button", name="Mute").click()
+        await browser.hears_nothing()
+        await bar.get_by_role("button", name="Unmute").click()
+        await bar.get_by_role("slider", name="My volume").fill("0.25")
+        await browser.until("level() > 0.001 && level() < 0.2")
+        assert (await state(node, "lobby"))["volume"] == 1
+        row = page.get_by_role("row", name="hall")
+        await row.get_by_role("button", name="Listen here").click()  # takes its place
+        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
+        await until_state(node, "hall", lambda now: now["listeners"] == 1)
+        await bar.get_by_role("link", name="hall").click()
+        await browser.button("Stop listening").click()
+        await until_state(node, "hall", lambda now: now["listeners"] == 0)
+        await bar.wait_for(state="detached")
+        await page.evaluate(
+            "document.querySelectorAll('.listen button').forEach(one => {for (let i = 0; i < 4; i++) one.click()})"
+        )
+        await browser.button("Listen here").click()
+        await until_state(node, "hall", lambda now: now["listeners"] == 1)
+        assert await bar.get_by_role("slider", name="My volume").input_value() == "0.25"  # it is kept
+        await browser.button("Stop listening").click()
+        await until_state(node, "hall", lambda now: now["listeners"] == 0)
+
+
+async def test_keys_steer_the_player_unless_something_else_uses_them(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page, keyboard = browser.page, browser.page.keyboard
+
+        async def does(key: str, holds: Callable[[Any], object]) -> None:
+            await keyboard.press(key)
+            await until_state(node, "lobby", holds)
+
+        await done(node, "PATCH", "/v0/players/lobby/position", {"position": 60_000})
+        await does("Space", lambda now: now["paused"])
+        for key, expected in (("j", 50), ("l", 60), ("ArrowRight", 65), ("ArrowLeft", 60)):
+            await does(key, lambda now, to=expected: to * 1000 <= now["position"] < to * 1000 + 4000)
+        await does("k", lambda now: not now["paused"])
+        await does("ArrowUp", lambda now: now["volume"] == 1.05)
+        await does("ArrowDown", lambda now: now["volume"] == 1)
+        await does("n", lambda now: now["track"]["info"]["title"] == "two")
+        await does("p", lambda now: now["track"]["info"]["title"] == "one")
+        await browser.tab("Sound")
+        await keyboard.press("/")
+        await browser.until("document.activeElement.ariaLabel === 'Add to queue'")
+        await keyboard.type("jk ?")
+        assert await browser.field("Add to queue").input_value() == "jk ?"
+        await browser.slider("Volume").focus()
+        await does("ArrowLeft", lambda now: now["volume"] == 0.99)
+        await browser.button("Stop").focus()
+        await does("Space", lambda now: now["state"] == "idle")
+        await keyboard.press("?")
+        dialog = page.get_by_role("dialog", name="Keys")
+        await dialog.get_by_role("checkbox", name="Keys").uncheck()
+        assert await browser.violations() == []
+        await keyboard.press("Escape")
+        await page.reload()  # the browser has kept it
+        await browser.button("Play").wait_for()
+        await keyboard.press("?")
+        await keyboard.press("k")
+        await browser.button("Keys").click()
+        await dialog.wait_for()
+        assert (await state(node, "lobby"))["state"] == "idle"
+
+
+async def test_nothing_is_lost_by_a_slip(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page = browser.page
+        body = {"uri": "horn.wav", "index": 1, "startMs": 1000, "endMs": 5000, "metadata": {"by": "ada"}}
+        assert (await node.request("POST", "/v0/players/lobby/queue", body)).status == 201
+        undo = page.get_by_role("button", name="Undo")
+
+        async def is_back() -> bool:
+            answer = await node.request("GET", "/v0/players/lobby/queue?details=true")
+            tracks = [(track["uri"], track["metadata"], track.get("startMs")) for track in answer.json()]
+            return tracks == [("two.flac", {}, 0), ("horn.wav", {"by": "ada"}, 1000), ("three.wav", {}, 0)]
+
+        await browser.button("Remove horn").focus()
+        await page.keyboard.press("Enter")
+        await browser.shows("horn was removed.")
+        await eventually(lambda: _order_is(node, "two.flac", "three.wav"), "it is gone")
+        await browser.until("document.activeElement.ariaLabel === 'Remove three'")
+        await undo.click()
+        await eventually(is_back, "it is back")
+        await browser.button("Clear queue").focus()
+        await page.keyboard.press("Enter")
+        await browser.shows("3 tracks were cleared.")
+        await browser.until("document.activeElement.ariaLabel === 'Add to queue'")
+        await undo.click()
+        await eventually(is_back, "all are back")
+        await browser.button("Jump to two").focus()
+        await page.keyboard.press("Enter")
+        await browser.until("document.activeElement.ariaLabel === 'Jump to horn'")
+
+
+async def test_what_failed_can_be_mended(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page, dialog = browser.page, browser.page.get_by_role("dialog", name="New player")
+        await create(node, "broken", "nothing.flac")
+        await page.goto(f"{node.url}/dashboard/#/0/broken")
+        await browser.shows(str(tmp_path / "nothing.flac"))
+        await browser.button("Change address").click()
+        await browser.field("New address").fill("nothing2.flac")
+        await browser.field("New address").press("Enter")
+        await browser.shows(str(tmp_path / "nothing2.flac"))
+        (tmp_path / "nothing2.flac").write_bytes((tmp_path / "two.flac").read_bytes())
+        await browser.button("Try again").click()
+        await until_state(node, "broken", lambda now: now["state"] == "playing")
+
+        await page.goto(f"{node.url}/dashboard/#/0/attic")
+        await browser.shows("There is no player attic.")
+        assert not await page.get_by_text("connection lost").count()
+        await browser.button("New player").click()
+        await dialog.get_by_role("textbox", name="Name").fill("two words é")
+        assert await dialog.get_by_role("textbox", name="Name").input_value() == "two-words-é"
+        assert await dialog.get_by_role("textbox", name="Name").get_attribute("aria-invalid") == "true"
+        await dialog.get_by_role("textbox", name="Name").fill("attic")
+        lines = ["one.flac", *["two.flac"] * 1100, "ftp://there/x.mp3"]
+        await dialog.get_by_role("textbox", name="Address").fill("\n".join(lines))
+        await dialog.get_by_role("button", name="Create").click()
+        await browser.shows("Entry 1102 (ftp://there/x.mp3)")
+        assert (await node.request("GET", "/v0/players/attic")).status == 404
+        await dialog.get_by_role("textbox", name="Address").fill("\n".join(lines[:-1]))
+        await dialog.get_by_role("button", name="Create").click()
+        await until_state(node, "attic", lambda now: now["state"] == "playing" and now["queueLength"] == 1100)
+        queue = page.get_by_role("list", name="Queue")
+        await browser.shows("1,100 tracks")
+        await queue.evaluate("(list) => list.scrollTo(0, list.scrollHeight)")  # the last one can be seen and moved
+        last = queue.locator("[aria-posinset='1100']")
+        await last.get_by_role("button", name="Remove two").click()
+        await until_state(node, "attic", lambda now: now["queueLength"] == 1099)
+
+        await page.goto(f"{node.url}/dashboard/#/0")
+        await browser.button("New player").click()
+        await dialog.get_by_role("textbox", name="Name").fill("attic")
+        await dialog.get_by_role("button", name="Create").click()
+        await dialog.get_by_role("button", name="Open attic").click()
+        await page.get_by_role("heading", name="attic").wait_for()
+
+
+async def test_the_board_is_the_players(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page = browser.page
+        await page.evaluate("localStorage.setItem('tonearm.soundboard', JSON.stringify([{uri: 'horn.wav'}]))")
+        await browser.tab("Soundboard")  # what the browser kept before is taken over
+        board = [{"uri": "horn.wav", "name": "horn.wav", "key": "1", "volume": 1, "duckDb": -12}]
+        await until_state(node, "lobby", lambda now: now["metadata"] == {"board": board})
+        await browser.field("Sound").fill("nothing.wav")
+        await browser.button("Keep").click()
+        await browser.button("nothing.wav").click()
+        await page.locator(".pad.failed", has_text="There is no such file").wait_for()
+        await browser.tab("Queue")
+        await page.keyboard.press("1")
+        await until_state(node, "lobby", lambda now: len(now["overlays"]) == 1)
+        await browser.tab("Soundboard")
+        await browser.button("End horn.wav").click()
+        await until_state(node, "lobby", lambda now: not now["overlays"])
+        await browser.button("Settings of horn.wav").click()
+        await browser.slide("Loudness", 0.5)
+        await until_state(node, "lobby", lambda now: now["metadata"]["board"][0]["volume"] == 0.5)
+        await browser.button("Forget nothing.wav").click()
+        await until_state(node, "lobby", lambda now: len(now["metadata"]["board"]) == 1)
 
 
 async def test_a_browser_logs_in_and_is_asked_no_more(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ function Dashboard({ nodes, effects }) {
         <select value=${number} onChange=${go}>${nodes.map((one, at) => html`<option value=${at}>${one.name}</option>`)}</select>
       </label>`}
       <label><span class="unseen">Theme</span>
-        <select value=${kept("theme", "system")} onChange=${theme}>${THEMES.map((name) => html`<option>${name}</option>`)}</select></label>
+        <select value=${kept("theme", "system")} onChange=${theme}>${THEMES.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
       <button type="button" class="round" aria-label="Keys" title="Keys" onClick=${() => setShowsKeys(true)}><${Icon} name="keys" /></button>
     </header>
     <main>

@@ -24,7 +24,8 @@ const TABS = {
 };
 
 export function PlayerPage(props) {
-  return isId(props.id) ? html`<${Player} ...${props} />` : html`<${NoPlayer} ...${props} />`;
+  const creating = useState(false); // it stays while the player that it makes comes
+  return isId(props.id) ? html`<${Player} ...${props} creating=${creating} />` : html`<${NoPlayer} ...${props} creating=${creating} />`;
 }
 
 function Player(props) {
@@ -33,7 +34,7 @@ function Player(props) {
   useEffect(() => () => feed.close(), [feed]);
   const [isAsking, setAsking] = useState(false);
   const { state } = feed;
-  if (feed.isDeleted) return html`<${NoPlayer} ...${props} />`;
+  if (feed.isDeleted || props.creating[0]) return html`<${NoPlayer} ...${props} />`;
   if (!state) {
     return html`<div class="title-line"><h1 tabindex="-1">${id}</h1><${Connection} feed=${feed} /></div>
       <p>${feed.problem?.message ?? ""} ${feed.problem && html`<a href=${linkTo(node)}>All players</a>`}</p>`;
@@ -72,11 +73,11 @@ function Tabs({ node, id, shown, common }) {
     </div>`;
 }
 
-function NoPlayer({ api, node, id, notices, listening, uploads }) {
-  const [isCreating, setCreating] = useState(false);
+function NoPlayer({ creating: [isCreating, setCreating], ...props }) {
+  const { node, id } = props;
   return html`<h1 tabindex="-1">There is no player ${id}.</h1>
     <p class="buttons"><button type="button" class="strong" onClick=${() => setCreating(true)}>New player</button> <a href=${linkTo(node)}>All players</a></p>
-    ${isCreating && html`<${NewPlayer} ...${{ api, node, notices, listening, uploads }} name=${isId(id) ? id : ""} close=${() => setCreating(false)} />`}`;
+    ${isCreating && html`<${NewPlayer} ...${props} name=${isId(id) ? id : ""} close=${() => setCreating(false)} />`}`;
 }
 
 export function AskDelete({ api, ids, notices, close, then }) {

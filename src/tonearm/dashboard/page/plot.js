@@ -6,11 +6,14 @@ const HEIGHT_PX = 120;
 const SHOWN_S = 300;
 const LEAST_MAXIMUM = 5;
 
-function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// A colour of the styles, as a canvas takes it: by `element`, whose own colour nothing shows.
+function colorOf(element, name) {
+  element.style.color = `var(${name})`;
+  return getComputedStyle(element).color;
 }
 
 function made(element, lines, unit) {
+  const color = colorOf.bind(null, element);
   const axis = {
     stroke: () => color("--quiet"),
     grid: { stroke: () => color("--line"), width: 1 },
@@ -46,12 +49,8 @@ export function Plot({ lines, figures, unit }) {
     plot.current = made(element.current, lines, unit);
     const size = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: HEIGHT_PX }));
     size.observe(element.current);
-    const theme = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => plot.current.redraw(false);
-    theme.addEventListener("change", redraw);
     return () => {
       size.disconnect();
-      theme.removeEventListener("change", redraw);
       plot.current.destroy();
     };
   }, []);

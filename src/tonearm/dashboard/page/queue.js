@@ -49,7 +49,7 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
     addAll(lines);
   };
   const move = (track, index, verb) => changing(track, index, verb, act("PATCH", `/queue/${track.id}`, { index }));
-  const back = (tracks, index) => notices.of(enqueue(api, feed.id, tracks.map(asQueued), index));
+  const back = (tracks, index) => notices.of(enqueue(api, feed.id, tracks.map(asQueued), { index }));
   const remove = async (track, index) => {
     if (await changing(track, index, "remove", act("DELETE", `/queue/${track.id}`))) notices.went(`${titleOf(track)} was removed.`, () => back([track], index));
   };

@@ -20,8 +20,9 @@ function* pieces(tracks) {
 }
 
 // Queues `tracks`, `{uri, metadata?, startMs?, endMs?}`, in their order at `index`, else at the end. What it gives has
-// `count` and what was left out, `leftOut`, as the node says it. When one is refused, none is there afterwards.
-export async function enqueue(api, id, tracks, index) {
+// `count` and what was left out, `leftOut`, as the node says it. When one is refused, none is there afterwards, unless
+// the player is not to stay.
+export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
   const added = [];
   let count = 0;
   let leftOut = "";
@@ -38,7 +39,7 @@ export async function enqueue(api, id, tracks, index) {
       if (answer.leftOut) leftOut = ` ${answer.leftOut.count} left out: ${answer.leftOut.reasons.join(" ")}`;
     }
   } catch (error) {
-    for (const track of added) await api.ask("DELETE", api.player(id, `/queue/${track}`)).catch(() => {});
+    if (stays) await Promise.allSettled(added.map((track) => api.ask("DELETE", api.player(id, `/queue/${track}`))));
     error.message = error.message.replace(/^Track (\d+) \(counted from 0\)/, (_, at) => {
       const entry = sent + Number(at);
       return `Entry ${entry + 1} (${tracks[entry]?.uri})`;
@@ -56,7 +57,7 @@ export async function createPlayer(api, id, uris) {
   }
   await api.ask("POST", "v0/players", { id, idle: true, paused: true });
   try {
-    const { leftOut } = await enqueue(api, id, uris.map((uri) => ({ uri })));
+    const { leftOut } = await enqueue(api, id, uris.map((uri) => ({ uri })), { stays: false });
     await api.ask("POST", api.player(id, "/play"));
     return leftOut;
   } catch (error) {
