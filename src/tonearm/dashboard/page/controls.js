@@ -210,7 +210,7 @@ export function LongList({ label, total, rowPx, row, entry = () => ({}), needs, 
   const last = Math.min(total, seen + ROWS_SEEN + ROWS_AROUND);
   useEffect(() => needs(first, last), [first, last]);
   const indexes = Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at);
-  return html`<ol aria-label=${label} class="long" ref=${of} style=${{ "--row": `${rowPx}px`, paddingTop: `${first * rowPx}px`, paddingBottom: `${(total - last) * rowPx}px` }}
+  return html`<ol aria-label=${label} class="long" ref=${of} style=${{ "--row": `${rowPx}px`, "--before": `${first * rowPx}px`, "--after": `${(total - last) * rowPx}px` }}
       onScroll=${(event) => setSeen(Math.floor(event.target.scrollTop / rowPx))} ...${more}>
     ${indexes.map((index) => html`<li data-index=${index} aria-setsize=${total} aria-posinset=${index + 1} ...${{ key: index, ...entry(index) }}>${row(index)}</li>`)}
   </ol>`;
