@@ -9,7 +9,7 @@ import { useStore } from "./controls.js";
 const LINKS_TRIED = 5; // at once; each is opened by the node
 const LIST_BYTES = 1 << 20;
 const LIST = /\.(m3u8?|pls|xspf|cue|txt)$/i;
-const AUDIO = /\.(aac|ac3|aiff?|alac|flac|m4[ab]|mka|mp[234]|og[ag]|opus|wav|webm|wma|wv)$/i;
+const AUDIO = /\.(aac|e?ac3|aif[cf]?|au|caf|flac|m4[ab]|mka|mp[234]|mpga|og[ag]|opus|snd|w64|wave?|web[am]|wma|wv)$/i;
 const SHOWN_MS = 4000; // after the last one was sent
 
 // Queues `uris` and says so. Links that this node cannot play are named, too: the player would try them when their turn comes.
@@ -88,7 +88,7 @@ export class Uploads extends Store {
       if (LIST.test(file.name)) {
         if (file.size >= LIST_BYTES) this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
         else await take(addressesOf(file.name, await textOf(file)));
-      } else if (AUDIO.test(file.name) || /^(audio|video)\//.test(file.type)) {
+      } else if (AUDIO.test(file.name)) {
         this.send(api, file, take);
       } else this.refuse(`${file.name} is neither audio nor a list: .m3u, .m3u8, .pls, .xspf, .cue or .txt.`);
     }

@@ -10,6 +10,11 @@ export class ApiError extends Error {
     this.status = status;
     this.code = code;
   }
+
+  // Whether it is the page itself that is refused: its cookie is old. Other refusals of a node have codes of their own.
+  get isOfDoor() {
+    return this.code === "unauthorized" || (this.status === 403 && this.code === "");
+  }
 }
 
 function unreachable() {
@@ -107,7 +112,8 @@ export class NodeApi {
 }
 
 // A WebSocket that comes back by itself. `path` is asked for anew before each connection; what it throws counts as a
-// failed one. `on.state` gets "connecting", "open" and "lost", `on.message` what the node sends.
+// failed one. `on.state` gets "connecting", "open" and "lost", and "refused" when this page is not let in any more, which
+// ends it; `on.message` gets what the node sends.
 export class LastingSocket {
   constructor(api, path, on, binaryType = "blob") {
     this.api = api;
@@ -147,6 +153,11 @@ export class LastingSocket {
 
   lose(error) {
     if (this.isOver) return;
+    if (error?.isOfDoor) {
+      this.close();
+      this.on.state?.("refused", error);
+      return;
+    }
     this.on.state?.("lost", error);
     this.retry = setTimeout(() => this.connect(), this.retryMs);
     this.retryMs = Math.min(2 * this.retryMs, LAST_RETRY_MS);

@@ -218,8 +218,9 @@ export function LongList({ label, total, rowPx, row, entry = () => ({}), needs, 
 
 // Whether the page still hears from the node.
 export function Connection({ feed }) {
-  const text = { connecting: "connecting", open: "live", lost: "connection lost, trying again" }[feed.connection];
-  return html`<span class=${`connection ${feed.connection}`} role="status">${text}</span>`;
+  const text = { connecting: "connecting", open: "live", lost: "connection lost, trying again", refused: "not let in any more" }[feed.connection];
+  const again = html` <button type="button" onClick=${() => location.reload()}>Load the page again</button>`;
+  return html`<span class=${`connection ${feed.connection}`} role="status">${text}</span>${feed.connection === "refused" && again}`;
 }
 
 export function Badge({ of }) {

@@ -23,7 +23,7 @@ export function Deck({ api, node, feed, state, act, notices, listening, isGone }
         <p class="playing-title">${title || "Nothing"}</p>
         <p class="quiet">${author || (state.trackId ? "" : "Add something to the queue.")}</p>
       </div>
-      <p role="alert" class="problem">${state.error ? `${state.error.message} ${state.error.hint} ${soughtAt(state)}` : stuck}</p>
+      <p role="alert" class="problem">${state.error ? `${state.error.message} ${state.error.hint}` : stuck}</p>
       ${state.state === "failed" && html`<${Mend} act=${act} isGone=${isGone} />`}
       <fieldset disabled=${isGone} class="now">
         <${Progress} state=${state} act=${act} />
@@ -34,12 +34,6 @@ export function Deck({ api, node, feed, state, act, notices, listening, isGone }
       <${ListenHere} api=${api} node=${node} id=${feed.id} state=${state} notices=${notices} listening=${listening} />
     </div>
   </section>`;
-}
-
-// Which folder a path was meant in.
-function soughtAt({ error, track }) {
-  const { identifier, uri } = track.info;
-  return error.code === "file_missing" && uri !== identifier ? `It was looked for at ${uri}` : "";
 }
 
 function Mend({ act, isGone }) {

@@ -22,7 +22,7 @@ class Feed extends Store {
 
   // Whether what is shown may be otherwise by now, and nothing can be done.
   get isGone() {
-    return this.connection === "lost" || Boolean(this.isDeleted);
+    return ["lost", "refused"].includes(this.connection) || Boolean(this.isDeleted);
   }
 
   connected(connection, problem = null) {
@@ -43,16 +43,16 @@ export class NodeFeed extends Feed {
     this.figures = []; // a line for each time: what is plotted
     this.isBegun = false;
     this.early = null; // events that came before the list of the players
-    this.socket = new LastingSocket(api, async () => "v0/events", {
+    this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
       state: (connection, problem) => {
         if (connection === "open") this.begin();
         this.connected(connection, problem);
       },
     });
-    this.timer = setInterval(() => document.hidden || this.readFigures(), FIGURES_EVERY_MS);
-    this.readFigures();
-    this.second = setTimeout(() => this.readFigures(), SECOND_FIGURES_MS);
+    const again = () => document.hidden || this.connection !== "open" || this.readFigures().catch(() => {}); // the socket tells
+    this.timer = setInterval(again, FIGURES_EVERY_MS);
+    this.second = setTimeout(again, SECOND_FIGURES_MS);
   }
 
   close() {
@@ -60,6 +60,11 @@ export class NodeFeed extends Feed {
     clearInterval(this.timer);
     clearTimeout(this.second);
     clearTimeout(this.telling);
+  }
+
+  async eventsPath() {
+    await this.readFigures();
+    return "v0/events";
   }
 
   // What is shown stays until all players are known as they are now.
@@ -119,12 +124,7 @@ export class NodeFeed extends Feed {
   }
 
   async readFigures() {
-    let stats;
-    try {
-      stats = await this.api.get("v0/stats");
-    } catch {
-      return; // the socket tells that the node is gone
-    }
+    const stats = await this.api.get("v0/stats");
     const before = this.stats;
     stats.at = performance.now();
     if (before && stats.uptime > before.uptime) this.figures.push(this.line(before, stats));

@@ -64,6 +64,8 @@ export class Listening extends Store {
     }
     this.stop();
     Object.assign(this, { api, node, id, context, element, feed: PlayerFeed.of(api, id), state: "starting" });
+    const { feed } = this;
+    feed.subscribe(() => feed.connection === "refused" && this.feed === feed && this.stop());
     this.tell();
     try {
       const graph = await begun;

@@ -49,8 +49,18 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
   return { count, leftOut };
 }
 
+// Why the path of a file or a folder, or a search, cannot be played; empty when it can. Links are believed: theirs may
+// answer later.
+async function problemOf(api, uri) {
+  if (uri.includes("://")) return "";
+  const { error } = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(uri)}`);
+  return error ? `${uri}: ${error.message} ${error.hint}` : "";
+}
+
 // Creates a player that plays `uris`. Of many it waits for all before it begins, and where one is refused there is no player.
 export async function createPlayer(api, id, uris) {
+  const problem = uris.length ? await problemOf(api, uris[0]) : "";
+  if (problem) throw new Error(problem);
   if (uris.length < 2) {
     const { leftOut } = await api.ask("POST", "v0/players", uris.length ? { id, uri: uris[0] } : { id, idle: true });
     return leftOut ? ` ${leftOut.count} left out: ${leftOut.reasons.join(" ")}` : "";
