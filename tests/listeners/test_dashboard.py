@@ -198,9 +198,9 @@ async def test_what_failed_can_be_mended(tmp_path: Path) -> None:
         assert (await node.request("GET", "/v0/players/attic")).status == 404
         await dialog.get_by_role("textbox", name="Address").fill("\n".join(lines[:-1]))
         await dialog.get_by_role("button", name="Create").click()
-        await until_state(node, "attic", lambda now: now["state"] == "playing" and now["queueLength"] == 1100)
         queue = page.get_by_role("list", name="Queue")
         await browser.shows("1,100 tracks")
+        await until_state(node, "attic", lambda now: now["state"] == "playing" and now["queueLength"] == 1100)
         await queue.evaluate("(list) => list.scrollTo(0, list.scrollHeight)")  # the last one can be seen and moved
         last = queue.locator("[aria-posinset='1100']")
         await last.get_by_role("button", name="Remove two").click()

@@ -9,7 +9,7 @@ const SECOND_FIGURES_MS = 1500; // what is told for each second needs two
 const FIGURES_KEPT = 65;
 const ERRORS_KEPT = 30;
 const EVENTS_KEPT = 256;
-const TOLD_AT_MOST_EVERY_MS = 200; // hundreds of players have a hundred events a second
+const TOLD_AT_MOST_EVERY_MS = 200; // hundreds of players have a hundred events a second, and are drawn half as often
 const QUEUE_PAGE = 100;
 const TITLES_WAIT_MS = 5000;
 
@@ -155,7 +155,7 @@ export class NodeFeed extends Feed {
     this.telling ??= setTimeout(() => {
       this.telling = null;
       this.tell();
-    }, TOLD_AT_MOST_EVERY_MS);
+    }, Math.max(TOLD_AT_MOST_EVERY_MS, this.players.size));
   }
 }
 

@@ -6,6 +6,8 @@ import { PlayerFeed } from "./feeds.js";
 import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
 import { Store, keep, kept } from "./store.js";
 
+const ELEMENT_MS = 45; // by which the media element is behind the graph: measured in Chromium, 35 to 55
+
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
 export const NOTHING_HEARD = {
   way: "",
@@ -39,9 +41,9 @@ export class Listening extends Store {
     return this.isAt(api, id) ? this.heard : NOTHING_HEARD;
   }
 
-  // What is heard is so much behind what the node sends, as far as the page knows: frames in hand and the sound card.
+  // What is heard is so much behind what the node sends, as far as the page knows: frames in hand, element, sound card.
   get delayMs() {
-    return this.heard.told.inHandMs + 1000 * (this.context.outputLatency || this.context.baseLatency || 0);
+    return this.heard.told.inHandMs + ELEMENT_MS + 1000 * (this.context.outputLatency || this.context.baseLatency || 0);
   }
 
   // By the state as it is now: of many clicks between two pictures the last one counts.

@@ -143,10 +143,10 @@ function shownPosition(state, now) {
   return state.state === "idle" || state.state === "failed" ? "" : clock(positionAt(state, now));
 }
 
-// Hundreds of them: a line is made anew only where something in it is another.
+// Hundreds of them, with a place that moves each second: what else is in a line is made anew only where it is another.
 class Row extends Component {
   shouldComponentUpdate(next) {
-    return ["state", "position", "isGone", "isChosen", "isHeard"].some((name) => next[name] !== this.props[name]);
+    return next.position !== this.props.position || lookOf(next) !== this.look;
   }
 
   // What a button does, by the functions as they are when it is pressed.
@@ -154,26 +154,42 @@ class Row extends Component {
     return () => this.props.of[verb](...values);
   }
 
-  render({ state, node, position, isGone, isChosen, isHeard }) {
+  render(props) {
+    const { state, position } = props;
+    const look = lookOf(props);
+    if (look !== this.look) Object.assign(this, { look, parts: this.made(props) });
+    const end = endOf(state);
+    return html`<tr>
+      ${this.parts[0]}
+      <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
+      ${this.parts[1]}
+    </tr>`;
+  }
+
+  made({ state, node, isGone, isChosen, isHeard }) {
     const { id } = state;
     const { title, author } = shownTitle(state);
-    const end = endOf(state);
     const toggle = isPlaying(state) ? "pause" : "play";
-    return html`<tr>
+    const before = html`
       <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${(event) => this.props.of.choose([id], event.target.checked)} /></td>
       <th scope="row"><a href=${linkTo(node, id)}>${id}</a></th>
       <td><${Badge} of=${isGone ? "unknown" : doing(state)} /></td>
-      <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
-      <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
+      <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
+    const after = html`
       <td class="number">${state.listeners}</td>
       <td class="verbs">
         <${IconButton} label=${toggle === "pause" ? "Pause" : "Play"} icon=${toggle} disabled=${isGone} onClick=${this.does("say", [id], toggle)} />
         <${IconButton} label="Skip" icon="skip" disabled=${isGone} onClick=${this.does("say", [id], "skip")} />
         <${IconButton} label=${isHeard ? "Stop listening" : "Listen here"} icon="headphones" kind=${isHeard ? "on" : ""} onClick=${this.does("listen", id)} />
         <${IconButton} label="Delete" icon="remove" disabled=${isGone} onClick=${this.does("remove", [id])} />
-      </td>
-    </tr>`;
+      </td>`;
+    return [before, after];
   }
+}
+
+function lookOf({ state, isGone, isChosen, isHeard }) {
+  const { title, author } = shownTitle(state);
+  return [doing(state), isPlaying(state), title, author, endOf(state), state.listeners, isGone, isChosen, isHeard].join("\n");
 }
 
 // What a newcomer sees first.
