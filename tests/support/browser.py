@@ -68,7 +68,7 @@ class Browser:
 
     def button(self, name: str) -> Any:
         """One of the page, not of the bar at its bottom."""
-        return self.page.locator("#app > :not(.bottom)").get_by_role("button", name=name, exact=True)
+        return self.page.get_by_role("button", name=name, exact=True).and_(self.page.locator(":not(.bottom *)"))
 
     @property
     def bar(self) -> Any:

@@ -22,6 +22,7 @@ export async function add(api, id, notices, uris) {
 }
 
 async function tryLinks(api, notices, uris) {
+  if (await api.hasResolver()) return; // then a page may be music
   for (const uri of uris.filter((one) => /^https?:/i.test(one)).slice(0, LINKS_TRIED)) {
     const answer = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(uri)}`).catch(() => ({}));
     if (answer.loadType === "empty" && answer.error) notices.show(`${uri} cannot be played: ${answer.error.message} ${answer.error.hint}`, { isProblem: true });
@@ -48,15 +49,6 @@ function partsIn(text) {
     if (index && file) parts.push({ file, start: Math.round(1000 * (60 * index[1] + +index[2] + index[3] / 75)) / 1000 });
   }
   return parts.map(({ file: of, start }, at) => `${of}#t=${start}${parts[at + 1]?.file === of ? `,${parts[at + 1].start}` : ""}`);
-}
-
-async function textOf(file) {
-  const bytes = await file.arrayBuffer();
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return new TextDecoder("windows-1252").decode(bytes);
-  }
 }
 
 // What is dropped and pasted on the page, and sent to the node: one file after the other.
@@ -87,7 +79,7 @@ export class Uploads extends Store {
     for (const file of files) {
       if (LIST.test(file.name)) {
         if (file.size >= LIST_BYTES) this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
-        else await take(addressesOf(file.name, await textOf(file)));
+        else await take(addressesOf(file.name, await file.text()));
       } else if (AUDIO.test(file.name)) {
         this.send(api, file, take);
       } else this.refuse(`${file.name} is neither audio nor a list: .m3u, .m3u8, .pls, .xspf, .cue or .txt.`);

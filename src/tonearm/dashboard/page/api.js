@@ -36,11 +36,18 @@ export async function pageJson(name) {
   return answer.json();
 }
 
+// Ends what this browser, and every other, was let in for.
+export async function logOut() {
+  await fetch(new URL("logout", FOLDER), { method: "POST" });
+  location.reload();
+}
+
 export class NodeApi {
   // `node` is an entry of nodes.json.
   constructor(node) {
     this.name = node.name;
     this.clip = node.clip;
+    this.hasLogin = node.login;
     this.base = new URL(`${node.path}/`, FOLDER);
     this.streams = node.streams ? new URL(`${node.streams}/`, FOLDER) : null;
   }

@@ -1,7 +1,7 @@
 // The frame of the page: which node and player is shown, what is heard, and the messages below.
 
 import { UploadList, Uploads, add } from "./adding.js";
-import { NodeApi, pageJson } from "./api.js";
+import { NodeApi, logOut, pageJson } from "./api.js";
 import { Icon, NoticeBar, Notices, useStore } from "./controls.js";
 import { PlayerFeed } from "./feeds.js";
 import { Keys } from "./keys.js";
@@ -83,6 +83,7 @@ function Dashboard({ nodes, effects }) {
       </label>`}
       <label><span class="unseen">Theme</span>
         <select value=${kept("theme", "system")} onChange=${theme}>${THEMES.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+      ${api.hasLogin && html`<button type="button" onClick=${logOut}>Log out</button>`}
       <button type="button" class="round" aria-label="Keys" title="Keys" onClick=${() => setShowsKeys(true)}><${Icon} name="keys" /></button>
     </header>
     <main>
