@@ -52,8 +52,8 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
       const found = COMMANDS.find(([keys]) => keys.includes(key.length === 1 ? key.toLowerCase() : key));
       if (key === "?") show(true);
       else if (key === "/") focusField(showQueue);
-      else if (found && feed?.state && !feed.isGone) found[3]({ feed, act: notices.acting(feed), listening }, key);
-      else return;
+      else if (!found || !feed?.state || feed.isGone) return;
+      else if (!event.repeat || key.startsWith("Arrow")) found[3]({ feed, act: notices.acting(feed), listening }, key);
       event.preventDefault();
     };
     addEventListener("keydown", press);

@@ -15,7 +15,7 @@ export function PlayerBar({ listening, notices }) {
   const state = feed.state;
   const title = state ? shownTitle(state) : { title: "connecting …", author: "" };
   const act = notices.acting(feed);
-  return html`<section class="bar" aria-label="Player bar">
+  return html`<section class="player-bar" aria-label="Player bar">
     ${state && html`<${Artwork} feed=${feed} state=${state} isGone=${feed.isGone} /><${MediaKeys} feed=${feed} state=${state} act=${act} listening=${listening} />`}
     <div class="bar-title">
       <p><a href=${linkTo(listening.node, feed.id)}>${feed.id}</a>${feed.isGone && html` <span class="problem">${feed.isDeleted ? "deleted" : "connection lost"}</span>`}</p>

@@ -74,10 +74,14 @@ function Tabs({ node, id, shown, common }) {
 }
 
 function NoPlayer({ creating: [isCreating, setCreating], ...props }) {
-  const { node, id } = props;
+  const { api, node, id } = props;
+  const close = () => {
+    setCreating(false);
+    PlayerFeed.find(api, id)?.socket.wake(); // it may be there now
+  };
   return html`<h1 tabindex="-1">There is no player ${id}.</h1>
     <p class="buttons"><button type="button" class="strong" onClick=${() => setCreating(true)}>New player</button> <a href=${linkTo(node)}>All players</a></p>
-    ${isCreating && html`<${NewPlayer} ...${props} name=${isId(id) ? id : ""} close=${() => setCreating(false)} />`}`;
+    ${isCreating && html`<${NewPlayer} ...${props} name=${isId(id) ? id : ""} close=${close} />`}`;
 }
 
 export function AskDelete({ api, ids, notices, close, then }) {
