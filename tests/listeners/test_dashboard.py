@@ -689,6 +689,8 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
         async def is_well_made() -> None:
             assert await browser.violations() == []
             assert await browser.page.evaluate("document.documentElement.scrollWidth") == size[0]
+            wide = "[...document.querySelectorAll('dialog')].filter((one) => one.scrollWidth > one.clientWidth).length"
+            assert await browser.page.evaluate(wide) == 0
 
         await patch(node, "lobby", "filters", {"echo": {}})
         await patch(node, "lobby", "metadata", {"value": {"board": [{"uri": "horn.wav"}]}})
@@ -708,6 +710,12 @@ async def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
         for tab in ("Queue", "Soundboard", "Details"):
             await browser.tab(tab)
             await is_well_made()
+        await browser.tab("Queue")
+        await browser.button("Browse").click()
+        await browser.page.get_by_role("list", name="Files").get_by_role("button").click()
+        await browser.page.get_by_role("checkbox", name="two.flac").check()
+        await is_well_made()
+        await browser.page.keyboard.press("Escape")
         await browser.page.goto(f"{node.url}/dashboard/#/0")
         await create(node, "broken", "nothing.mp3")
         await browser.shows("file_missing")

@@ -102,7 +102,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
   };
   const send = (event) => uploads.takeFiles([...event.target.files], { api, take });
   return html`<${Dialog} title="Choose music" close=${close} submit=${submit} done=${`Add ${count(chosen.size, "track")}`} isReady=${chosen.size > 0}>
-    <nav aria-label="Folders" class="buttons">${places.map((one, at) => html`<button type="button" key=${one.path}
+    <nav aria-label="Folders" class="tools">${places.map((one, at) => html`<button type="button" key=${one.path}
       aria-current=${at === places.length - 1 ? "location" : null} onClick=${() => go(places.slice(0, at + 1))}>${one.name}</button>`)}</nav>
     <div class="row"><input type="search" aria-label="Search files" placeholder="Search files" value=${words} onInput=${(event) => setWords(event.target.value)} />
       <button type="button" disabled=${!total} onClick=${all}>Select all</button>

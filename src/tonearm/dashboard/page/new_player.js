@@ -44,7 +44,7 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
       <p id="name-help" class=${isWrong ? "problem" : "quiet"}>Letters without accents, digits and . _ ~ : @ + - are for names.</p>
       <label>Address<textarea rows="4" spellcheck=${false} value=${text} onKeyDown=${key} aria-describedby="address-help"
         onInput=${(event) => setText(event.target.value)}></textarea></label>
-      <p class="row"><span id="address-help" class="quiet">A file on the node's machine, a link, a station or a playlist. Several, one a line,
+      <p class="help"><span id="address-help" class="quiet">A file on the node's machine, a link, a station or a playlist. Several, one a line,
         become the queue. Without one the player waits for its first track.</span>
         <button type="button" onClick=${() => setChoosing(true)}>Browse</button></p>
       <${Search} api=${api} take=${(uri) => take([uri])} />
