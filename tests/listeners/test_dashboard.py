@@ -49,7 +49,7 @@ async def test_a_newcomer_hears_a_player_after_one_click(tmp_path: Path) -> None
             box = await browser.button(name).bounding_box()
             assert box["y"] + box["height"] < PHONE["height"]
         await browser.button("Try the welcome clip").click()
-        await browser.shows("Welcome")
+        await browser.page.get_by_role("heading", name="demo").wait_for()
         await until_state(node, "demo", lambda now: now["state"] == "playing" and now["listeners"] == 1)
         await browser.until("level() > 0.01")
         await browser.button("Pause").click()
@@ -486,7 +486,7 @@ async def test_what_happens_at_the_node_is_seen_in_the_page(tmp_path: Path) -> N
         await page.locator("[role=switch][aria-checked=true]", has_text="Echo").wait_for()
         await browser.tab("Queue")
         await patch(node, "lobby", "loop", {"mode": "track"})
-        await browser.until("document.querySelector('[aria-label=Loop]').value === 'track'")
+        await browser.until("document.querySelector('[aria-label=Loop]')?.value === 'track'")
         await order(node, "lobby", "skip", "play")
         await page.locator(".playing-title", has_text="two").wait_for()
         await enqueue(node, "lobby", "horn.wav")
