@@ -399,6 +399,8 @@ async def test_what_is_done_in_the_page_happens_at_the_node(tmp_path: Path) -> N
         await eventually(lambda: _order_is(node, "two.flac", "horn.wav", "three.wav"), "it was moved")
         await browser.button("Remove horn").click()
         await eventually(lambda: _order_is(node, "two.flac", "three.wav"), "it was removed")
+        await queue.get_by_text("horn").wait_for(state="detached")
+        await eventually(lambda: _are(queue.get_by_role("listitem"), 2), "two are shown")
         await queue.get_by_role("listitem").nth(1).drag_to(queue.get_by_role("listitem").nth(0))
         await eventually(lambda: _order_is(node, "three.wav", "two.flac"), "it was dragged")
         await browser.button("Jump to two").click()

@@ -15,6 +15,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
   const [total, setTotal] = useState(0);
   const [chosen, setChosen] = useState(new Map()); // by what can be queued
   const [problem, setProblem] = useState("");
+  const [, setLoaded] = useState(0); // pages so far
   const [canSend, setCanSend] = useState(false);
   const shown = useRef({ pages: new Map() }).current; // of the folder and words that are shown
   const list = useRef(null);
@@ -33,6 +34,7 @@ export function ChooseMusic({ api, uploads, take, close }) {
       const answer = await ask(page * PAGE, PAGE);
       if (pages !== shown.pages) return; // another folder is shown by now
       pages.set(page, answer.entries);
+      setLoaded((before) => before + 1);
       setTotal(answer.total);
       setProblem(answer.total ? "" : "There is nothing here that can be played.");
     } catch (error) {
