@@ -136,7 +136,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "rich": ("commands",),
     "uvloop": ("serve",),
     "yarl": ("sources", "client", "dashboard.passing_on"),
-    "yt_dlp": ("sources.resolver.extraction",),
+    "yt_dlp": ("sources.resolver.extraction", "sources.resolver.node_requests"),
 }
 
 # Libraries that are distributed under another name than they are imported by.

@@ -59,7 +59,7 @@ _libc.mmap.restype = ctypes.c_void_p
 Try = Callable[[], object]
 
 # What a resolver process has to be able to do, and what it can do where there is no Landlock.
-RESOLVERS_MAY: Final = frozenset({"stat", "an IPv4 TCP socket"})
+RESOLVERS_MAY: Final = frozenset({"stat"})
 RESOLVERS_MAY_WITHOUT_LANDLOCK: Final = RESOLVERS_MAY | {"open for reading", "listdir", "the node's environment"}
 
 

@@ -5,6 +5,7 @@ It can be searched, too: `fakesearch:PORT words` finds what /api/search of the s
 
 import importlib
 import itertools
+import json
 import os
 import socket
 import subprocess
@@ -16,12 +17,29 @@ from typing import Any
 
 from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
 from yt_dlp.globals import extractors
+from yt_dlp.networking.common import Request
+from yt_dlp.networking.exceptions import HTTPError, RequestError
 from yt_dlp.utils import ExtractorError
 
 from tonearm.sources.resolver.child import answer_requests
 
 sys.path.append(str(Path(__file__).parent))
 attack: Any = importlib.import_module("attack")  # a program has no packages around it
+
+
+def outcome(downloader: Any, fetch: dict[str, Any]) -> list[Any]:
+    """What yt-dlp tells of a request, whichever handler sends it."""
+    data = fetch.get("data")
+    try:
+        request = Request(fetch["url"], data and data.encode(), fetch.get("headers"), method=fetch.get("method"))
+        response = downloader.urlopen(request)
+        body = response.read(fetch.get("most"))
+        told = [len(body), body[-100:].decode("latin-1"), response.get_header("X-Two")]
+        return [response.status, response.reason, response.url, *told]
+    except HTTPError as error:
+        return [error.status, error.reason, error.redirect_loop, error.response.url, error.response.read().decode()]
+    except RequestError as error:
+        return [type(error).__name__]
 
 
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
@@ -74,6 +92,27 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
 
     def _elsewhere(self, url: str, port: int) -> Any:
         return self._download_webpage(f"http://127.0.0.1:{port}/", "elsewhere")
+
+    def _fetches(self, url: str, port: int) -> Any:
+        """Sends the requests that the server lists at /api/fetches, and tells it at /api/outcomes what came of them."""
+        listed = self._download_json(url.replace("/fake/", "/api/"), "fetches")
+        outcomes = [outcome(self._downloader, fetch) for fetch in listed]
+        self._download_webpage(url.replace("/fake/fetches", "/api/outcomes"), "x", data=json.dumps(outcomes).encode())
+        raise ExtractorError("told", expected=True)
+
+    def _socket_of_page(self, url: str, port: int) -> Any:
+        return self._request_webpage(f"wss://127.0.0.1:{port}/", "socket")
+
+    def _like_a_browser(self, url: str, port: int) -> Any:
+        return self._request_webpage(url, "x", impersonate=True, require_impersonation=True)
+
+    def _floods(self, url: str, port: int) -> Any:
+        while True:
+            self._request_webpage(url.replace("/fake/", "/api/"), "floods")
+
+    def _holds(self, url: str, port: int) -> Any:
+        held = [self._request_webpage(url.partition("?")[0].replace("/fake/", "/api/"), "x") for _ in range(port)]
+        raise ExtractorError(f"held {len(held)}", expected=True)
 
     def _tunnel(self, url: str, port: int) -> Any:
         return self._download_webpage(f"https://127.0.0.1:{port}/", "elsewhere")

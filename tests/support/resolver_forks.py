@@ -58,15 +58,15 @@ def quick_resolvers() -> Iterator[None]:
         yield
 
 
-async def _start(*command: str, limit: int, pass_fds: tuple[int, ...], **options: Any) -> Any:
+async def _start(*command: str, limit: int, **options: Any) -> Any:
     word = _WORDS.get(command[: len(COMMAND)]) or _WORDS.get(command[: len(FAKE_SITES)])
     ours, theirs = socket.socketpair()
     with theirs:
         process = word and _template().start(
             [word, *command[len(COMMAND if word == "real" else FAKE_SITES) :]],
-            {0: theirs.fileno(), 1: theirs.fileno(), **{number: number for number in pass_fds}},
+            {0: theirs.fileno(), 1: theirs.fileno()},
         )
     if not process:
         ours.close()
-        return await create_subprocess_exec(*command, limit=limit, pass_fds=pass_fds, **options)
+        return await create_subprocess_exec(*command, limit=limit, **options)
     return _Process(process, *await asyncio.open_connection(sock=ours, limit=limit))

@@ -65,12 +65,12 @@ log = logging.getLogger(__name__)
 _KEPT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 
 
-def minimal_environment(environment: Mapping[str, str], *also: str) -> dict[str, str]:
-    """The variables of `environment` that a Python process needs to run, and those named in `also`.
+def minimal_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environment` that a Python process needs to run.
 
     Passwords, keys, proxies and other settings are left out.
     """
-    kept = {name: environment[name] for name in (*_KEPT, *also) if name in environment}
+    kept = {name: environment[name] for name in _KEPT if name in environment}
     if site.ENABLE_USER_SITE:
         kept["PYTHONUSERBASE"] = site.getuserbase()  # packages of the user are found by HOME, which is not kept
     return kept

@@ -35,17 +35,11 @@ _NO_OTHER_PROCESS: Final = (
 
 # Commands: linux/fcntl.h, asm-generic/ioctls.h, linux/prctl.h
 _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC = 1, 2, 3, 1030
-_TCGETS, _FIONBIO, _FIOCLEX = 0x5401, 0x5421, 0x5451
+_TCGETS, _FIOCLEX = 0x5401, 0x5451
 _PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA = 15, 16, 0x53564D41
 
 # Files: asm-generic/fcntl.h, the same on x86-64 and aarch64
 _O_WRITES: Final = 0o3 | 0o100 | 0o1000 | 0o20000000  # O_ACCMODE, O_CREAT, O_TRUNC, __O_TMPFILE
-
-# Sockets: linux/socket.h, linux/net.h
-_AF_INET, _SOCK_STREAM, _IPPROTO_TCP, _SOL_SOCKET = 2, 1, 6, 1
-_SOCK_FLAGS: Final = 0o2000000 | 0o4000  # SOCK_CLOEXEC, SOCK_NONBLOCK
-_TCP_OPTIONS: Final = (1, 4, 5, 6)  # TCP_NODELAY and those of keeping alive
-_SOCKET_OPTIONS: Final = (2, 7, 8, 9)  # SO_REUSEADDR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE
 
 
 def _is(argument: int, value: int) -> ArgumentTest:
@@ -116,9 +110,9 @@ def decoder_rules(process_id: int) -> CallRules:
 
 
 def resolver_rules(process_id: int) -> CallRules:
-    """For the resolver process `process_id`: as a decoder, and it reads files and has TCP sockets.
+    """For the resolver process `process_id`: as a decoder, and it reads files, which ones is Landlock's.
 
-    They are connected by the node: there is neither `connect` nor `bind`. Which files it reads is Landlock's.
+    The node makes its requests, so it has no sockets.
     """
     readable_code = (
         _has_none_of(2, _PROT_WRITE),
@@ -128,22 +122,10 @@ def resolver_rules(process_id: int) -> CallRules:
     return decoder_rules(process_id).also(
         {
             **_always(*_READS_PATHS),
-            "ioctl": _is_one_of(1, (_TCGETS, _FIONBIO, _FIOCLEX)),
             "openat": ((_has_none_of(2, _O_WRITES),),),
             "open": ((_has_none_of(1, _O_WRITES),),),
             # Extension modules that are imported late. It can write no file, so no code of its own.
             "mmap": ((_has_none_of(2, _PROT_EXEC),), readable_code),
-            "socket": tuple(
-                (_is(0, _AF_INET), ArgumentTest(1, _WORD & ~_SOCK_FLAGS, _SOCK_STREAM), _is(2, protocol))
-                for protocol in (0, _IPPROTO_TCP)
-            ),
-            "setsockopt": (
-                *((_is(1, _IPPROTO_TCP), _is(2, option)) for option in _TCP_OPTIONS),
-                *((_is(1, _SOL_SOCKET), _is(2, option)) for option in _SOCKET_OPTIONS),
-            ),
-            **_always(
-                "getsockname", "getpeername", "dup2", "dup3", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
-                "setitimer", "getitimer",
-            ),
+            **_always("setitimer", "getitimer"),
         }
-    )  # fmt: skip
+    )

@@ -104,8 +104,7 @@ class SourceOpener:
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None
         if resolver is not None:
-            timeout_s = self._settings.connect_timeout_s
-            self._resolver = PageResolver(self._guard, self._admit, resolver, connect_timeout_s=timeout_s)
+            self._resolver = PageResolver(self._client, self._admit, resolver)
             self._pages = PageOpening(self._resolver, self._fetch, self.admit)
 
     async def start(self) -> None:

@@ -9,6 +9,8 @@ import pytest
 from tests.support.eventually import PATIENCE_S, eventually
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.guard import AddressGuard
+from tonearm.sources.http.client import HttpClient
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.resolver.pages import PageResolver, ResolverSettings
 
 # Notes each URL that it is asked for. For "/hang" it answers never, for "/die" it ends, and "/page" is a page.
@@ -43,7 +45,8 @@ class Matching:
         self.go.touch()
         command = (sys.executable, "-S", "-c", PROGRAM, str(self.asked_file), str(self.go))
         settings = ResolverSettings(command=command, match_timeout_s=limit_s)
-        self.pages = PageResolver(AddressGuard(private_networks=True), lambda uri: uri, settings, connect_timeout_s=5.0)
+        client = HttpClient(AddressGuard(private_networks=True), lambda uri: uri, FetchSettings())
+        self.pages = PageResolver(client, lambda uri: uri, settings)
 
     async def is_page(self, path: str) -> bool | None:
         return await self.pages.is_page(parse_source_uri(f"http://a.example{path}"))

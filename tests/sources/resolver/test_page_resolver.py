@@ -1,4 +1,4 @@
-"""Resolving with the real process, yt-dlp and proxy: what comes out, and what cannot get out."""
+"""Resolving with the real process and yt-dlp: what comes out, and what cannot get out."""
 
 import asyncio
 import contextlib
@@ -19,6 +19,8 @@ from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
+from tonearm.sources.http.client import HttpClient
+from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.resolver.answers import ResolvedPage
 from tonearm.sources.resolver.pages import PageResolver, ResolverSettings, ResolverSetupError
 
@@ -45,7 +47,8 @@ class Resolving:
         self.guard = PortsRefused()
         policy = SourcePolicy(blocked=[compile_pattern(blocked)] if blocked else [])
 
-        self.pages = PageResolver(self.guard, policy.admit, settings, connect_timeout_s=5.0)
+        self.client = HttpClient(self.guard, policy.admit, FetchSettings(connect_timeout_s=5.0))
+        self.pages = PageResolver(self.client, policy.admit, settings)
 
     async def resolve(self, uri: str) -> ResolvedPage:
         return await self.pages.resolve(parse_source_uri(uri))
@@ -64,6 +67,7 @@ async def resolving(settings: ResolverSettings, **options: Any) -> AsyncIterator
         yield made
     finally:
         await made.pages.close()
+        await made.client.close()
 
 
 class TestRealPages:

@@ -1,4 +1,5 @@
-"""The HTTP client through which every source is fetched: GET, with the node's policy and guard asked on each hop."""
+"""The HTTP client through which every source is fetched and every page is asked, with the node's policy and guard asked
+on each hop."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ class HttpClient:
         self._guard = guard
         self._admit = admit
         self._settings = settings
+        self.stall_timeout_s: Final = settings.stall_timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
 
@@ -48,7 +50,9 @@ class HttpClient:
             await self._session.close()
             self._session = None
 
-    async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def send(
+        self, uri: SourceUri, headers: Mapping[str, str], *, method: str = "GET", body: bytes | None = None
+    ) -> aiohttp.ClientResponse:
         """The answer to one request, a redirect too, its body not yet read. Raises `PlayError`."""
         url = self._url_to_dial(uri)
         host = url.host or ""
@@ -56,12 +60,14 @@ class HttpClient:
         try:
             # The outer limit also ends a header that comes drop by drop.
             async with asyncio.timeout(answer_within_s):
-                return await self._open_session().get(url, headers=headers, allow_redirects=False)
+                return await self._open_session().request(
+                    method, url, headers=headers, data=body, allow_redirects=False
+                )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise connect_error(error, host) from error
 
     def admitted(self, location: str) -> SourceUri:
-        """The URI of a redirect. Raises `PlayError` for one that leads to where the node must not go."""
+        """The URI of a redirect, or of a page's request. Raises `PlayError` for one where the node must not go."""
         try:
             return self._admit(parse_source_uri(location))
         except RequestError as error:
@@ -70,7 +76,7 @@ class HttpClient:
     def _url_to_dial(self, uri: SourceUri) -> yarl.URL:
         assert uri.is_admitted, "policy was not asked"
         if uri.host is None or uri.port is None:
-            raise refused("The server redirects to something that is not http or https.", "Give a direct URI.")
+            raise refused("What is to be fetched is not at an http or https address.", "Give a direct URI.")
         try:
             self._guard.check_host(uri.host, uri.port)
             url = yarl.URL(uri.opened, encoded=True)
@@ -122,7 +128,7 @@ class SourceClient:
         asked: set[tuple[str, str]] = set()
         for _ in range(MAX_REDIRECTS + 1):
             own_headers = self._own_headers(uri)
-            response = await self._client.get(uri, {**own_headers, **headers})
+            response = await self._client.send(uri, {**own_headers, **headers})
             for set_cookie in response.headers.getall("Set-Cookie", ()):
                 self._cookies.take(uri, set_cookie)
             location = response.headers.get("Location")

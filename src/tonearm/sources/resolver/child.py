@@ -1,20 +1,18 @@
-"""The inside of a resolving process: a line of JSON comes in on stdin, a line of JSON goes out on stdout.
+"""The inside of a resolving process, which answers the node's requests over stdin and stdout (`messages`).
 
-`python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE SITE… DOOR_FD` is started by the node only.
+`python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE SITE…` is started by the node only.
 
 {"op": "start"}                                → {}: it is ready for more
 {"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
                                                   "searches": {key: site}}
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
-{"op": "resolve", "url", "item", "limit_s", "proxy", "proxy_port"}
-                                               → {"page": {…}} as `extraction.Extraction.resolve` gives it
-{"op": "open", "url", "most", "whole", "limit_s", "proxy", "proxy_port"}
+{"op": "resolve", "url", "item", "limit_s"}    → {"page": {…}} as `extraction.Extraction.resolve` gives it
+{"op": "open", "url", "most", "whole", "limit_s"}
                                                → {"page": {…}} or {"list": {…}} as `extraction.Extraction.open` gives it
 Whatever fails is answered with {"error": why}. The first answer has {"sandbox": {…}}, a `SandboxReport`, in it, too.
-Ends with its stdin.
+While it resolves a page, it asks the node for requests (`page_requests`). Ends with its stdin.
 """
 
-import json
 import os
 import signal
 import sys
@@ -24,8 +22,8 @@ from typing import Any, Final
 
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, resolver_supervision
-from tonearm.sources.resolver.confinement import AuditHook, close_descriptors, confine_resolver, limit_resources
-from tonearm.sources.resolver.door import DoorKnocker
+from tonearm.sources.resolver.confinement import audit, close_descriptors, confine_resolver, limit_resources
+from tonearm.sources.resolver.messages import NodePipe
 
 # The node kills a late process; this limit is for a process whose node is gone.
 _SELF_DESTRUCT_AFTER_S: Final = 2.0
@@ -35,34 +33,30 @@ def answer_requests(arguments: Sequence[str]) -> None:
     """Answers until stdin ends.
 
     `arguments` are those of the command line: memory limit in MiB, mode of the sandbox, names of the extractors that
-    may be used (none: all but generic), and the descriptor of the door or -1.
+    may be used (none: all but generic).
     """
-    memory_limit_mb, mode, *sites, door = arguments
+    memory_limit_mb, mode, *sites = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_the_node()
-    close_descriptors((0, 1, 2, int(door)))
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    close_descriptors((0, 1, 2))
+    pipe = NodePipe(sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
     # What a library prints must not get between the answers.
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     limit_resources(int(memory_limit_mb))
-    confinement = AuditHook()
-    sys.addaudithook(confinement)
-    if int(door) >= 0:
-        DoorKnocker(int(door)).install()
+    sys.addaudithook(audit)
     try:
         from tonearm.sources.resolver.extraction import Extraction
     except Exception as error:  # noqa: BLE001 - a broken installation breaks in its own ways
-        _answer(answers, {"error": f"yt-dlp cannot be loaded: {type(error).__name__}: {error}"})
+        pipe.send({"error": f"yt-dlp cannot be loaded: {type(error).__name__}: {error}"})
         return
-    extraction = Extraction(tuple(sites))
+    extraction = Extraction(tuple(sites), pipe)
     supervision = resolver_supervision(SandboxMode(mode))
     sandbox = confine_resolver(supervision.mode)
     news: dict[str, Any] = {"sandbox": asdict(sandbox)}
-    for line in sys.stdin.buffer:
-        request: dict[str, Any] = json.loads(line)
+    while (received := pipe.next()) is not None:
+        request, _ = received
         signal.setitimer(signal.ITIMER_REAL, request.get("limit_s", 60.0) + _SELF_DESTRUCT_AFTER_S)
-        confinement.proxy_port = request.get("proxy_port")
         try:
             supervision.require(sandbox)
             answer = _perform(extraction, request)
@@ -70,9 +64,8 @@ def answer_requests(arguments: Sequence[str]) -> None:
             answer = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - extractors raise anything, and each is an answer
             answer = {"error": extraction.reason_of(error)}
-        confinement.proxy_port = None
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _answer(answers, {**news, **answer})
+        pipe.send({**news, **answer})
         news = {}
 
 
@@ -87,19 +80,10 @@ def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
             return {"extractor": extraction.match(request["url"])}
         case "open":
             return extraction.open(  # type: ignore[no-any-return]
-                request["url"],
-                request["proxy"],
-                most=request["most"],
-                whole=request["whole"],
-                limit_s=request["limit_s"],
+                request["url"], most=request["most"], whole=request["whole"], limit_s=request["limit_s"]
             )
         case _:
-            return {"page": extraction.resolve(request["url"], request["proxy"], request["item"])}
-
-
-def _answer(answers: Any, answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+            return {"page": extraction.resolve(request["url"], request["item"])}
 
 
 if __name__ == "__main__":

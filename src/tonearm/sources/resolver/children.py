@@ -9,14 +9,15 @@ import json
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NoReturn, Self
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NoReturn, Self, TypeAlias
 
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.sandbox.report import SandboxReport, minimal_environment
-from tonearm.sources.resolver.door import Dial, Door
+from tonearm.sources.resolver.messages import ASK, BYTES, LARGEST_BODY_BYTES, LARGEST_LINE_BYTES, Message
 
-LARGEST_ANSWER_BYTES: Final = 512 * 1024
+Serve: TypeAlias = Callable[[str, Message], Awaitable[Message]]
+"""Replies to what a process asks for, by the word for it. Raises `ChildBroken` for what it may not ask for."""
 
 
 class ChildBroken(Exception):
@@ -30,40 +31,24 @@ class ResolverChild:
     `sandbox` is what the process reported with its first answer; None before, and for a process that reports nothing.
     """
 
-    def __init__(self, process: Process, door: Door | None) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
-        self._door = door
         self.answers = 0
         self.sandbox: SandboxReport | None = None
 
     @classmethod
-    async def start(cls, command: Sequence[str], dial: Dial | None = None) -> Self:
-        """Starts `command`, whose last argument is the descriptor of its door: -1 without `dial`, and connections.
-
-        Raises `OSError` when the system cannot.
-        """
-        door = None if dial is None else Door(dial)
-        passed = () if door is None else (door.process_end.fileno(),)
-        try:
-            process = await create_subprocess_exec(
-                *command,
-                *(map(str, passed or (-1,))),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                start_new_session=True,
-                pass_fds=passed,
-                limit=LARGEST_ANSWER_BYTES,
-                env=child_environment(os.environ),
-            )
-        except BaseException:
-            if door is not None:
-                door.close()
-            raise
-        finally:
-            if door is not None:
-                door.process_end.close()
-        return cls(process, door)
+    async def start(cls, command: Sequence[str]) -> Self:
+        """Raises `OSError` when the system cannot."""
+        process = await create_subprocess_exec(
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            start_new_session=True,
+            limit=LARGEST_LINE_BYTES,
+            env=child_environment(os.environ),
+        )
+        return cls(process)
 
     @property
     def pid(self) -> int:
@@ -74,31 +59,42 @@ class ResolverChild:
         output = self._process.stdout  # its end is seen before the process is reaped
         return self._process.returncode is not None or (output is not None and output.at_eof())
 
-    async def ask(self, request: JsonObject) -> JsonObject:
-        """Raises `ChildBroken`."""
-        writer, reader = self._process.stdin, self._process.stdout
-        assert writer is not None
-        assert reader is not None
+    async def ask(self, request: Message, serve: Serve | None = None) -> Message:
+        """The answer; what the process asks for before, `serve` replies to. Raises `ChildBroken`."""
         try:
-            writer.write(json.dumps(request).encode() + b"\n")
-            await writer.drain()
-            line = await reader.readuntil(b"\n")
+            await self._write(request)
+            while ASK in (answer := await self._read()).head:
+                if serve is None:
+                    raise ChildBroken("it asks for what it may not have")
+                await self._write(await serve(str(answer.head[ASK]), answer))
         except asyncio.LimitOverrunError as error:
             raise ChildBroken("its answer is too long") from error
         except (OSError, asyncio.IncompleteReadError) as error:
             raise ChildBroken("it ended without an answer") from error
-        answer = _parsed(line)
-        report = answer.pop("sandbox", None)
+        report = answer.head.pop("sandbox", None)
         if not self.answers and isinstance(report, dict):
             # Later the process has read strangers' pages, and its reports cannot be trusted.
             self.sandbox = _sandbox(report)
         self.answers += 1
         return answer
 
+    async def _write(self, message: Message) -> None:
+        writer = self._process.stdin
+        assert writer is not None
+        writer.write(message.encoded())
+        await writer.drain()
+
+    async def _read(self) -> Message:
+        reader = self._process.stdout
+        assert reader is not None
+        head = _parsed(await reader.readuntil(b"\n"))
+        count = head.pop(BYTES, 0)
+        if not isinstance(count, int) or not 0 <= count <= LARGEST_BODY_BYTES:
+            raise ChildBroken("its answer is too long")
+        return Message(head, await reader.readexactly(count) if count else b"")
+
     def kill(self) -> None:
         """Kills the process and whatever it may have started."""
-        if self._door is not None:
-            self._door.close()
         with contextlib.suppress(ProcessLookupError):
             if self._process.returncode is None:  # once reaped, another process may get the number
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -108,9 +104,8 @@ class ResolverChild:
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that Python, OpenSSL and yt-dlp need to find their files, and no others."""
-    kept = minimal_environment(environment, "SSL_CERT_FILE", "SSL_CERT_DIR")
-    return {**kept, "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}
+    """The variables that Python and yt-dlp need to find their files, and no others."""
+    return {**minimal_environment(environment), "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}
 
 
 def _parsed(line: bytes) -> JsonObject:
@@ -135,16 +130,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-# A process that has worked this often is replaced, since extractors keep things in memory.
-_ANSWERS_AT_MOST: Final = 100
-
-
 class ChildPool:
     """Runs at most `at_most` processes; further requests wait until a process is free. A process that was idle for
     `idle_s` is ended, but with `keeps_one` not the last.
 
-    Each new process has to answer the request `warm_up` within `start_s`. `dial` gives the processes their connections;
-    without it they get none. `take_note` gets the sandbox report of each process.
+    Each new process has to answer the request `warm_up` within `start_s`. One that has answered `answers_at_most` times
+    is replaced, since extractors keep things in memory. `take_note` gets the sandbox report of each process.
     """
 
     def __init__(
@@ -156,11 +147,11 @@ class ChildPool:
         keeps_one: bool = False,
         warm_up: JsonObject | None = None,
         start_s: float = 30.0,
-        dial: Dial | None = None,
+        answers_at_most: int = 100,
         take_note: Callable[[SandboxReport], None] | None = None,
     ) -> None:
         self._command = tuple(command)
-        self._dial = dial
+        self._answers_at_most = answers_at_most
         self._take_note = take_note
         self._warm_up = warm_up
         self._start_s = start_s
@@ -186,8 +177,14 @@ class ChildPool:
         return [child.sandbox for child in children if child.sandbox is not None]
 
     async def ask(self, request: JsonObject, within_s: float, begins: Callable[[], None] = lambda: None) -> JsonObject:
+        """As `exchange`, with a process that asks for nothing."""
+        return (await self.exchange(Message(request), within_s, begins)).head
+
+    async def exchange(
+        self, request: Message, within_s: float, begins: Callable[[], None] = lambda: None, serve: Serve | None = None
+    ) -> Message:
         """The answer of a process. `within_s` counts from the moment that a process is free and has started; `begins`
-        is called then.
+        is called then. What the process asks for, `serve` replies to.
 
         A late process is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is
         ended, too.
@@ -206,7 +203,7 @@ class ChildPool:
                     child = await self._warm_child()
                 begins()
                 async with asyncio.timeout(within_s):
-                    answer = await self._asked(child, request)
+                    answer = await self._asked(child, request, serve)
             except BaseException as error:
                 if child is not None:
                     self._end(child)
@@ -234,9 +231,9 @@ class ChildPool:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    async def _asked(self, child: ResolverChild, request: JsonObject) -> JsonObject:
+    async def _asked(self, child: ResolverChild, request: Message, serve: Serve | None = None) -> Message:
         is_first = not child.answers
-        answer = await child.ask(request)
+        answer = await child.ask(request, serve)
         if is_first and child.sandbox is not None and self._take_note is not None:
             self._take_note(child.sandbox)
         return answer
@@ -275,12 +272,12 @@ class ChildPool:
         child = None
         try:
             async with asyncio.timeout(self._start_s):
-                child = await ResolverChild.start(self._command, self._dial)
+                child = await ResolverChild.start(self._command)
                 self._working.add(child)
                 if self._is_closed:
                     raise ChildBroken("the node is shutting down")
                 if self._warm_up is not None:
-                    await self._asked(child, self._warm_up)
+                    await self._asked(child, Message(self._warm_up))
         except BaseException:
             if child is not None:
                 self._end(child)
@@ -289,7 +286,7 @@ class ChildPool:
 
     def _put_back(self, child: ResolverChild) -> None:
         self._working.discard(child)
-        if self._is_closed or child.answers >= _ANSWERS_AT_MOST:
+        if self._is_closed or child.answers >= self._answers_at_most:
             self._end(child)
             return
         is_kept = self._keeps_one and not self._idle

@@ -1,18 +1,15 @@
 """How a resolving process confines itself, before it reads anything from outside.
 
-Pages decide what an extractor does. Whatever they make it do, it connects to the node's proxy only, starts no program
-and fills no disk. The first line of defence is an audit hook, which cannot be removed and sees each way of Python code
-to do these things. The second line is the kernel's, for any code (`sandbox`).
+Pages decide what an extractor does. Whatever they make it do, it has no network, starts no program and fills no disk:
+the node makes its requests, which it asks for over a pipe. The first line of defence is an audit hook, which cannot be
+removed and sees each way of Python code to do these things. The second line is the kernel's, for any code (`sandbox`).
 """
 
-import array  # noqa: F401 - imported by socket.recv_fds when it is called
 import contextlib
 import importlib
 import mimetypes
 import os
 import resource
-import socket
-import ssl
 import sys
 import sysconfig
 import threading
@@ -24,7 +21,6 @@ from typing import Final
 from tonearm.sandbox.confine import try_confinement
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.rules import resolver_rules
-from tonearm.sources.resolver.door import PROXY_HOST
 
 _TONEARM: Final = Path(__file__).parents[2]
 # Extension modules that need libraries of the system, and what reads the system's settings when it is imported.
@@ -33,11 +29,6 @@ _IMPORTED_EARLY: Final = (
     "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
 )  # fmt: skip
 _PYTHON_FOLDERS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
-# Where distributions keep certificates; what OpenSSL names are links into these.
-_CERTIFICATES: Final = (
-    "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
-    "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki", "/var/lib/ca-certificates",
-)  # fmt: skip
 _OPEN_FILES_AT_MOST: Final = 64
 _STARTS_PROGRAMS: Final = frozenset(
     {
@@ -46,30 +37,18 @@ _STARTS_PROGRAMS: Final = frozenset(
 )  # fmt: skip
 _REACHES_OUT: Final = frozenset(
     {
-        "socket.bind", "socket.sendto", "socket.sendmsg", "socket.gethostbyname", "socket.gethostbyaddr",
-        "socket.getnameinfo",
+        "socket.bind", "socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.getnameinfo",
+        "socket.gethostbyname", "socket.gethostbyaddr",
     }
 )  # fmt: skip
 
 
-class AuditHook:
-    """`sys.addaudithook(AuditHook())`. `proxy_port` is the one port that may be connected to."""
-
-    def __init__(self) -> None:
-        self.proxy_port: int | None = None
-
-    def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Raises `PermissionError` for what is denied, as the system would."""
-        if event == "socket.connect":
-            if self.proxy_port is None or arguments[1] != (PROXY_HOST, self.proxy_port):
-                raise PermissionError(f"a resolving process must not connect to {arguments[1]!r}")
-        elif event == "socket.getaddrinfo":
-            if arguments[0] != PROXY_HOST:
-                raise PermissionError(f"a resolving process must not look up {arguments[0]!r}")
-        elif event in _REACHES_OUT:
-            raise PermissionError(f"a resolving process must not use {event}")
-        elif event in _STARTS_PROGRAMS:
-            raise PermissionError("a resolving process must not start programs")
+def audit(event: str, _: object) -> None:
+    """`sys.addaudithook(audit)`. Raises `PermissionError` for what is denied, as the system would."""
+    if event in _REACHES_OUT:
+        raise PermissionError(f"a resolving process must not use {event}")
+    if event in _STARTS_PROGRAMS:
+        raise PermissionError("a resolving process must not start programs")
 
 
 def limit_resources(memory_limit_mb: int) -> None:
@@ -101,12 +80,10 @@ def confine_resolver(mode: SandboxMode) -> SandboxReport:
 
 
 def readable_paths() -> tuple[Path, ...]:
-    """The folders and files of Python, of its installed packages, and of certificates."""
+    """The folders and files of Python and of its installed packages."""
     installed = sysconfig.get_paths()
     python = (*sys.path, *(installed[name] for name in _PYTHON_FOLDERS), str(_TONEARM))
-    verify = ssl.get_default_verify_paths()
-    certificates = (verify.cafile, verify.capath, verify.openssl_cafile, verify.openssl_capath, *_CERTIFICATES)
-    wanted = dict.fromkeys(Path(path) for path in (*python, *certificates) if path)
+    wanted = dict.fromkeys(Path(path) for path in python if path)
     return tuple(path for path in wanted if path.is_absolute() and path.exists() and path != Path(path.anchor))
 
 
@@ -116,19 +93,12 @@ def _warm_up() -> None:
             importlib.import_module(name)
     mimetypes.init()
     time.localtime()
-    ssl.create_default_context()  # OpenSSL reads its settings with the first
     thread = threading.Thread(target=time.time)  # libc loads a library when a thread ends
     thread.start()
     thread.join()
 
 
 def _exercise() -> None:
-    """Does what extractors do, without a site: resolves a name, makes a socket, loads certificates, imports. Raises
-    what fails."""
-    socket.getaddrinfo(PROXY_HOST, 80, type=socket.SOCK_STREAM)
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
-        connection.settimeout(1.0)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    ssl.create_default_context()
+    """Does what extractors do beside computing: reads what they import. Raises what fails."""
     with open(os.__file__, "rb") as file:
         file.read(1)

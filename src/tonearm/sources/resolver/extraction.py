@@ -1,15 +1,19 @@
-"""From a page's URL to the link behind it, or to the pages that it lists. The only module that knows yt-dlp."""
+"""From a page's URL to the link behind it, or to the pages that it lists, by yt-dlp."""
 
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import yt_dlp
 from yt_dlp.extractor import gen_extractor_classes
+from yt_dlp.networking.exceptions import RequestError
 from yt_dlp.utils import DownloadError, ExtractorError, PlaylistEntries, sanitize_url
+
+from tonearm.sources.resolver.messages import NodePipe
+from tonearm.sources.resolver.node_requests import LIKE_A_BROWSER, let_the_node_make_requests
 
 GENERIC: Final = "generic"
 _ALL: Final = "all"
@@ -20,7 +24,6 @@ _PLAYLIST: Final = "[protocol^=m3u8]"
 FORMAT: Final = "/".join(
     f"{best}{kind}" for kind in (_WHOLE_FILE, _PLAYLIST) for best in ("bestaudio", "best", "bestaudio*")
 )
-_SOCKET_TIMEOUT_S: Final = 10.0
 _MOST_HEADERS: Final = 64
 _URL_TYPES: Final = ("url", "url_transparent")
 _LIST_TYPES: Final = ("playlist", "multi_video", "compat_list")
@@ -39,10 +42,11 @@ _SEARCH_PATTERN: Final = re.compile(r"([a-z][a-z0-9]*search)\(\?P<prefix>")
 class Extraction:
     """The extractors that `sites` permits, by their names: `youtube` stands for `youtube:tab` and the like, too.
 
-    `all` stands for every one but `generic`, and so does an empty list.
+    `all` stands for every one but `generic`, and so does an empty list. The node makes their requests, behind `pipe`.
     """
 
-    def __init__(self, sites: tuple[str, ...]) -> None:
+    def __init__(self, sites: tuple[str, ...], pipe: NodePipe) -> None:
+        let_the_node_make_requests(pipe)
         self._sites = tuple(site.lower() for site in sites) or (_ALL,)
         self._known = [extractor for extractor in gen_extractor_classes() if extractor._ENABLED]
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
@@ -68,16 +72,16 @@ class Extraction:
                 found[key[1]] = extractor.IE_NAME.lower().partition(":")[0].removesuffix("search")
         return found
 
-    def resolve(self, url: str, proxy: str, item: int | None = None) -> dict[str, Any]:
+    def resolve(self, url: str, item: int | None = None) -> dict[str, Any]:
         """url, headers, title, author, length_s, artwork_url and is_live of what the page plays first, or as `item`-th.
 
-        `proxy` is the only way out. Raises what yt-dlp and its extractors raise; see `reason_of`.
+        Raises what yt-dlp and its extractors raise; see `reason_of`.
         """
-        with self._downloader(proxy, items=str(item or 1), takes_list=item is not None) as downloader:
+        with self._downloader(items=str(item or 1), takes_list=item is not None) as downloader:
             found = downloader.extract_info(url, download=False)
         return _answer(found, url)
 
-    def open(self, url: str, proxy: str, *, most: int, whole: bool, limit_s: float) -> dict[str, Any]:
+    def open(self, url: str, *, most: int, whole: bool, limit_s: float) -> dict[str, Any]:
         """`{"page"}` as `resolve` gives it, or `{"list"}` when the page has several: name, selected and entries, each
         with url (of its own page, or null), item (its number), title, author, length_s, artwork_url and is_live.
 
@@ -85,7 +89,7 @@ class Extraction:
         "time", "bytes", "error", or null when that is all. `whole`: a list is wanted where there is one, also of one
         entry, and where the URL names one of its entries, which is `selected` then.
         """
-        with self._downloader(proxy, items=f"1:{most + 1}", takes_list=whole) as downloader:
+        with self._downloader(items=f"1:{most + 1}", takes_list=whole) as downloader:
             found = downloader.extract_info(url, download=False, process=False)
             for _ in range(_MOST_HOPS):
                 if not found or found.get("_type") != "url":
@@ -101,8 +105,8 @@ class Extraction:
             found = downloader.process_ie_result(found, download=False) if found else None
         return {"page": _answer(found, url)}
 
-    def _downloader(self, proxy: str, *, items: str, takes_list: bool) -> Any:
-        options = {**_options(proxy), "playlist_items": items, "noplaylist": not takes_list}
+    def _downloader(self, *, items: str, takes_list: bool) -> Any:
+        options = {**_OPTIONS, "playlist_items": items, "noplaylist": not takes_list}
         downloader = yt_dlp.YoutubeDL(options, auto_init=False)
         for extractor in self._permitted:
             downloader.add_info_extractor(extractor)
@@ -111,12 +115,11 @@ class Extraction:
     def reason_of(self, error: BaseException) -> str:
         """What went wrong in one sentence, without the advice that is meant for users of the yt-dlp command."""
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ExtractorError):
+        while cause is not None and not isinstance(cause, ExtractorError | RequestError):
             cause = cause.__context__  # yt-dlp raises its own error while it handles the extractor's
-        if cause is not None:
-            return str(cause.orig_msg)
-        if isinstance(error, DownloadError):
-            return str(error)
+        if cause is not None or isinstance(error, DownloadError):
+            reason = str(cause.orig_msg if isinstance(cause, ExtractorError) else cause or error)
+            return LIKE_A_BROWSER if "impersonate target" in reason else reason
         return f"the extractor failed ({type(error).__name__}: {error})"
 
     def _is_permitted(self, name: str) -> bool:
@@ -141,27 +144,23 @@ def _is_of(name: str, site: str) -> bool:
     return name == site or name.startswith(f"{site}:")
 
 
-def _options(proxy: str) -> dict[str, Any]:
-    return {
-        "proxy": proxy,
-        "format": FORMAT,
-        "lazy_playlist": True,
-        "check_formats": False,  # checking would download a part into a file
-        "skip_download": True,
-        "simulate": True,
-        "cachedir": False,
-        "js_runtimes": {},  # would be programs
-        "enable_file_urls": False,
-        # Where `requests` happens to be installed, yt-dlp would take it, and fail at redirects behind the proxy.
-        "compat_opts": {"prefer-legacy-http-handler"},
-        "socket_timeout": _SOCKET_TIMEOUT_S,
-        "extractor_retries": 1,
-        "color": "never",
-        "quiet": True,
-        "no_warnings": True,
-        "noprogress": True,
-        "logger": _Silent(),
-    }
+_OPTIONS: Final[Mapping[str, Any]] = {
+    "proxy": "",
+    "format": FORMAT,
+    "lazy_playlist": True,
+    "check_formats": False,  # checking would download a part into a file
+    "skip_download": True,
+    "simulate": True,
+    "cachedir": False,
+    "js_runtimes": {},  # would be programs
+    "enable_file_urls": False,
+    "extractor_retries": 1,
+    "color": "never",
+    "quiet": True,
+    "no_warnings": True,
+    "noprogress": True,
+    "logger": _Silent(),
+}
 
 
 def _gathered(

@@ -11,10 +11,11 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
-from tonearm.core.failure import PlayError
+from tonearm.core.failure import REFUSALS, FailureCode, PlayError
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.metadata import JsonObject
 from tonearm.core.opened_source import (
@@ -30,7 +31,7 @@ from tonearm.core.play_queue import Playlist
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
-from tonearm.sources.guard import AddressGuard
+from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.settings import LinkHeaders
 from tonearm.sources.resolver.answers import (
     Judge,
@@ -42,10 +43,12 @@ from tonearm.sources.resolver.answers import (
     resolve_problem,
 )
 from tonearm.sources.resolver.children import ChildBroken, ChildPool
-from tonearm.sources.resolver.proxy import BAD_GATEWAY, UNREACHABLE, ForwardProxy
+from tonearm.sources.resolver.messages import Message
+from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
 
 Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver.child")
+_DECIDED: Final = REFUSALS | {FailureCode.LIMIT_EXCEEDED}  # whatever the extractor made of it
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
 # A search plays its first result that this node may play, out of so many.
@@ -188,25 +191,18 @@ class PageOpening:
 class PageResolver:
     """Finds the links behind pages. One for the node, on its event loop, until `close`.
 
-    `admit` and `guard` judge every address that a page leads to. Processes apart do nothing but say which URIs are
-    pages, so that links to files never wait for slow pages.
+    `client` makes the requests of pages, `admit` judges the links that they give. Processes apart do nothing but say
+    which URIs are pages, so that links to files never wait for slow pages.
     """
 
-    def __init__(
-        self,
-        guard: AddressGuard,
-        admit: Callable[[SourceUri], SourceUri],
-        settings: ResolverSettings,
-        *,
-        connect_timeout_s: float,
-    ) -> None:
+    def __init__(self, client: HttpClient, admit: Callable[[SourceUri], SourceUri], settings: ResolverSettings) -> None:
+        self._client = client
         self._admit = admit
         self._settings = settings
         self._client_places = asyncio.Semaphore(max(1, settings.pages_at_once // 2))
         # The permitted sites that can be searched, by the key before the words of a search. Known after `start`.
         self.searches: Mapping[str, str] = {}
         self._is_page: OrderedDict[str, bool] = OrderedDict()  # by URI, the oldest first
-        self._proxy = ForwardProxy(guard, admit, connect_timeout_s)
         whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
         self.sandbox = resolver_supervision(settings.sandbox)
         self._matching = ChildPool(
@@ -224,7 +220,6 @@ class PageResolver:
             idle_s=settings.idle_s,
             warm_up={"op": "start"},  # a page's time limit does not include the start, which may take long
             start_s=settings.start_timeout_s,
-            dial=self._proxy.connection,
             take_note=self.sandbox.take_note,
         )
 
@@ -356,35 +351,41 @@ class PageResolver:
     async def _answer(self, question: JsonObject, report_wait: ReportWait) -> JsonObject:
         """The answer of a process. The time limit begins when one of the processes is free. Raises `PlayError`."""
         limit_s = self._settings.timeout_s
-        try:
-            async with self._proxy.issued(self._settings.traffic_limit_bytes) as issued:
-                request: JsonObject = {
-                    **question,
-                    "limit_s": limit_s,
-                    "proxy": self._proxy.uri_for(issued),
-                    "proxy_port": self._proxy.port,
-                }
-                report_wait(PLACE_AT_RESOLVER)
-                try:
-                    answer = await self._resolving.ask(request, limit_s, lambda: report_wait(RESOLVING))
-                except TimeoutError as error:
-                    raise resolve_error(f"it took longer than {limit_s:g} s", _RAISE_LIMIT) from error
-                except ChildBroken as error:
-                    raise resolve_error(f"the process that does it failed, {error}") from error
-                reason = answer.get("error")
-                if isinstance(reason, str):
-                    # The proxy's failure is nearer to the cause than the extractor's message.
-                    problem = issued.problem
-                    if problem is not None and (problem.code not in UNREACHABLE or BAD_GATEWAY in reason):
-                        raise resolve_problem(problem)
-                    raise resolve_error(plain_reason(reason))
-        except OSError as error:
-            raise resolve_error(f"the node's proxy cannot listen ({error.strerror or error})") from error
-        return answer
+        async with PageRequests(self._client, self._settings.traffic_limit_bytes) as requests:
+            request = Message({**question, "limit_s": limit_s})
+            report_wait(PLACE_AT_RESOLVER)
+            try:
+                answer = await self._resolving.exchange(
+                    request, limit_s, lambda: report_wait(RESOLVING), partial(_serve, requests)
+                )
+            except TimeoutError as error:
+                raise resolve_error(f"it took longer than {limit_s:g} s", _RAISE_LIMIT) from error
+            except ChildBroken as error:
+                raise resolve_error(f"the process that does it failed, {error}") from error
+            reason = answer.head.get("error")
+            if isinstance(reason, str):
+                # The node's own failure is nearer to the cause than the extractor's message.
+                problem = requests.problem
+                if problem is not None and (problem.code in _DECIDED or problem.message.rstrip(".") in reason):
+                    raise resolve_problem(problem)
+                raise resolve_error(plain_reason(reason))
+        return answer.head
 
     async def close(self) -> None:
         await asyncio.gather(self._matching.close(), self._resolving.close())
-        await self._proxy.close()
+
+
+async def _serve(requests: PageRequests, what: str, question: Message) -> Message:
+    """Raises `ChildBroken`."""
+    try:
+        match what:
+            case "send":
+                return await requests.send(question.head, question.body)
+            case "read":
+                return await requests.read(question.head)
+    except BadQuestion as error:
+        raise ChildBroken(str(error)) from error
+    raise ChildBroken("it asks for what it may not have")
 
 
 def _does_not_work(reason: str) -> ResolverSetupError:
