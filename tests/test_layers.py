@@ -136,12 +136,15 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "rich": ("commands",),
     "uvloop": ("serve",),
     "yarl": ("sources", "client", "dashboard.passing_on"),
-    "yt_dlp": ("sources.resolver.extraction", "sources.resolver.node_requests"),
+    "yt_dlp": tuple(f"sources.resolver.{one}" for one in ("extraction", "node_requests", "challenges", "javascript")),
+    "yt_dlp_ejs": ("sources.resolver.javascript",),
+    "_quickjs": ("sources.resolver.javascript",),
 }
 
 # Libraries that are distributed under another name than they are imported by.
 DISTRIBUTION: Final[Mapping[str, str]] = {
     "re2": "google_re2",
+    "_quickjs": "quickjs_ng",
     "discord": "discord.py[voice]",
     "disnake": "disnake[voice]",
     "nextcord": "nextcord[voice]",

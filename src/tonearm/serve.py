@@ -350,6 +350,8 @@ def _opener(config: Config) -> SourceOpener:
         timeout_s=config.resolver.timeout_ms / 1000,
         sites=config.resolver.sites,
         sandbox=SandboxMode(config.resolver.sandbox),
+        javascript=config.resolver.javascript,
+        scripts_folder=Path(f"{config.state.path}-scripts") if config.state.path else None,
     )
     sounds = Sounds(SoundLimits(**dict(config.sounds)))
     return source_opener(

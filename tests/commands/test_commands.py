@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import re
 import select
 import signal
 import socket
@@ -133,9 +134,14 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     healthy = tonearm(node, "doctor", "--uri", "song.wav", "--json")
     findings = {one["subject"]: one for one in map(json.loads, healthy.stdout.splitlines())}
     assert healthy.returncode == 0, findings
-    subjects = {"system", "configuration", "decoding", "codecs", "sandbox", "clock", "node", "decoders", "source"}
+    subjects = {"system", "configuration", "decoding", "codecs", "sandbox", "javascript", "clock"}
+    subjects |= {"node", "decoders", "source"}
     assert subjects <= findings.keys()
     assert findings["source"]["verdict"] == findings["codecs"]["verdict"] == "ok"
+    assert findings["javascript"]["verdict"] == "ok"
+    assert re.fullmatch(
+        r"quickjs-ng [\d.]+, yt-dlp-ejs [\d.]+, which yt-dlp [\d.]+ takes, for YouTube", findings["javascript"]["text"]
+    )
     assert "was heard after" in findings["source"]["text"]
     assert b"doctor" not in asked(node, "GET", "/v0/players").body
     ill = run_tonearm(
@@ -150,12 +156,18 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     alone = run_tonearm(
         "doctor",
         folder=tmp_path,
-        variables={"TONEARM_SERVER__PORT": free_port(), "TONEARM_DECODER__SANDBOX": "required"},
+        variables={
+            "TONEARM_SERVER__PORT": free_port(),
+            "TONEARM_RESOLVER__ENABLED": "true",
+            "TONEARM_RESOLVER__JAVASCRIPT": "false",
+            "TONEARM_DECODER__SANDBOX": "required",
+        },
         lacks=("seccomp=EINVAL", "prctl-seccomp=EINVAL"),
     )
     assert alone.returncode == 1, alone.stdout
     assert "is free" in alone.stdout
     assert "✗ sandbox: none (" in alone.stdout
+    assert "resolver.javascript is false" in alone.stdout
 
 
 def free_port() -> str:

@@ -14,8 +14,15 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
+from yt_dlp.extractor.youtube.jsc.provider import (
+    JsChallengeRequest,
+    JsChallengeType,
+    NChallengeInput,
+    SigChallengeInput,
+)
 from yt_dlp.globals import extractors
 from yt_dlp.networking.common import Request
 from yt_dlp.networking.exceptions import HTTPError, RequestError
@@ -99,6 +106,20 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         outcomes = [outcome(self._downloader, fetch) for fetch in listed]
         self._download_webpage(url.replace("/fake/fetches", "/api/outcomes"), "x", data=json.dumps(outcomes).encode())
         raise ExtractorError("told", expected=True)
+
+    def _script(self, url: str, port: int) -> Any:
+        """Has challenges solved by a script of the server, as YouTube's pages do, and is titled by the answers."""
+        youtube = self._downloader.get_info_extractor("Youtube")
+        youtube.initialize()
+        player = NChallengeInput(urljoin(url, f"/s/player/{port:08}/player_ias.vflset/en_US/base.js"), ["abc"])
+        signature = SigChallengeInput(player.player_url, ["xyz"])
+        asked = [JsChallengeRequest(JsChallengeType.N, player), JsChallengeRequest(JsChallengeType.SIG, signature)]
+        solved = youtube._jsc_director.bulk_solve(asked)
+        if not solved:
+            self.report_warning("n challenge solving failed: Some formats may be missing.")
+            raise ExtractorError("Requested format is not available", expected=True)
+        answers = " ".join(answer for _, found in solved for answer in found.output.results.values())
+        return {"id": "1", "title": answers, "url": urljoin(url, "/song.mp3"), "ext": "mp3"}
 
     def _socket_of_page(self, url: str, port: int) -> Any:
         return self._request_webpage(f"wss://127.0.0.1:{port}/", "socket")

@@ -32,6 +32,8 @@ _ROUNDS: Final = 100  # of 10 ms
 _GOOD_MS: Final = 5.0
 _SOUND_WITHIN_S: Final = 10.0
 
+_SCRIPT_PACKAGES: Final = ("yt-dlp", "yt-dlp-ejs", "quickjs-ng")
+
 Verdict: TypeAlias = Literal["ok", "note", "wrong"]
 
 
@@ -78,6 +80,7 @@ async def _findings(
         yield one
     for one in _files(config):
         yield one
+    yield _javascript(config)
     yield await _clock()
     async for one in _node(at, uri, None if config is None else config.server, has_url=has_url):
         yield one
@@ -122,6 +125,31 @@ def _decoding(mode: SandboxMode) -> Iterator[Finding]:
         yield Finding("note", "sandbox", "decoder.sandbox is off", 'decoder.sandbox = "auto"')
     else:
         yield Finding("ok", "sandbox", level)
+
+
+def _javascript(config: Config | None) -> Finding:
+    """Whether the scripts of pages can be run, as the resolver's processes say it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tonearm.sources.resolver.javascript"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    is_wanted = config is not None and config.resolver.enabled and config.resolver.javascript
+    try:
+        told = json.loads(done.stdout)
+    except ValueError:
+        told = {"engine": "", "solver": "", "problem": (done.stderr.strip() or "no answer").splitlines()[-1]}
+    parts = [f"{name} {told[key]}" for name, key in (("quickjs-ng", "engine"), ("yt-dlp-ejs", "solver")) if told[key]]
+    if told["problem"]:
+        verdict: Verdict = "wrong" if is_wanted else "note"
+        text = "; ".join([*parts, f"{told['problem']}; YouTube plays in part or not at all"])
+        return Finding(verdict, "javascript", text, f"{sys.executable} -m pip install -U {' '.join(_SCRIPT_PACKAGES)}")
+    text = f"{', '.join(parts)}, which yt-dlp {_version('yt-dlp')} takes, for YouTube"
+    if config is not None and config.resolver.enabled and not config.resolver.javascript:
+        return Finding("note", "javascript", f"{text}; resolver.javascript is false", "resolver.javascript = true")
+    return Finding("ok", "javascript", text)
 
 
 def _configuration(path: Path | None) -> tuple[Finding, Config | None]:

@@ -346,7 +346,7 @@ class SoundsConfig(_Section):
 
 
 class ResolverConfig(_Section):
-    """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
+    """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp and, for YouTube, its solver)."""
 
     enabled: bool = Field(
         default=False,
@@ -360,6 +360,11 @@ class ResolverConfig(_Section):
         default=(),
         description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
         'empty list, is every one but "generic", which looks for media in any page.',
+    )
+    javascript: bool = Field(
+        default=True,
+        description="Whether scripts of pages are run, inside the sandbox, as YouTube wants it. Needs yt-dlp-ejs and "
+        "quickjs-ng, which come with the extra.",
     )
     sandbox: _Sandbox = Field(
         default="auto",

@@ -30,6 +30,7 @@ ReportWait: TypeAlias = Callable[[Wait], None]
 OPENING: Final = Wait("the source is being opened", Stage.CONNECT)
 PLACE_AT_RESOLVER: Final = Wait("a place at the resolver", Stage.RESOLVE, counts=False)
 RESOLVING: Final = Wait("the page is being resolved", Stage.RESOLVE)
+PREPARING_SCRIPT: Final = Wait("a script of the page is being prepared", Stage.RESOLVE, counts=False, is_told=True)
 
 
 def ignore_wait(wait: Wait) -> None:

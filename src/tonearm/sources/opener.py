@@ -112,10 +112,12 @@ class SourceOpener:
         if self._resolver is not None:
             await self._resolver.start()
 
-    def take_searches_of(self, other: "SourceOpener") -> None:
-        """Takes the sites that can be searched from `other`, which was started with the same settings."""
+    def share_with(self, other: "SourceOpener") -> None:
+        """Takes the sites that can be searched and the prepared scripts from `other`, which was started with the same
+        settings."""
         if self._resolver is not None and other._resolver is not None:
             self._resolver.searches = other._resolver.searches
+            self._resolver.scripts = other._resolver.scripts
 
     @property
     def resolver_figures(self) -> ResolverFigures | None:

@@ -63,7 +63,7 @@ class _OpenerForBoth(SourceOpener):
 
     async def start(self) -> None:
         await super().start()
-        self._strict.take_searches_of(self)
+        self._strict.share_with(self)
 
     def add_own_address(self, host: str, port: int) -> None:
         super().add_own_address(host, port)

@@ -15,6 +15,7 @@ from tonearm.core.source_uri import SourceUri, item_of_page, parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.http.errors import admission_error
 from tonearm.sources.http.settings import LinkHeaders, safe_headers
+from tonearm.sources.resolver.javascript import INSTALL
 
 Judge: TypeAlias = Callable[[SourceUri], SourceUri]
 """The URI as admitted, its written address included. Raises `SourceBlocked`, `SourceRefused`."""
@@ -26,6 +27,7 @@ _MOST_ITEMS: Final = 999  # that have a URI of their own on a page
 _MAX_LENGTH_S: Final = 366 * 24 * 3600.0
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
+SCRIPT_HINT: Final = f"Bring yt-dlp and its solver up to date together: {INSTALL}."
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BOILERPLATE: Final = (
     re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),

@@ -1,6 +1,6 @@
 """The inside of a resolving process, which answers the node's requests over stdin and stdout (`messages`).
 
-`python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE SITE…` is started by the node only.
+`python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE JAVASCRIPT SITE…` is started by the node only.
 
 {"op": "start"}                                → {}: it is ready for more
 {"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
@@ -9,8 +9,12 @@
 {"op": "resolve", "url", "item", "limit_s"}    → {"page": {…}} as `extraction.Extraction.resolve` gives it
 {"op": "open", "url", "most", "whole", "limit_s"}
                                                → {"page": {…}} or {"list": {…}} as `extraction.Extraction.open` gives it
-Whatever fails is answered with {"error": why}. The first answer has {"sandbox": {…}}, a `SandboxReport`, in it, too.
-While it resolves a page, it asks the node for requests (`page_requests`). Ends with its stdin.
+Whatever fails is answered with {"error": why}, and with {"script": true} when a script of the page is at fault. A page
+whose script is being prepared is answered with {"pending": true}, and asked for again. The first answer has
+{"sandbox": {…}}, a `SandboxReport`, in it, too.
+
+While it resolves a page, it asks the node for requests (`page_requests`) and for prepared scripts (`scripts`). It ends
+with its stdin.
 """
 
 import os
@@ -23,6 +27,7 @@ from typing import Any, Final
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, resolver_supervision
 from tonearm.sources.resolver.confinement import audit, close_descriptors, confine_resolver, limit_resources
+from tonearm.sources.resolver.javascript import ScriptPending
 from tonearm.sources.resolver.messages import NodePipe
 
 # The node kills a late process; this limit is for a process whose node is gone.
@@ -32,10 +37,10 @@ _SELF_DESTRUCT_AFTER_S: Final = 2.0
 def answer_requests(arguments: Sequence[str]) -> None:
     """Answers until stdin ends.
 
-    `arguments` are those of the command line: memory limit in MiB, mode of the sandbox, names of the extractors that
-    may be used (none: all but generic).
+    `arguments` are those of the command line: memory limit in MiB, mode of the sandbox, whether scripts are run
+    ("true"), names of the extractors that may be used (none: all but generic).
     """
-    memory_limit_mb, mode, *sites = arguments
+    memory_limit_mb, mode, javascript, *sites = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_the_node()
     close_descriptors((0, 1, 2))
@@ -50,7 +55,7 @@ def answer_requests(arguments: Sequence[str]) -> None:
     except Exception as error:  # noqa: BLE001 - a broken installation breaks in its own ways
         pipe.send({"error": f"yt-dlp cannot be loaded: {type(error).__name__}: {error}"})
         return
-    extraction = Extraction(tuple(sites), pipe)
+    extraction = Extraction(tuple(sites), pipe, runs_scripts=javascript == "true")
     supervision = resolver_supervision(SandboxMode(mode))
     sandbox = confine_resolver(supervision.mode)
     news: dict[str, Any] = {"sandbox": asdict(sandbox)}
@@ -62,8 +67,10 @@ def answer_requests(arguments: Sequence[str]) -> None:
             answer = _perform(extraction, request)
         except SandboxRequiredError as error:
             answer = {"error": str(error)}
+        except ScriptPending:
+            answer = {"pending": True}
         except Exception as error:  # noqa: BLE001 - extractors raise anything, and each is an answer
-            answer = {"error": extraction.reason_of(error)}
+            answer = extraction.failure_of(error)
         signal.setitimer(signal.ITIMER_REAL, 0)
         pipe.send({**news, **answer})
         news = {}
@@ -72,6 +79,7 @@ def answer_requests(arguments: Sequence[str]) -> None:
 def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
     match request["op"]:
         case "start":
+            extraction.get_ready()
             return {}
         case "sites":
             extraction.match("http://localhost/")  # the expressions of all extractors are compiled by their first use

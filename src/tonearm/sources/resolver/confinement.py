@@ -25,8 +25,8 @@ from tonearm.sandbox.rules import resolver_rules
 _TONEARM: Final = Path(__file__).parents[2]
 # Extension modules that need libraries of the system, and what reads the system's settings when it is imported.
 _IMPORTED_EARLY: Final = (
-    "_bz2", "_ctypes", "_decimal", "_elementtree", "_hashlib", "_lzma", "_sqlite3", "_ssl", "_uuid", "_zoneinfo",
-    "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
+    "_bz2", "_ctypes", "_decimal", "_elementtree", "_hashlib", "_lzma", "_quickjs", "_sqlite3", "_ssl", "_uuid",
+    "_zoneinfo", "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
 )  # fmt: skip
 _PYTHON_FOLDERS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 _OPEN_FILES_AT_MOST: Final = 64

@@ -17,6 +17,8 @@ from tonearm.sources.resolver.node_requests import LIKE_A_BROWSER, let_the_node_
 
 GENERIC: Final = "generic"
 _ALL: Final = "all"
+_YOUTUBE: Final = "youtube"
+_WANTS_SCRIPT: Final = re.compile(r"JavaScript runtime|challenge solving failed")
 _PART_OF_GENERIC: Final = "html5"  # finds the <audio> and <video> elements of a page for the generic extractor
 _WHOLE_FILE: Final = "[protocol^=http][protocol!*=dash]"
 _PLAYLIST: Final = "[protocol^=m3u8]"
@@ -45,11 +47,32 @@ class Extraction:
     `all` stands for every one but `generic`, and so does an empty list. The node makes their requests, behind `pipe`.
     """
 
-    def __init__(self, sites: tuple[str, ...], pipe: NodePipe) -> None:
+    def __init__(self, sites: tuple[str, ...], pipe: NodePipe, *, runs_scripts: bool) -> None:
         let_the_node_make_requests(pipe)
+        self._pipe = pipe
+        self._runs_scripts = runs_scripts
+        self._challenges: Any = None
+        self._lack = ""  # why scripts cannot be run
+        self._log = _Log()
         self._sites = tuple(site.lower() for site in sites) or (_ALL,)
         self._known = [extractor for extractor in gen_extractor_classes() if extractor._ENABLED]
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
+
+    def get_ready(self) -> None:
+        """Loads what only pages need, and what belongs to YouTube, if that is permitted."""
+        if self._challenges is not None or not any(one.IE_NAME.lower() == _YOUTUBE for one in self._permitted):
+            return
+        if not self._runs_scripts:
+            self._lack = "resolver.javascript is false"
+            return
+        try:
+            from tonearm.sources.resolver.challenges import Challenges, solve_challenges
+
+            self._challenges = Challenges(self._pipe)
+            self._lack = self._challenges.lack
+            solve_challenges(self._challenges)
+        except Exception as error:  # noqa: BLE001 - another yt-dlp may have another interface; most pages do without
+            self._lack = f"this yt-dlp does not take it ({type(error).__name__}: {error})"
 
     def unknown_sites(self) -> list[str]:
         names = [_ALL, *(extractor.IE_NAME.lower() for extractor in self._known)]
@@ -106,11 +129,22 @@ class Extraction:
         return {"page": _answer(found, url)}
 
     def _downloader(self, *, items: str, takes_list: bool) -> Any:
-        options = {**_OPTIONS, "playlist_items": items, "noplaylist": not takes_list}
+        self._log.wants_script = False
+        if self._challenges is not None:
+            self._challenges.problem = ""
+        options = {**_OPTIONS, "logger": self._log, "playlist_items": items, "noplaylist": not takes_list}
         downloader = yt_dlp.YoutubeDL(options, auto_init=False)
         for extractor in self._permitted:
             downloader.add_info_extractor(extractor)
         return downloader
+
+    def failure_of(self, error: BaseException) -> dict[str, Any]:
+        """`{"error": reason}`, and `{"script": True}` where a script was not solved that the page wants run."""
+        problem = "" if self._challenges is None else self._challenges.problem
+        if not problem and self._log.wants_script and self._lack:
+            problem = f"the site wants a script run, for which there has to be yt-dlp-ejs: {self._lack}"
+        reason = self.reason_of(error)
+        return {"error": f"{problem} ({reason})", "script": True} if problem else {"error": reason}
 
     def reason_of(self, error: BaseException) -> str:
         """What went wrong in one sentence, without the advice that is meant for users of the yt-dlp command."""
@@ -130,12 +164,15 @@ class Extraction:
         return any(_is_of(name, site) for site in self._sites)
 
 
-class _Silent:
-    """Drops yt-dlp's messages; those that matter are raised, too."""
+class _Log:
+    """Drops yt-dlp's messages, since those that matter are raised, too, but for one: that a script was not run."""
+
+    wants_script = False
 
     def debug(self, message: str) -> None: ...
 
-    def warning(self, message: str) -> None: ...
+    def warning(self, message: str) -> None:
+        self.wants_script |= _WANTS_SCRIPT.search(message) is not None
 
     def error(self, message: str) -> None: ...
 
@@ -159,7 +196,6 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "quiet": True,
     "no_warnings": True,
     "noprogress": True,
-    "logger": _Silent(),
 }
 
 

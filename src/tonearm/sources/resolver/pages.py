@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
@@ -21,6 +21,7 @@ from tonearm.core.metadata import JsonObject
 from tonearm.core.opened_source import (
     OPENING,
     PLACE_AT_RESOLVER,
+    PREPARING_SCRIPT,
     RESOLVING,
     OpenedSource,
     ReportWait,
@@ -34,6 +35,7 @@ from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervis
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.settings import LinkHeaders
 from tonearm.sources.resolver.answers import (
+    SCRIPT_HINT,
     Judge,
     ResolvedPage,
     plain_reason,
@@ -45,6 +47,7 @@ from tonearm.sources.resolver.answers import (
 from tonearm.sources.resolver.children import ChildBroken, ChildPool
 from tonearm.sources.resolver.messages import Message
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
+from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
 
 Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver.child")
@@ -55,6 +58,7 @@ MAX_LISTED: Final = 500
 _CANDIDATES: Final = 5
 _MAX_LOGGED_CHARACTERS: Final = 500
 _MATCHERS: Final = 2
+_SCRIPTS_OF_A_PAGE: Final = 3  # YouTube's clients have one each
 # Which URIs are pages does not change while the node runs, so that is kept, but not for longer URIs.
 _KNOWN_URIS: Final = 4096
 _MOST_KNOWN_CHARACTERS: Final = 1000
@@ -77,6 +81,10 @@ class ResolverSettings:
     # For importing yt-dlp, on a busy machine or from a slow disk.
     start_timeout_s: float = 30.0
     command: tuple[str, ...] = COMMAND
+    preparer: tuple[str, ...] = PREPARER
+    javascript: bool = True
+    # Where prepared scripts are kept over restarts.
+    scripts_folder: Path | None = None
     sandbox: SandboxMode = SandboxMode.AUTO
 
 
@@ -203,7 +211,10 @@ class PageResolver:
         # The permitted sites that can be searched, by the key before the words of a search. Known after `start`.
         self.searches: Mapping[str, str] = {}
         self._is_page: OrderedDict[str, bool] = OrderedDict()  # by URI, the oldest first
-        whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
+        runs_scripts = "true" if settings.javascript else "false"
+        memory_limit_mb = str(settings.memory_limit_mb)
+        whole_command = (*settings.command, memory_limit_mb, settings.sandbox, runs_scripts, *settings.sites)
+        self.scripts = PreparedScripts(settings.scripts_folder, settings.sandbox, settings.preparer)
         self.sandbox = resolver_supervision(settings.sandbox)
         self._matching = ChildPool(
             whole_command,
@@ -349,15 +360,28 @@ class PageResolver:
         return await asyncio.to_thread(read_list, answer, uri, judge, limit)
 
     async def _answer(self, question: JsonObject, report_wait: ReportWait) -> JsonObject:
-        """The answer of a process. The time limit begins when one of the processes is free. Raises `PlayError`."""
+        """The answer of a process. A page whose script is being prepared has no process meanwhile, and is asked for
+        again. Raises `PlayError`."""
+        for _ in range(_SCRIPTS_OF_A_PAGE + 1):
+            answer, preparing = await self._answer_once(question, report_wait)
+            if "pending" not in answer or preparing is None:
+                return answer
+            report_wait(PREPARING_SCRIPT)
+            await asyncio.shield(preparing)
+        raise resolve_error("it wants a script prepared again and again", SCRIPT_HINT)
+
+    async def _answer_once(
+        self, question: JsonObject, report_wait: ReportWait
+    ) -> tuple[JsonObject, asyncio.Task[None] | None]:
+        """The answer of a process, and the script that it waits for. The time limit begins when one of the processes is
+        free. Raises `PlayError`."""
         limit_s = self._settings.timeout_s
         async with PageRequests(self._client, self._settings.traffic_limit_bytes) as requests:
+            serving = _Serving(requests, self.scripts)
             request = Message({**question, "limit_s": limit_s})
             report_wait(PLACE_AT_RESOLVER)
             try:
-                answer = await self._resolving.exchange(
-                    request, limit_s, lambda: report_wait(RESOLVING), partial(_serve, requests)
-                )
+                answer = await self._resolving.exchange(request, limit_s, lambda: report_wait(RESOLVING), serving.reply)
             except TimeoutError as error:
                 raise resolve_error(f"it took longer than {limit_s:g} s", _RAISE_LIMIT) from error
             except ChildBroken as error:
@@ -368,24 +392,38 @@ class PageResolver:
                 problem = requests.problem
                 if problem is not None and (problem.code in _DECIDED or problem.message.rstrip(".") in reason):
                     raise resolve_problem(problem)
-                raise resolve_error(plain_reason(reason))
-        return answer.head
+                raise resolve_error(plain_reason(reason), *([SCRIPT_HINT] if answer.head.get("script") is True else []))
+        return answer.head, serving.preparing
 
     async def close(self) -> None:
-        await asyncio.gather(self._matching.close(), self._resolving.close())
+        await asyncio.gather(self._matching.close(), self._resolving.close(), self.scripts.close())
 
 
-async def _serve(requests: PageRequests, what: str, question: Message) -> Message:
-    """Raises `ChildBroken`."""
-    try:
-        match what:
-            case "send":
-                return await requests.send(question.head, question.body)
-            case "read":
-                return await requests.read(question.head)
-    except BadQuestion as error:
-        raise ChildBroken(str(error)) from error
-    raise ChildBroken("it asks for what it may not have")
+class _Serving:
+    """What a process gets that resolves a page. `preparing` is the script that it has to wait for."""
+
+    def __init__(self, requests: PageRequests, scripts: PreparedScripts) -> None:
+        self._requests = requests
+        self._scripts = scripts
+        self.preparing: asyncio.Task[None] | None = None
+
+    async def reply(self, what: str, question: Message) -> Message:
+        """Raises `ChildBroken`."""
+        try:
+            match what:
+                case "send":
+                    return await self._requests.send(question.head, question.body)
+                case "read":
+                    return await self._requests.read(question.head)
+                case "script":
+                    reply, self.preparing = await self._scripts.reply(question.head.get("key"))
+                    return reply
+                case "prepare":
+                    reply, self.preparing = await self._scripts.prepare(question.body)
+                    return reply
+        except BadQuestion as error:
+            raise ChildBroken(str(error)) from error
+        raise ChildBroken("it asks for what it may not have")
 
 
 def _does_not_work(reason: str) -> ResolverSetupError:

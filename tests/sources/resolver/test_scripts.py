@@ -1,0 +1,207 @@
+"""Scripts of pages: solved in the resolving process, prepared once by another, kept, and what comes of bad ones."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sources.resolver.test_page_resolver import resolving
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, media
+from tests.support.player_script import player_script
+from tests.support.resolving import fake_sites
+from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.opened_source import PREPARING_SCRIPT, Wait
+from tonearm.core.source_uri import parse_source_uri
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sources.resolver import javascript, scripts
+from tonearm.sources.resolver.javascript import ScriptError, prepare, solve
+from tonearm.sources.resolver.messages import Message
+from tonearm.sources.resolver.pages import ResolverSettings
+from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
+
+pytestmark = pytest.mark.usefixtures("quick_pages")
+
+# Notes that it was started, waits for leave, and then is the real one.
+NOTING = """
+import os, sys, time
+started, go, *rest = sys.argv[1:]
+open(started, "a").write("x")
+while not os.path.exists(go):
+    time.sleep(0.01)
+os.execv(rest[0], rest)
+"""
+
+
+class Preparers:
+    def __init__(self, folder: Path, *, may_work: bool = True) -> None:
+        self._started, self.go = folder / "started", folder / "go"
+        self._started.touch()
+        if may_work:
+            self.go.touch()
+        self.command = (sys.executable, "-S", "-c", NOTING, str(self._started), str(self.go), *PREPARER)
+
+    @property
+    def started(self) -> int:
+        return len(self._started.read_text())
+
+
+def settings(preparers: Preparers, **more: Any) -> ResolverSettings:
+    return fake_sites(sites=("fake", "youtube"), preparer=preparers.command, **more)
+
+
+def serve(server: MediaServer, script: str, number: int = 1) -> str:
+    """The page that has the script run."""
+    answer = media(script.encode(), content_type="text/javascript; charset=utf-8", ranges=False)
+    server.serve(f"/s/player/{number:08}/player_ias.vflset/en_US/base.js", answer)
+    return server.url(f"/fake/script?{number}")
+
+
+async def test_a_script_is_prepared_once_for_all_that_wait_and_for_the_next_start(
+    server: MediaServer, tmp_path: Path
+) -> None:
+    folder, preparers = tmp_path / "state-scripts", Preparers(tmp_path, may_work=False)
+    page = serve(server, player_script(100_000, mark="!"))
+    waits: list[Wait] = []
+    async with resolving(settings(preparers, scripts_folder=folder, pages_at_once=2)) as it:
+        reporting = asyncio.create_task(it.pages.resolve(parse_source_uri(page), waits.append))
+        others = [asyncio.create_task(it.resolve(page)) for _ in range(5)]
+        await eventually(lambda: preparers.started == 1, "it is being prepared")
+        await eventually(lambda: waits[-1:] == [PREPARING_SCRIPT], "that is what is waited for")
+        # Nobody else waits: those who do have no process meanwhile.
+        await eventually(lambda: it.pages.figures.working == it.pages.figures.waiting == 0, "the places are free")
+        other = serve(server, player_script(1000, mark="?"), 2)
+        server.serve("/api/told", media(b'{"id": "1", "title": "t", "url": "http://a.example/x", "ext": "mp3"}'))
+        assert (await it.resolve(server.url("/fake/told"))).facts.title == "t"
+        preparers.go.touch()
+        for found in await asyncio.gather(reporting, *others):
+            assert found.facts.title == "cba! zyx"
+        assert preparers.started == 1
+        assert (await it.resolve(other)).facts.title == "cba? zyx"
+        assert (await it.resolve(page)).facts.title == "cba! zyx"
+        assert preparers.started == 2
+    _, two = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    two.write_bytes(two.read_bytes()[:-1])  # damaged
+    (folder / "rest.part").write_bytes(b"x")
+    async with resolving(settings(preparers, scripts_folder=folder)) as it:
+        assert (await it.resolve(page)).facts.title == "cba! zyx"
+        assert preparers.started == 2
+        assert (await it.resolve(other)).facts.title == "cba? zyx"
+        assert preparers.started == 3
+
+
+def check_told(told: PlayFailure, words: str) -> None:
+    assert re.search(words, told.message), told
+    assert "script" in told.message
+    assert "yt-dlp-ejs" in told.message
+    assert "browser" not in told.message + told.hint
+    assert "yt-dlp-ejs" in told.hint
+    assert len(told.message) <= 600
+
+
+async def test_a_script_that_does_not_work_fails_with_its_name(server: MediaServer, tmp_path: Path) -> None:
+    preparers = Preparers(tmp_path)
+    async with resolving(settings(preparers)) as it:
+        for number, (script, words) in enumerate(
+            (
+                ("this is {{ none", "SyntaxError"),
+                (player_script(runs="throw new Error('\\u202eoh\\nno')"), r"breaks off: Error: \S* ?oh"),
+                (player_script(runs="var a=[];for(;;)a.push(new Array(1e5))"), "too much memory"),
+                (player_script() + " " * 9_000_000, "more than 8 MiB"),
+            ),
+            1,
+        ):
+            page = serve(server, script, number)
+            check_told(await it.failure(page), words)
+            started = preparers.started
+            check_told(await it.failure(page), words)
+            assert preparers.started == started, "what failed is not tried for each page"
+        # What can be prepared, and solves nothing: that the page's own process finds.
+        page = serve(server, player_script().replace('"alr"', '"alt"'), 9)
+        check_told(await it.failure(page), "no solutions")
+    dying = (sys.executable, "-c", "import sys; sys.stdin.readline(); print('{}', flush=True); sys.stdin.readline()")
+    async with resolving(fake_sites(sites=("fake", "youtube"), preparer=dying)) as it:
+        check_told(await it.failure(serve(server, player_script())), "the process that prepares it failed")
+    async with resolving(settings(preparers, javascript=False)) as it:
+        check_told(await it.failure(serve(server, player_script())), "resolver.javascript is false")
+
+
+def test_what_a_script_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript, "_PREPARING", (64, 1))
+    monkeypatch.setattr(javascript, "_SOLVING", (64, 1))
+    for runs, words in (
+        ("for(;;);", "longer than 1 s"),
+        ("/(a+)+$/.test('a'.repeat(40)+'b')", "longer than 1 s"),
+        ("(function f(){f()})()", "stack size"),
+        ("'x'.repeat(2**29).split('')", "memory"),
+        ("throw {toString(){throw 1}}", "breaks off"),
+    ):
+        with pytest.raises(ScriptError, match=words):
+            prepare(player_script(runs=runs))
+    # What is slow only when it solves.
+    slow = prepare(player_script().replace("this.p[k]=v}", "this.p[k]=v;for(;;);}"))
+    with pytest.raises(ScriptError, match="longer than 1 s"):
+        solve(slow, [{"type": "n", "challenges": ["abc"]}])
+    with pytest.raises(ScriptError, match="no answer"):
+        solve(prepare(player_script()), [{"type": "other", "challenges": ["abc"]}])
+
+
+def test_what_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"yt-dlp-ejs": "0.8.0", "quickjs-ng": "0.17.0"}
+    monkeypatch.setattr(javascript, "installed", lambda name: versions.get(name, ""))
+    monkeypatch.setattr(javascript, "wanted_solver", lambda: "0.8.3")
+    assert javascript.problem() == ""
+    versions["yt-dlp-ejs"] = "0.7.9"
+    assert javascript.problem() == "this yt-dlp wants yt-dlp-ejs 0.8.3, not 0.7.9"
+    del versions["yt-dlp-ejs"]
+    assert javascript.problem() == "yt-dlp-ejs is not installed"
+    versions.clear()
+    assert javascript.problem() == "yt-dlp-ejs and quickjs-ng are not installed"
+
+
+async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    echo = (
+        "import json, sys\n"
+        "for line in sys.stdin.buffer:\n"
+        "    size = json.loads(line).get('bytes', 0)\n"
+        "    body = sys.stdin.buffer.read(size)\n"
+        "    sys.stdout.buffer.write(b'{\"bytes\": %d}\\n' % size + body if size else b'{}\\n')\n"
+        "    sys.stdout.buffer.flush()\n"
+    )
+    kept = PreparedScripts(tmp_path / "s", SandboxMode.AUTO, (sys.executable, "-S", "-c", echo))
+    bodies = [b"%d" % number * 10 for number in range(10)]
+    keys = []
+    for body in bodies:
+        reply, preparing = await kept.prepare(body)
+        assert reply == Message({"pending": True})
+        assert preparing is not None
+        await preparing
+        keys.append(javascript.script_key(javascript.installed(javascript.SOLVER), body))
+    assert [(await kept.reply(key))[0].head for key in keys[:2]] == [{"unknown": True}] * 2
+    assert [(await kept.reply(key))[0].body for key in keys[2:]] == bodies[2:]
+    assert len(list((tmp_path / "s").iterdir())) == 8
+    monkeypatch.setattr(scripts, "KEPT_BYTES", 100)
+    _, preparing = await kept.prepare(b"z" * 60)
+    assert preparing is not None
+    await preparing
+    assert (await kept.reply(keys[9]))[0].body == bodies[9]
+    assert (await kept.reply(keys[2]))[0].head == {"unknown": True}
+    nonsense: object
+    for nonsense in (None, 5, [], "x"):
+        assert not (await kept.reply(nonsense))[0].body
+    await kept.close()
+    await kept.close()
+
+
+async def test_a_preparation_ends_with_the_node(server: MediaServer, tmp_path: Path) -> None:
+    preparers = Preparers(tmp_path, may_work=False)
+    page = serve(server, player_script())
+    async with resolving(settings(preparers)) as it:
+        waiting = asyncio.create_task(it.resolve(page))
+        await eventually(lambda: preparers.started == 1, "it is being prepared")
+    with pytest.raises((PlayError, asyncio.CancelledError)):
+        await waiting
