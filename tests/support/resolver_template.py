@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import tonearm.sources.resolver.extraction  # noqa: F401 - so that those that come of it have it
+import tonearm.sources.resolver.challenges
+import tonearm.sources.resolver.extraction  # noqa: F401 - so that those that come of it have them
 from tonearm.sources.resolver.child import answer_requests
 
 sys.path.append(str(Path(__file__).parent))  # a program has no packages around it

@@ -13,10 +13,11 @@ from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.player_script import player_script
 from tests.support.resolving import fake_sites
+from tests.support.sandboxing import SANDBOX
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.opened_source import PREPARING_SCRIPT, Wait
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.report import SandboxMode, resolver_supervision
 from tonearm.sources.resolver import javascript, scripts
 from tonearm.sources.resolver.javascript import ScriptError, prepare, solve
 from tonearm.sources.resolver.messages import Message
@@ -50,7 +51,9 @@ class Preparers:
 
 
 def settings(preparers: Preparers, **more: Any) -> ResolverSettings:
-    return fake_sites(sites=("fake", "youtube"), preparer=preparers.command, **more)
+    """The sandbox is required: what a process cannot do in it fails here."""
+    sandbox = SANDBOX if SANDBOX.needs_seccomp else SandboxMode.REQUIRED
+    return fake_sites(sites=("fake", "youtube"), preparer=preparers.command, sandbox=sandbox, **more)
 
 
 def serve(server: MediaServer, script: str, number: int = 1) -> str:
@@ -172,7 +175,7 @@ async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytes
         "    sys.stdout.buffer.write(b'{\"bytes\": %d}\\n' % size + body if size else b'{}\\n')\n"
         "    sys.stdout.buffer.flush()\n"
     )
-    kept = PreparedScripts(tmp_path / "s", SandboxMode.AUTO, (sys.executable, "-S", "-c", echo))
+    kept = PreparedScripts(tmp_path / "s", resolver_supervision(), (sys.executable, "-S", "-c", echo))
     bodies = [b"%d" % number * 10 for number in range(10)]
     keys = []
     for body in bodies:

@@ -13,6 +13,7 @@ import importlib.metadata
 import importlib.util
 import json
 import zlib
+from functools import cache
 from typing import Any, Final
 
 ENGINE: Final = "quickjs-ng"
@@ -73,18 +74,26 @@ def solve(prepared: bytes, challenges: list[dict[str, Any]]) -> list[dict[str, s
     return solved
 
 
-def _run(question: dict[str, Any], memory_mb: int, seconds: int) -> dict[str, Any]:
-    import _quickjs  # not its wrapper, which starts a thread
+@cache
+def _solver() -> tuple[str, str]:
+    """Its two parts, read once: where scripts are prepared no file can be opened."""
     import yt_dlp_ejs.yt.solver as solver
 
+    return solver.lib(), solver.core()
+
+
+def _run(question: dict[str, Any], memory_mb: int, seconds: int) -> dict[str, Any]:
+    import _quickjs  # not its wrapper, which starts a thread
+
+    library, core = _solver()
     context = _quickjs.Context()
     context.set_memory_limit(memory_mb * 1024 * 1024)
     context.set_max_stack_size(_STACK_BYTES)
     context.set_time_limit(seconds)
     try:
-        context.eval(solver.lib())
+        context.eval(library)
         context.eval("Object.assign(globalThis, lib); undefined")
-        context.eval(solver.core())
+        context.eval(core)
         answer = json.loads(context.eval(_ASK)(json.dumps(question)))
     except Exception as error:  # noqa: BLE001 - the engine's, and what its answer makes of the reader of JSON
         raise ScriptError(_told(error, seconds)) from None

@@ -214,8 +214,8 @@ class PageResolver:
         runs_scripts = "true" if settings.javascript else "false"
         memory_limit_mb = str(settings.memory_limit_mb)
         whole_command = (*settings.command, memory_limit_mb, settings.sandbox, runs_scripts, *settings.sites)
-        self.scripts = PreparedScripts(settings.scripts_folder, settings.sandbox, settings.preparer)
         self.sandbox = resolver_supervision(settings.sandbox)
+        self.scripts = PreparedScripts(settings.scripts_folder, self.sandbox, settings.preparer)
         self._matching = ChildPool(
             whole_command,
             at_most=_MATCHERS,

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.report import SandboxSupervision
 from tonearm.sources.resolver.children import ChildBroken, ChildPool
 from tonearm.sources.resolver.javascript import LARGEST_SCRIPT_BYTES, SOLVER, installed, script_key
 from tonearm.sources.resolver.messages import Message
@@ -35,9 +35,10 @@ log = logging.getLogger(__name__)
 
 
 class PreparedScripts:
-    """By key, on one event loop, until `close`. With a `folder` they are there at the next start, too."""
+    """By key, on one event loop, until `close`. With a `folder` they are there at the next start, too. `sandbox` takes
+    note of how the processes are confined that prepare them."""
 
-    def __init__(self, folder: Path | None, mode: SandboxMode, command: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path | None, sandbox: SandboxSupervision, command: tuple[str, ...]) -> None:
         self._folder = folder
         self._solver = installed(SOLVER)
         self._kept: OrderedDict[str, bytes] = OrderedDict()  # the last used one last
@@ -45,11 +46,12 @@ class PreparedScripts:
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._reading: asyncio.Task[None] | None = None
         self.pool = ChildPool(
-            (*command, str(MEMORY_LIMIT_MB), mode),
+            (*command, str(MEMORY_LIMIT_MB), sandbox.mode),
             at_most=_AT_ONCE,
             idle_s=0.0,
             warm_up={"op": "start"},
             start_s=_START_WITHIN_S,
+            take_note=sandbox.take_note,
             answers_at_most=2,  # that of the warm-up, and one script
         )
 
