@@ -16,7 +16,8 @@ from tests.support.e2e_players import PATIENT, create, hear_to_end
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
 from tests.support.hostile import Hostile, got_through
-from tests.support.media_server import MediaServer
+from tests.support.media_server import MediaServer, media
+from tests.support.player_script import player_script
 from tests.support.resolving import fake_sites
 from tests.support.running_node import running_node
 from tonearm.decoder.messages import Failed, Opened
@@ -59,7 +60,8 @@ async def test_the_attack_works_in_a_resolver_without_a_sandbox() -> None:
 
 
 async def test_nothing_gets_out_of_the_processes_of_a_node_that_plays_on(tmp_path: Path) -> None:
-    config = PATIENT + '[resolver]\nenabled = true\nsites = ["fake"]\nsandbox = "required"\n'
+    config = PATIENT + '[resolver]\nenabled = true\nsites = ["fake", "youtube"]\nsandbox = "required"\n'
+    config += f'[state]\npath = "{tmp_path}/state"\n'
     config += '[decoder]\nsandbox = "required"\n'
     for name in ("attack.wav", "song.wav"):
         (tmp_path / name).write_bytes(wav(MUSIC))
@@ -93,6 +95,16 @@ async def test_nothing_gets_out_of_the_processes_of_a_node_that_plays_on(tmp_pat
         has_landlock = "resolvers: sandbox seccomp + landlock" in "".join(node.log)
         may = attack.RESOLVERS_MAY if has_landlock else attack.RESOLVERS_MAY_WITHOUT_LANDLOCK
         assert attack.RESOLVERS_MAY | {"a thread"} <= through <= may | {"a thread"}
+
+        # And that of a process that prepares a script.
+        for number, script in enumerate((player_script(mark="!"), "ATTACK"), 1):
+            answer_with = media(script.encode(), content_type="text/javascript", ranges=False)
+            server.serve(f"/s/player/{number:08}/player_ias.vflset/en_US/base.js", answer_with)
+        pages = [quote(server.url(f"/fake/script?{number}"), safe="") for number in (1, 2)]
+        solved, failed_script = [await node.request("GET", f"/v0/resolve?url={page}") for page in pages]
+        assert (solved.status, solved.body.decode()) == (200, server.url("/song.mp3"))
+        assert got_through(failed_script.json()["message"].partition(" (Requested")[0]) == {"a thread"}
+        assert len(list((tmp_path / "state-scripts").iterdir())) == 1  # for the next start
 
         heard = await hear_to_end(node, "q", "song.wav")
         assert heard.pcm[: len(pcm_of(MUSIC))] == pcm_of(MUSIC)

@@ -6,8 +6,9 @@ hostile = Hostile(tmp_path / "hostile")
 async with running_node(tmp_path, variables=hostile.variables) as node: ... play "attack.wav" ...
 
 A decoder that opens one runs `tests/support/attack.py` where it would decode, and so does a resolver at the page
-/fake/attack. What got through is in the failure's message: see `got_through`. Nothing of the node itself is changed;
-its processes are, by the module `sitecustomize` that Python imports at its start.
+/fake/attack, and the process that prepares a script in which ATTACK stands. What got through is in the failure's
+message: see `got_through`. Nothing of the node itself is changed; its processes are, by the module `sitecustomize` that
+Python imports at its start.
 """
 
 import shutil
@@ -64,6 +65,18 @@ elif "tonearm.sources.resolver.child" in sys.orig_argv:
     from yt_dlp.globals import extractors
 
     extractors.value["FakeIE"] = fake_sites.FakeIE
+elif "tonearm.sources.resolver.preparer" in sys.orig_argv:
+    import attack
+    import tonearm.sources.resolver.javascript as javascript
+
+    prepare_really = javascript.prepare
+
+    def prepare(script):
+        if "ATTACK" in script:
+            raise javascript.ScriptError("got through: " + ", ".join(attack.attack()))
+        return prepare_really(script)
+
+    javascript.prepare = prepare
 """
 
 

@@ -93,18 +93,20 @@ class PageRequests:
         if response is None:
             raise BadQuestion("it reads of what is no answer")
         most = min(max(most, 1), LARGEST_READ_BYTES)
-        data = b""
+        parts: list[bytes] = []
+        count = 0
         try:
-            while not response.content.at_eof() and (not data or len(data) < min(least, most)):
+            while not response.content.at_eof() and count < min(max(least, 1), most):
                 async with asyncio.timeout(self._client.stall_timeout_s):
-                    data += await response.content.read(most - len(data))
-            self._spend(len(data))
+                    parts.append(await response.content.read(most - count))
+                count += len(parts[-1])
+            self._spend(count)
         except PlayError as error:
             return self._told(error.failure)
         except (aiohttp.ClientError, OSError) as error:
             self._close(number)
             return self._told(read_error(error, response.url.host or "").failure)
-        return self._body(number, response, {}, data)
+        return self._body(number, response, {}, b"".join(parts))
 
     async def _sent(self, uri: SourceUri, method: str, headers: JsonObject, body: bytes) -> aiohttp.ClientResponse:
         given = {name: str(value) for name, value in headers.items()}
