@@ -292,4 +292,5 @@ async def test_nothing_is_left_after_closing(server: MediaServer) -> None:
     await made.pages.close()
     with pytest.raises(PlayError):
         await task
+    await made.client.close()
     await server.all_gone()

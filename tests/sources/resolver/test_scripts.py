@@ -71,14 +71,16 @@ async def test_a_script_is_prepared_once_for_all_that_wait_and_for_the_next_star
     waits: list[Wait] = []
     async with resolving(settings(preparers, scripts_folder=folder, pages_at_once=2)) as it:
         reporting = asyncio.create_task(it.pages.resolve(parse_source_uri(page), waits.append))
-        others = [asyncio.create_task(it.resolve(page)) for _ in range(5)]
+        parsed = parse_source_uri(page)
+        others = [asyncio.create_task(it.pages.resolve(parsed, for_client=number > 2)) for number in range(5)]
         await eventually(lambda: preparers.started == 1, "it is being prepared")
         await eventually(lambda: waits[-1:] == [PREPARING_SCRIPT], "that is what is waited for")
         # Nobody else waits: those who do have no process meanwhile.
         await eventually(lambda: it.pages.figures.working == it.pages.figures.waiting == 0, "the places are free")
         other = serve(server, player_script(1000, mark="?"), 2)
         server.serve("/api/told", media(b'{"id": "1", "title": "t", "url": "http://a.example/x", "ext": "mp3"}'))
-        assert (await it.resolve(server.url("/fake/told"))).facts.title == "t"
+        told = parse_source_uri(server.url("/fake/told"))
+        assert (await it.pages.resolve(told, for_client=True)).facts.title == "t"
         preparers.go.touch()
         for found in await asyncio.gather(reporting, *others):
             assert found.facts.title == "cba! zyx"

@@ -9,7 +9,7 @@ import logging
 import sys
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -163,8 +163,7 @@ class PageOpening:
         source = await self.open_direct(uri)
         if source is not None:
             return source
-        async with self._resolver.place_for_client():
-            opened = await self._resolver.open(uri, self._judge, whole=True)
+        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
         return opened if isinstance(opened, Playlist) else None
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
@@ -172,15 +171,14 @@ class PageOpening:
 
         Raises `PlayError` and `LimitReached`.
         """
-        async with self._resolver.place_for_client():
-            return await self._resolver.search(uri, self._judge, limit)
+        return await self._resolver.search(uri, self._judge, limit, for_client=True)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
         """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and
         `LimitReached`."""
         if uri.kind == "search":
-            async with self._resolver.place_for_client():
-                return (await self._resolver.resolve(await self._best_match(uri))).link
+            best = await self._best_match(uri, for_client=True)
+            return (await self._resolver.resolve(best, for_client=True)).link
         if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
             return uri  # whatever the source is, it is opened as it is
         source = await self.open_direct(uri)
@@ -188,11 +186,12 @@ class PageOpening:
             if not isinstance(source, Playlist):
                 await source.close()
             return uri
-        async with self._resolver.place_for_client():
-            return (await self._resolver.resolve(uri)).link
+        return (await self._resolver.resolve(uri, for_client=True)).link
 
-    async def _best_match(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> SourceUri:
-        found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait)
+    async def _best_match(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
+    ) -> SourceUri:
+        found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait, for_client=for_client)
         return found.entries[0].uri
 
 
@@ -270,8 +269,9 @@ class PageResolver:
         return "generic" in map(str.lower, self._settings.sites)
 
     @asynccontextmanager
-    async def place_for_client(self) -> AsyncIterator[None]:
-        """A place for work that a client waits for. It takes half of the processes at most, since players need them.
+    async def _place_for_client(self) -> AsyncIterator[None]:
+        """A place for a page that a client waits for (`for_client`). These take half of the processes at most, since
+        players need them.
 
         Raises `LimitReached` when there is no place within the time limit of a page.
         """
@@ -325,14 +325,23 @@ class PageResolver:
                 self._is_page.popitem(last=False)
         return is_page
 
-    async def resolve(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> ResolvedPage:
-        """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`."""
+    async def resolve(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
+    ) -> ResolvedPage:
+        """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`, and
+        `LimitReached` for a client."""
         url, item = uri.page
-        answer = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait)
+        answer = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait, for_client)
         return read_page(answer, self._admit)
 
     async def open(
-        self, uri: SourceUri, judge: Judge, report_wait: ReportWait = ignore_wait, *, whole: bool = False
+        self,
+        uri: SourceUri,
+        judge: Judge,
+        report_wait: ReportWait = ignore_wait,
+        *,
+        whole: bool = False,
+        for_client: bool = False,
     ) -> ResolvedPage | Playlist:
         """As `resolve`, but of a page that lists several all of them, up to `MAX_LISTED`; none of them is resolved.
 
@@ -340,8 +349,9 @@ class PageResolver:
         """
         url, item = uri.page
         if item is not None:
-            return await self.resolve(uri, report_wait)
-        answer = await self._answer({"op": "open", "url": url, "most": MAX_LISTED, "whole": whole}, report_wait)
+            return await self.resolve(uri, report_wait, for_client=for_client)
+        question: JsonObject = {"op": "open", "url": url, "most": MAX_LISTED, "whole": whole}
+        answer = await self._answer(question, report_wait, for_client)
         if "list" not in answer:
             return read_page(answer, self._admit)
         # In a thread: admitting hundreds of entries takes some ms.
@@ -353,17 +363,27 @@ class PageResolver:
             )
         return listed
 
-    async def search(self, uri: SourceUri, judge: Judge, limit: int, report_wait: ReportWait = ignore_wait) -> Playlist:
-        """The first results that this node may play, at least one. Raises `PlayError`."""
+    async def search(
+        self,
+        uri: SourceUri,
+        judge: Judge,
+        limit: int,
+        report_wait: ReportWait = ignore_wait,
+        *,
+        for_client: bool = False,
+    ) -> Playlist:
+        """The first results that this node may play, at least one. Raises as `resolve`."""
         numbered = f"{uri.search_key}{limit}:{uri.path}"
-        answer = await self._answer({"op": "open", "url": numbered, "most": limit, "whole": True}, report_wait)
+        question: JsonObject = {"op": "open", "url": numbered, "most": limit, "whole": True}
+        answer = await self._answer(question, report_wait, for_client)
         return await asyncio.to_thread(read_list, answer, uri, judge, limit)
 
-    async def _answer(self, question: JsonObject, report_wait: ReportWait) -> JsonObject:
-        """The answer of a process. A page whose script is being prepared has no process meanwhile, and is asked for
-        again. Raises `PlayError`."""
+    async def _answer(self, question: JsonObject, report_wait: ReportWait, for_client: bool) -> JsonObject:
+        """The answer of a process. A page whose script is being prepared has no process and no place meanwhile, and is
+        asked for again. Raises as `resolve`."""
         for _ in range(_SCRIPTS_OF_A_PAGE + 1):
-            answer, preparing = await self._answer_once(question, report_wait)
+            async with self._place_for_client() if for_client else nullcontext():
+                answer, preparing = await self._answer_once(question, report_wait)
             if "pending" not in answer or preparing is None:
                 return answer
             report_wait(PREPARING_SCRIPT)
