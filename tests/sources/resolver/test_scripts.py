@@ -196,6 +196,9 @@ async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytes
     assert (await kept.reply(keys[9]))[0].body == bodies[9]
     assert (await kept.reply(keys[2]))[0].head == {"unknown": True}
     nonsense: object
+    begun = [await kept.prepare(b"%d" % number * 20) for number in range(20)]
+    assert [reply.head for reply, _ in begun[16:]] == [{"error": "too many others are being prepared"}] * 4
+    await asyncio.gather(*(preparing for _, preparing in begun if preparing is not None))
     for nonsense in (None, 5, [], "x"):
         assert not (await kept.reply(nonsense))[0].body
     await kept.close()

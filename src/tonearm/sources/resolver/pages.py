@@ -439,6 +439,8 @@ class _Serving:
                     reply, self.preparing = await self._scripts.reply(question.head.get("key"))
                     return reply
                 case "prepare":
+                    if self.preparing is not None:
+                        raise BadQuestion("it wants more than one script prepared")
                     reply, self.preparing = await self._scripts.prepare(question.body)
                     return reply
         except BadQuestion as error:

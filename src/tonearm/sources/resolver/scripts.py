@@ -24,6 +24,7 @@ KEPT_AT_MOST: Final = 8
 KEPT_BYTES: Final = 16 * 1024 * 1024
 MEMORY_LIMIT_MB: Final = 512  # of addresses; the engine has 320, and all together stays below 400
 _AT_ONCE: Final = 2
+_WAITING_AT_MOST: Final = 16  # with those; each is held in memory
 _PREPARED_WITHIN_S: Final = 300.0  # on a busy machine; the processor's time has a limit of its own
 _START_WITHIN_S: Final = 60.0
 _FAILED_FOR_S: Final = 600.0
@@ -76,6 +77,8 @@ class PreparedScripts:
             return Message({"error": f"it has more than {LARGEST_SCRIPT_BYTES // 1024 // 1024} MiB"}), None
         key = await asyncio.to_thread(script_key, self._solver, script)
         reply, preparing = await self.reply(key)
+        if "unknown" in reply.head and len(self._preparing) >= _WAITING_AT_MOST:
+            return Message({"error": "too many others are being prepared"}), None
         if "unknown" in reply.head:
             preparing = self._preparing[key] = asyncio.create_task(self._prepare(key, script))
             preparing.add_done_callback(lambda _: self._preparing.pop(key, None))
