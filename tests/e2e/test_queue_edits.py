@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, done, enqueue, patch, refusal, state, waiting_uris
+from tests.support.audio_files import flac, music, wav
+from tests.support.e2e_players import create, done, enqueue, patch, refusal, state, until_state, waiting_uris
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected
 from tests.support.media_server import Answer, MediaServer, Reply, Request, media, stall
@@ -113,6 +113,33 @@ async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode
     assert (now["startMs"], "endMs" in now) == (1000, False)
     last, first = (await node.request("GET", "/v0/players/p/history")).json()
     assert (last["startMs"], last["endMs"], "startMs" in first) == (0, 1000, False)
+
+
+async def test_a_listed_part_keeps_its_name_when_it_is_queued_by_its_identifier(node: RunningNode) -> None:
+    """The tags are about all of its file; those of a file that is played whole replace its name in a list."""
+    await queued(node)
+    (node.folder / "album.flac").write_bytes(flac(music(2.0), tags={"TITLE": "Album", "ARTIST": "Band"}))
+    (node.folder / "list.m3u").write_text("#EXTM3U\n#EXTINF:2,In the list\nalbum.flac\n")
+    (node.folder / "album.cue").write_text(
+        'PERFORMER "Guest"\nFILE "album.flac" WAVE\nTRACK 01 AUDIO\nTITLE "One"\nINDEX 01 00:00:00\n'
+        'TRACK 02 AUDIO\nTITLE "Two"\nINDEX 01 00:01:00\n'
+    )
+    listed = [
+        entry["encoded"]
+        for name in ("album.cue", "list.m3u")
+        for entry in (await node.request("GET", f"/v0/loadplaylist?identifier={node.folder}/{name}")).json()["tracks"]
+    ]
+    unnamed = (
+        await node.request("POST", "/v0/encodetrack", {"info": {"identifier": f"{node.folder}/album.flac#t=1"}})
+    ).json()
+    for encoded, shown in zip(
+        [*listed, unnamed["encoded"]],
+        [("One", "Guest"), ("Two", "Guest"), ("Album", "Band"), ("Album", "Band")],
+        strict=True,
+    ):
+        await node.request("PUT", "/v0/players/p/track", {"encoded": encoded})
+        now = await until_state(node, "p", lambda now: now["track"]["info"]["isSeekable"])
+        assert (now["track"]["info"]["title"], now["track"]["info"]["author"]) == shown
 
 
 async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: RunningNode) -> None:

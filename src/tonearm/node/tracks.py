@@ -234,7 +234,10 @@ class TrackMaker:
         uri = self._opener.admit(checked.uri)
         track = Track.create(str(uuid.uuid4()), uri, checked.metadata_json)
         shown, info = track.info, checked.info
+        keeps_names = False
         if info is not None:
+            # As an entry of a CUE sheet: the file's tags are not about the part alone.
+            keeps_names = (uri.start_ms, uri.end_ms) != (0, None) and info.title not in ("", shown.title)
             shown = replace(
                 shown,
                 title=info.title or shown.title,
@@ -243,7 +246,7 @@ class TrackMaker:
                 artwork_url=info.artwork_url,
                 isrc=info.isrc,
             )
-        return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms)
+        return replace(track, info=shown, start_ms=checked.start_ms, end_ms=checked.end_ms, keeps_names=keeps_names)
 
     def make_all(self, wanted: Sequence[WantedTrack]) -> list[Track]:
         """The tracks. Raises what `check` and `make` raise, with the index of the track in the message."""
