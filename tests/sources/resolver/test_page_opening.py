@@ -48,6 +48,20 @@ async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is(serv
             assert source.page is None
 
 
+async def test_the_link_is_asked_for_as_the_page_has_it(server: MediaServer) -> None:
+    """A signed link is good in no other form; so is one that a signed link leads to."""
+    signed, behind = "/a%2fb/%7Ea.mp3?Signature=qZ%2Bx%2FPP2g%3D&Key=a%40b%3Ac", "/c%c3%a4.mp3?s=%2f%7e"
+    server.serve(signed, redirect(behind))
+    server.serve(behind, media(BODY))
+    server.serve("/api/told", told(server.url(signed)))
+    async with opener(resolver=fake_sites()) as opening:
+        body, source = await body_of(opening, server.url("/fake/told"))
+        assert body == BODY
+        assert source.page is not None
+        assert source.page.opened_uri == server.url(signed)
+        assert await opening.direct_uri(parse_source_uri(server.url("/fake/told"))) == server.url(signed)
+
+
 async def test_a_page_is_opened_as_its_link_also_where_it_was_not_known_in_time(server: MediaServer) -> None:
     """As on a busy machine. What is no page is opened meanwhile."""
     song = server.serve("/song.mp3", media(BODY))
