@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, failure_of, opener, playlist_of
-from tests.support.media_server import MediaServer, drip, media, redirect, stall, status
+from tests.support.media_server import MediaServer, drip, media, raw, redirect, stall, status
+from tests.support.radio_server import radio
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
@@ -317,6 +318,29 @@ class TestOpening:
             (server.url("/deep/a.mp3"), "One"),
             (server.url("/b.mp3"), None),
         ]
+
+    @pytest.mark.parametrize(
+        ("content_type", "body"),
+        [
+            ("audio/x-mpegurl", b"#EXTM3U\n/a.mp3\n"),
+            ("audio/x-mpegurl", b"/a.mp3\n"),
+            ("audio/x-scpls; charset=utf-8", b"[playlist]\nFile1=/a.mp3\n"),
+        ],
+    )
+    @pytest.mark.parametrize("status_line", ["ICY 200 OK", "HTTP/1.0 200 OK"])
+    async def test_a_list_of_a_radio_server_is_no_radio(
+        self, server: MediaServer, status_line: str, content_type: str, body: bytes
+    ) -> None:
+        """mpv reads the list, whatever `icy-` headers are beside it."""
+        head = f"{status_line}\r\nicy-name: A\r\nContent-Type: {content_type}\r\n\r\n".encode()
+        assert await entries_of(server.serve("/listen", raw(head + body))) == [(server.url("/a.mp3"), None)]
+        station = server.serve("/radio", radio(bytes(range(256)), status_line=status_line, content_type=content_type))
+        async with opener() as source_opener:
+            opened = await source_opener.open(parse_source_uri(station))
+            assert isinstance(opened, OpenedSource)
+            assert opened.is_live
+            assert await opened.reader.read_at(0, 9) == bytes(range(9))
+            await opened.close()
 
     async def test_local_ones_lead_to_files_and_to_the_network(self, tmp_path: Path) -> None:
         (tmp_path / "list.pls").write_text("[playlist]\nFile1=a.ogg\nFile2=http://a.example/b\nFile3=file:///c.ogg\n")

@@ -36,7 +36,7 @@ from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.body import Body
 from tonearm.sources.http.client import Answer, HttpClient, SourceClient
 from tonearm.sources.http.errors import PassingError, admission_error
-from tonearm.sources.http.facts import empty_error, remote_file
+from tonearm.sources.http.facts import RemoteFile, empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, is_live_stream, station_name
 from tonearm.sources.http.settings import FetchSettings, LinkHeaders
@@ -52,6 +52,7 @@ from tonearm.sources.playlist import (
     ReaderBody,
     decode,
     is_hls,
+    is_playlist_type,
     looks_like_playlist,
     may_be_playlist,
     read_beginning,
@@ -385,6 +386,8 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
         if not file.is_live and not file.is_seekable and may_be_live(response.headers):
             is_live, first = await is_live_stream(body)
             file = dataclasses.replace(file, is_live=is_live)
+        elif file.is_live and is_playlist_type(file.content_type) and await _begins_playlist(body, file):
+            file = dataclasses.replace(file, is_live=False)  # radio servers have `icy-` headers for their lists, too
     except BaseException:
         answer[0].close()
         raise
@@ -403,6 +406,15 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
         content_type=file.content_type,
         station_name=station_name(response) if file.is_live else None,
     )
+
+
+async def _begins_playlist(body: Body, file: RemoteFile) -> bool:
+    """`body` gives the bytes again. Raises `PlayError`."""
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < HEAD_BYTES and (part := await body.read()):
+        parts.append(part)
+    body.put_back(parts)
+    return looks_like_playlist(b"".join(parts)[:HEAD_BYTES], file.name, file.content_type)
 
 
 async def _without_range(client: SourceClient, uri: SourceUri, refusal: Answer) -> Answer:

@@ -54,8 +54,12 @@ _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
 
 def may_be_playlist(name: str, content_type: str | None) -> bool:
     """Whether the content has to be read to know: a server that says audio, video or image is believed."""
-    said = media_type(content_type)
-    return has_playlist_ending(name) or said in _PLAYLIST_TYPES or not said.startswith(_MEDIA_TYPES)
+    is_media = media_type(content_type).startswith(_MEDIA_TYPES)
+    return has_playlist_ending(name) or is_playlist_type(content_type) or not is_media
+
+
+def is_playlist_type(content_type: str | None) -> bool:
+    return media_type(content_type) in _PLAYLIST_TYPES
 
 
 def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> bool:
