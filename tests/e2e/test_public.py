@@ -343,6 +343,20 @@ async def test_who_only_looks_gives_way_when_all_places_are_taken(tmp_path: Path
         assert (await public.node.request("GET", "/info", headers=OWNER)).status == 200
 
 
+async def test_who_comes_to_listen_at_the_same_moment_as_others_takes_the_place_of_a_follower(tmp_path: Path) -> None:
+    keys = 'players = ["radio"]\nmax_per_address = 0\nmax_connections = 6'
+    async with started_public(tmp_path, public_config(keys)) as public, AsyncExitStack() as stack:
+        songs(tmp_path)
+        await create(public, "radio", "Secret Folder Song.wav")
+        for _ in range(6):
+            await (await stack.enter_async_context(watching(public, "radio"))).state()
+        listeners = [await stack.enter_async_context(connected(public.port)) for _ in range(3)]
+        for listener in listeners:
+            listener.send_request("GET", "/radio.ogg")
+        for listener in listeners:
+            assert (await listener.read_head()).status == 200
+
+
 async def test_the_node_does_not_play_its_public_address(public: PublicNode) -> None:
     await create(public, "radio", "Secret Folder Song.wav")
     new = {"id": "loop", "uri": f"http://127.0.0.1:{public.port}/radio.mp3"}

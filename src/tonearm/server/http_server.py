@@ -98,7 +98,7 @@ class EdgeRequest(web.BaseRequest):
 
     def let_in(self, *, gives_way: bool = False) -> None:
         """The request has passed the checks: its connection is no stranger any more. With `gives_way` it still makes
-        room, but after all strangers."""
+        room, where more such are there than strangers."""
         if self.protocol.transport is not None:
             self._connection.was_let_in(gives_way=gives_way)
 
@@ -253,7 +253,8 @@ def _problem(error: BaseException | None, message: str | None) -> str:
 
 
 class Places:
-    """All connections. Strangers are kept apart, and those that give way after them, the oldest first."""
+    """All connections. Strangers are kept apart, and so are those that were let in and give way. Of these two the more
+    give way, the oldest first: those who come at the same moment do not take each other's places."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -265,13 +266,13 @@ class Places:
         self._log = RefusalLog()
 
     def enter(self, connection: EdgeProtocol) -> None:
-        """Gives `connection` a place, when all are taken that of the oldest stranger, or cuts it."""
+        """Gives `connection` a place, when all are taken that of another which gives way, or cuts it."""
         if self._limits.max_per_address and not self._has_room_for_origin(connection):
             connection.cut()
             return
         count = len(self._strangers) + len(self._giving_way) + len(self._let_in)
         is_full = count >= self._limits.max_connections
-        if is_full and not self._strangers and self._giving_way:
+        if is_full and len(self._giving_way) > len(self._strangers):
             self._log.warn("all connections are in use (max_connections); the oldest that only follows gave way")
             self._end_first(self._giving_way)
         elif is_full and not self._strangers:
