@@ -139,6 +139,7 @@ async def test_two_dashboards_in_one_browser_leave_each_other_alone(page: Dashbo
 
 
 async def test_targets_of_all_forms(page: DashboardCommand) -> None:
+    """Of what is no HTTP nothing is sent back."""
     async with browser() as own:
         await page.enter(own)
         (cookie,) = own.cookie_jar
@@ -157,11 +158,15 @@ async def test_targets_of_all_forms(page: DashboardCommand) -> None:
         ("OPTIONS", "*", 404),
         ("CONNECT", f"localhost:{page.port}", 404),
         ("GET", f"{page.url}/", 303),
+        ("GET", "http:///secret", 400),
+        ("GET", "secret", 400),
+        ("\x16\x03\x01", "", 400),
     ):
         async with connected(page.port) as connection:
             connection.send(f"{method} {target} HTTP/1.1\r\n{known}".encode())
-            head = await connection.read_head()
-        assert (head.status, head.header("Server")) == (status, "tonearm"), target
+            answered = await connection.read_answer()
+        assert (answered.status, answered.header("Server")) == (status, "tonearm"), target
+        assert "secret" not in answered.body.decode()
 
 
 async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: DashboardCommand) -> None:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from tonearm.core.source_uri import in_url, is_loopback
 from tonearm.dashboard.page_files import ShownNode, page_files
-from tonearm.dashboard.page_server import PageServer, Visitors, is_host_header
+from tonearm.dashboard.page_server import PageRunner, PageServer, Visitors, is_host_header
 from tonearm.dashboard.passing_on import KnownNode, PassingOn
 from tonearm.process import ExitCode
 
@@ -101,7 +101,7 @@ async def _serve(
     ]
     async with PassingOn(nodes) as passing_on:
         server = PageServer(visitors, page_files(shown), passing_on)
-        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=_SHUTDOWN_PATIENCE_S)
+        runner = PageRunner(server.application(), shutdown_timeout=_SHUTDOWN_PATIENCE_S)
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port)

@@ -7,6 +7,7 @@ address (DNS rebinding) are refused. Behind a proxy the page is reached by the n
 where it has a password of its own, by any: who has let a name of his own lead here does not have the password.
 """
 
+import asyncio
 import hmac
 import math
 import re
@@ -149,6 +150,7 @@ _REACHED_AS: Final = (
     "the name that stands in the browser's address line."
 )
 _FROM_ELSEWHERE: Final = "A link of another page leads here. Paste the address into the browser's address line instead."
+_NO_HTTP: Final = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
 _TOO_OFTEN: Final = "From this address too many passwords were tried. Wait some seconds, and try again."
 
 
@@ -234,6 +236,39 @@ class PageServer:
         if not self._visitors.takes_stream_key(request.match_info["key"]):
             return _refusal("This link is of a dashboard that runs no more.")
         return await self._passing_on.answer(request, int(request.match_info["node"]), _below(request.raw_path, 3))
+
+
+class PageRunner(web.AppRunner):
+    """Runs the application of a `PageServer`. What is no HTTP is answered, too, without a word in the log: anybody who
+    reaches the page can send it."""
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _HttpServer(made.request_handler, request_factory=made.request_factory)
+
+
+class _HttpServer(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, loop=asyncio.get_running_loop(), access_log=None)  # type: ignore[arg-type]  # documented to switch the access log off
+
+
+class _Connection(web.RequestHandler):
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """aiohttp would answer what was sent, which may be a key, and tell its version."""
+        answer: web.StreamResponse
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            answer = web.Response(status=status, text=_NO_HTTP, headers=_PLAIN)
+            answer.force_close()
+        else:
+            answer = super().handle_error(request, status, exc, message)
+        answer.headers["Server"] = "tonearm"
+        return answer
 
 
 def _below(target: str, depth: int) -> str:
