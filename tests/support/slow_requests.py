@@ -156,6 +156,8 @@ def slow_requests() -> Iterator[SlowRequest]:
     )
     yield SlowRequest("a shuffle", "POST", f"{p}/queue/shuffle", (204,))
     yield SlowRequest("a record of 200,000 tracks", "PUT", f"{fat}/state", (429,), lambda: record(200_000, {}))
+    many_fields = b"{%s}" % b",".join([b'"a":1'] * 500_000)
+    yield SlowRequest("a record of 500,000 fields", "PUT", f"{fat}/state", (413,), lambda: many_fields)
     yield SlowRequest("a record of one long track", "PUT", f"{fat}/state", (413,), lambda: record(1, [[]] * 5_000_000))
     yield SlowRequest(
         "a record of too many values", "PUT", f"{fat}/state", (413,), lambda: record(TRACKS, [[]] * 1_100), is_long=True

@@ -3,7 +3,9 @@ and no piece holds up what else the node does.
 """
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from tonearm.core.errors import LimitReached
 from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject
@@ -12,8 +14,10 @@ from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.protocol.saved_state import SavedPlayer, SavedTrack, require_version
 from tonearm.server.bodies import checked, decoded, name_ignored, not_json, read_raw, too_deep, too_many_values
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.json_pieces import MAX_PIECE_BYTES, PieceTooLong, is_object, pieces_of
+from tonearm.server.json_pieces import MAX_PIECE_BYTES, Piece, PieceTooLong, is_object, pieces_of
 from tonearm.server.replies import BodyTooLarge
+
+_OTHER_PIECES: Final = 1_000  # fields, some of which another version may know, and overlays
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,12 @@ class RecordLimits:
     max_bytes: int
     max_values: int
     max_tracks: int
+
+    @property
+    def max_pieces(self) -> int:
+        """How many fields and entries: each track may be one of `tracks`, and its id stand in the queue and the
+        history."""
+        return 3 * self.max_tracks + _OTHER_PIECES
 
 
 async def read_record(
@@ -52,7 +62,7 @@ def _record(
     tracks: list[QueuedTrack] = []
     values = 0
     try:
-        for piece in pieces_of(raw):
+        for piece in _counted(pieces_of(raw), limits.max_pieces):
             outside = 1 if piece.index is None else 2
             (name, _), (value, count) = decoded(piece.name), decoded(piece.value, MAX_RECORD_NESTING - outside)
             assert isinstance(name, str), "a piece's name is one"
@@ -85,3 +95,11 @@ def _record(
     except ValueError as error:
         raise not_json(error) from error
     return checked(fields, SavedPlayer, ignored), tracks
+
+
+def _counted(pieces: Iterable[Piece], most: int) -> Iterator[Piece]:
+    """As many of the pieces as there may be. Raises `BodyTooLarge` for one more."""
+    for number, piece in enumerate(pieces, start=1):
+        if number > most:
+            raise BodyTooLarge(f"The record has more than {most} fields and entries in them. Leave some out.")
+        yield piece
