@@ -34,7 +34,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "decoder": (*MESSAGES, "core", "sandbox.report"),
     "decoder.pool": (
         *("decoder.pool", *MESSAGES, "sandbox.report"),
-        *("core.admission", "core.figures", "core.frame"),
+        *("core.admission", "core.call_later", "core.figures", "core.frame"),
     ),
     "decoder.opening": ("decoder.opening", "decoder.pool", "decoder.messages", "core"),
     "decoder.session": (
@@ -62,19 +62,19 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "player": ("player", "decoder", "protocol.framing", "core"),
-    "player.clients": ("player.clients", "player.timers", "decoder.session.frame_buffer", "protocol.framing", "core"),
+    "player.clients": ("player.clients", "decoder.session.frame_buffer", "protocol.framing", "core"),
     "node.parts": (
         *("node.load", "node.quarantine", "node.saving"),
-        *("player.clients.event_feed", "player.clock", "player.player", "player.player_services", "player.timers"),
+        *("player.clients.event_feed", "player.clock", "player.player", "player.player_services"),
         *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report"),
-        *("core.library", "core.snapshot"),
+        *("core.call_later", "core.library", "core.snapshot"),
     ),
     "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
     "node.files": (
         *("node.tracks", "decoder.opening.track_loader", "sources.library", "sources.opener", "sources.uploads"),
         "core",
     ),
-    "node.garbage_collection": ("player.timers",),
+    "node.garbage_collection": ("core.call_later",),
     "node.load": ("core",),
     "node.quarantine": ("sources", "core"),
     "node.queue_rows": ("core",),

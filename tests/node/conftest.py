@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.support import decoder_forks
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
 from tests.support.resolver_forks import quick_resolvers
@@ -22,14 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(folder) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-
-
-@pytest.fixture(scope="package", autouse=True)
-def quick_templates() -> Iterator[None]:
-    """Each module has a node, and each node a template, which another interpreter would take a quarter of a second to
-    become."""
-    with decoder_forks.quick_starts():
-        yield
 
 
 @pytest.fixture(scope="module")

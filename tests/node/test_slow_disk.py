@@ -1,34 +1,34 @@
 """A file on a disk that stops answering, on a running node."""
 
 import asyncio
-import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.audio_files import music, pcm_of, wav
+from tests.support.decoder_forks import QuickStarts
 from tests.support.node_in_process import listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.slow_disk import SlowDisk
-from tonearm.decoder.pool import pool
+from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
+from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.parts import NodeSettings
-from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.report import SandboxMode, decoder_supervision
 
 
-async def test_a_slow_disk_delays_only_its_own_player(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_disk_delays_only_its_own_player(shelf: Shelf, tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path)
-    monkeypatch.setattr(sys, "executable", disk.interpreter)
+    # Without a sandbox: the pretended disk looks at its files.
+    settings = NodeSettings(decoder_processes=1, decoder_sandbox=SandboxMode.OFF)
+    memory_mb, sandbox = settings.decoder_memory_limit_mb, decoder_supervision(SandboxMode.OFF)
+    starter = DecoderTemplate(memory_mb, SandboxMode.OFF, QuickStarts(interpreter=disk.interpreter))
     # The disk stalls for three times as long as a decoder process may give no sign.
-    monkeypatch.setattr(pool, "Timeouts", lambda: Timeouts(ping_interval_s=0.2, silence_limit_s=1.0))
+    timeouts = Timeouts(ping_interval_s=0.2, silence_limit_s=1.0)
+    parts = {"template": starter, "pool": DecoderPool(1, memory_mb, timeouts, sandbox=sandbox, starter=starter)}
     slow_song, song = music(5.0), music(4.5, seed=2)
     slow_uri = shelf.put("slow.wav", wav(slow_song))
     slow_path = Path(slow_uri)
     size_bytes = len(wav(slow_song))
-    # Without a sandbox: the pretended disk looks at its files.
-    async with running_node(NodeSettings(decoder_processes=1, decoder_sandbox=SandboxMode.OFF)) as node:
+    async with running_node(settings, parts=parts) as node:
         disk.stall(slow_path, first_byte=size_bytes // 2)
         slow = await listening(node, "slow", slow_uri)
         others = [await listening(node, f"p{n}", shelf.put(f"{n}.wav", wav(song))) for n in range(5)]

@@ -7,20 +7,15 @@ an interpreter is started starts one.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import count
 from typing import Final
 
-import pytest
-
 from tests.support.sibling_forks import SiblingTemplate
-from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.starting import LIBRARY_SETTINGS, ChildProcess, start_interpreter
 from tonearm.sandbox.report import minimal_environment
 
-_INTERPRETER: Final = sys.executable
 _STDERR: Final = 2
 
 
@@ -75,19 +70,21 @@ def start_alone(
     )
 
 
-@contextmanager
-def quick_starts(held: int = 0) -> Iterator[None]:
-    """Whatever starts an interpreter for a decoder process, or for a template, gets a fork meanwhile. The one with the
-    number `held`, counted from 1, does nothing before it gets SIGCONT."""
-    load()
-    numbers = count(1)
+class QuickStarts:
+    """Starts forks in the place of interpreters, for a decoder process or a template of them (`StartInterpreter`).
 
-    def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-        """An interpreter after all when the test has another one, or another environment for it."""
-        if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _environment()):
-            return start_interpreter(arguments, descriptors)
-        return start_decoder(arguments, descriptors, _STDERR, is_held=next(numbers) == held)
+    The one with the number `held`, counted from 1, does nothing before it gets SIGCONT. `interpreter`: the path of a
+    program that is started instead, as long as it is set.
+    """
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starting, "start_interpreter", start)
-        yield
+    def __init__(self, *, held: int = 0, interpreter: str | None = None) -> None:
+        load()
+        self._held = held
+        self._numbers = count(1)
+        self.interpreter = interpreter
+
+    def __call__(self, arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+        """An interpreter after all when the test has another environment for it."""
+        if self.interpreter is not None or minimal_environment(os.environ) != _environment():
+            return start_interpreter(arguments, descriptors, self.interpreter)
+        return start_decoder(arguments, descriptors, _STDERR, is_held=next(self._numbers) == self._held)

@@ -1,7 +1,8 @@
-"""The environment of the commands that tests run."""
+"""The environment of the commands that tests run, and of this process."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -15,3 +16,17 @@ def python_path(folder: Path) -> dict[str, str]:
     """The variable with which Python finds what is in `folder` before all else."""
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}
+
+
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """This process has these in its environment meanwhile, and what it starts."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

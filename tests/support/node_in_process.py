@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opener
 from tests.support.processes import WaitForCpu, exists, has_children, open_descriptors
@@ -18,6 +19,7 @@ from tests.support.wire_check import check_player
 from tonearm.core.failure import PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.track_info import TrackInfo
+from tonearm.decoder.pool.starting import StartInterpreter
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.protocol.rendering import player_out, queued_track_out
@@ -35,20 +37,24 @@ async def running_node(
     settings: NodeSettings | None = None,
     fetching: FetchSettings = QUICK,
     parts: Mapping[str, Any] | None = None,
+    start: StartInterpreter | None = None,
     **opening: Any,
 ) -> AsyncIterator[Node]:
     """Stopped at the end; then no process, task or descriptor of it may be left.
 
     Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `parts` by name take the place
-    of the usual ones. `opening` is for `fetching.opener`.
+    of the usual ones. `start` starts the interpreters of decoder processes, which are forks without it. `opening` is
+    for `fetching.opener`.
     """
     settings = settings or NodeSettings(decoder_processes=1)
     if settings.decoder_sandbox is SandboxMode.AUTO:
         settings = replace(settings, decoder_sandbox=SANDBOX)
+    start = start or QuickStarts()
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     is_alone = not has_children()  # beside another node, which opens what it wants
     async with opener(settings=fetching, **opening) as source_opener:
-        node = Node(replace(usual_parts(source_opener, settings), **(parts or {})), settings)
+        usual = usual_parts(source_opener, settings, start)
+        node = Node(replace(usual, **(parts or {})), settings)
         await node.start()
         try:
             yield node

@@ -123,10 +123,12 @@ class _TemplateToBe:
             end.close()
             self.process = ForkedProcess(process_id)
 
-    def start(self, arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+    def start(
+        self, arguments: tuple[object, ...], descriptors: tuple[int, ...], interpreter: str | None = None
+    ) -> ChildProcess:
         """In the place of `start_interpreter`."""
         if self._socket.fileno() < 0:
-            return start_interpreter(arguments, descriptors)
+            return start_interpreter(arguments, descriptors, interpreter)
         with self._socket as end:
             words = " ".join(map(str, (*descriptors, *arguments)))
             socket.send_fds(end, [words.encode()], descriptors)

@@ -36,7 +36,7 @@ _PROBE = 0.02  # share of the sessions that come at once while nothing is late, 
 _IN_TIME_S: Final = 0.05
 _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
-LISTENERS_AT_ONCE: Final = 4  # sessions with listeners that come between two reports though there is no room
+LISTENERS_AT_ONCE: Final = 4
 UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
 KEPT_S: Final = 2.0  # for so long a player keeps its claim without a listener, who may come back at once
 _STARTING_S = 2.0  # for so long many sessions that began together cost more than later
@@ -86,9 +86,13 @@ class LoadReport:
 
 
 class Capacity:
-    """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in."""
+    """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in.
 
-    def __init__(self) -> None:
+    `listeners_at_once`: so many sessions with listeners come between two reports though there is no room.
+    """
+
+    def __init__(self, listeners_at_once: int = LISTENERS_AT_ONCE) -> None:
+        self._listeners_at_once = listeners_at_once
         self._reports: list[LoadReport] = []
         self._cost = FIRST_TIME_COST
         self._late_reports = 0
@@ -115,7 +119,7 @@ class Capacity:
         Few may, and none in an overload or soon after it."""
         is_late = bool(self._late_reports or self._excess)
         is_closed = now_s < max(self._closed_until_s, self._full_at_s + CAREFUL_S)
-        if is_late or is_closed or self._let_in >= LISTENERS_AT_ONCE:
+        if is_late or is_closed or self._let_in >= self._listeners_at_once:
             return False
         self._let_in += 1
         return True

@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable
 from typing import Any, Final
 
-from tonearm.player.timers import CallLater, Cancellable
+from tonearm.core.call_later import CallLater, Cancellable
 
 GIVE_BACK_INTERVAL_S: Final = 20.0
 _ENDS_BEFORE_COLLECTION: Final = 10_000

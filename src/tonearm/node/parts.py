@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tonearm.core.call_later import CallLater
 from tonearm.core.library import LibrarySettings
 from tonearm.core.snapshot import Resume
 from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
-from tonearm.decoder.pool.starting import DecoderTemplate
+from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
 from tonearm.node.load import LoadWatch
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
@@ -21,7 +22,6 @@ from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
 from tonearm.player.player_services import PlayerSettings
-from tonearm.player.timers import CallLater
 from tonearm.sandbox.report import SandboxMode, SandboxSupervision, decoder_supervision
 from tonearm.sources.opener import SourceOpener
 
@@ -80,11 +80,12 @@ class NodeParts:
     suspended_s: Callable[[], float]
 
 
-def usual_parts(opener: SourceOpener, settings: NodeSettings) -> NodeParts:
-    """The parts of a node on the running event loop. Nothing of them is started."""
+def usual_parts(opener: SourceOpener, settings: NodeSettings, start: StartInterpreter | None = None) -> NodeParts:
+    """The parts of a node on the running event loop. Nothing of them is started. `start` starts the interpreters of
+    decoder processes; None: as `decoder.pool.starting.start_interpreter`."""
     call_later = asyncio.get_running_loop().call_later
     memory_limit_mb, mode = settings.decoder_memory_limit_mb, settings.decoder_sandbox
-    sandbox, template = decoder_supervision(mode), DecoderTemplate(memory_limit_mb, mode)
+    sandbox, template = decoder_supervision(mode), DecoderTemplate(memory_limit_mb, mode, start)
 
     def on_demand_pool() -> OnDemandPool:
         return OnDemandPool(memory_limit_mb, sandbox=sandbox, starter=template)

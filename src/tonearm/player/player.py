@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Concatenate, Final, ParamSpec
 
+from tonearm.core.call_later import Cancellable
 from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.events import DeleteReason, EventMessage, ListenersChange
 from tonearm.core.figures import PlayerFigures
@@ -27,7 +28,6 @@ from tonearm.player.clients.event_log import EventLog
 from tonearm.player.clients.sinks import Companion, EventSink, FrameSink
 from tonearm.player.engine import Engine
 from tonearm.player.player_services import PlayerServices
-from tonearm.player.timers import Cancellable
 from tonearm.protocol.framing import CloseCode
 
 _P = ParamSpec("_P")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tonearm.core.call_later import CallLater
 from tonearm.core.events import Event
 from tonearm.core.figures import Totals
 from tonearm.core.metadata import MAX_METADATA_BYTES, Json
@@ -16,7 +17,7 @@ from tonearm.decoder.session.orders import Bursts
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import MAX_KEPT_BYTES
 from tonearm.player.clock import Clock
-from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
+from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,10 @@
 
 from collections.abc import Callable, Hashable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from tonearm.core.call_later import CallLater, Cancellable
 from tonearm.core.play_queue import SourceId
-
-
-class Cancellable(Protocol):
-    def cancel(self) -> object: ...
-
-
-CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
-"""Calls a function after so many seconds. It is the event loop's, or that of a test that sets the time."""
 
 STUCK_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 20.0  # after the source was reported as stuck

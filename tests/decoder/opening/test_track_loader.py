@@ -3,25 +3,30 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.audio_files import id3, mp3, music, wav
-from tests.support.decoder_forks import quick_starts
+from tests.support.decoder_forks import QuickStarts
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.player_bench import HandSuspects
 from tests.support.processes import descriptors_of, exists
+from tests.support.sandboxing import SANDBOX
 from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.opened_source import OpenedSource, ReportWait, SourceReader
+from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.decoder.messages import ReadRequest, Want
-from tonearm.decoder.opening.source_feed import SourceFeed
+from tonearm.decoder.messages import Want
 from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.decoder.pool.on_demand import OnDemandPool
+from tonearm.decoder.pool.starting import DirectStarter
 from tonearm.sources.opener import SourceOpener
 
 SONG = wav(music(1.0))
@@ -33,10 +38,23 @@ def uri_of(place: Path | str) -> SourceUri:
 
 @asynccontextmanager
 async def loading(
-    pool: OnDemandPool, suspects: HandSuspects | None = None, *, deadline_s: float = 60.0
+    pool: OnDemandPool,
+    suspects: HandSuspects | None = None,
+    *,
+    deadline_s: float = 60.0,
+    offsets: list[int] | None = None,
 ) -> AsyncIterator[TrackLoader]:
+    """Each offset that is asked for gets into `offsets`."""
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-    loader = TrackLoader(opener.open, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)
+
+    async def open_noting(uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        opened = await opener.open(uri, report_wait)
+        if offsets is None or not isinstance(opened, OpenedSource):
+            return opened
+        reader: Any = NotingReader(opened.reader, offsets)
+        return replace(opened, reader=reader)
+
+    loader = TrackLoader(open_noting, (suspects or HandSuspects()).add, pool, deadline_s=deadline_s)
     try:
         yield loader
     finally:
@@ -44,15 +62,25 @@ async def loading(
         await opener.close()
 
 
-@pytest.fixture(autouse=True)
-def processes_by_forks() -> Iterator[None]:
-    with quick_starts():
-        yield
+class NotingReader:
+    def __init__(self, reader: SourceReader, offsets: list[int]) -> None:
+        self._reader, self._offsets = reader, offsets
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        self._offsets.append(offset)
+        return await self._reader.read_at(offset, max_bytes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+
+def pool_of_one(**others: Any) -> OnDemandPool:
+    return OnDemandPool(1024, starter=DirectStarter(1024, SANDBOX, QuickStarts()), **others)
 
 
 @pytest.fixture
 def pool() -> OnDemandPool:
-    return OnDemandPool(1024)
+    return pool_of_one()
 
 
 async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Path, pool: OnDemandPool) -> None:
@@ -69,7 +97,7 @@ async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Pa
 async def test_an_idle_process_is_ended_and_started_again(tmp_path: Path) -> None:
     song = tmp_path / "song.wav"
     song.write_bytes(SONG)
-    pool = OnDemandPool(1024, idle_s=0.0)
+    pool = pool_of_one(idle_s=0.0)
     async with loading(pool) as loader:
         for _ in range(2):
             assert (await loader.load(uri_of(song))).length_ms == 1000
@@ -142,19 +170,9 @@ async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-async def test_a_load_survives_the_process(
-    pool: OnDemandPool, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    suspects = HandSuspects()
-    wanted: list[int] = []
-    request_read = SourceFeed.request_read
-
-    def noted(feed: SourceFeed, request: ReadRequest) -> None:
-        wanted.append(request.offset)
-        request_read(feed, request)
-
-    monkeypatch.setattr(SourceFeed, "request_read", noted)
-    async with MediaServer() as server, loading(pool, suspects) as loader:
+async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Signals) -> None:
+    suspects, wanted = HandSuspects(), list[int]()
+    async with MediaServer() as server, loading(pool, suspects, offsets=wanted) as loader:
         url = server.serve("/song.wav", in_turn(media(SONG, stall_after=20), media(SONG)))
         task = asyncio.create_task(loader.load(uri_of(url)))
         await eventually(lambda: 20 in wanted, "the process asks for bytes that do not come")

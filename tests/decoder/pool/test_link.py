@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from tests.support.planted_faults import descriptors_refused
 from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, pack
 from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DropSource, FromNode, OpenSource, Ping, Pong
 from tonearm.decoder.pool.link import DecoderLink
@@ -109,43 +108,27 @@ async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
     assert [type(error) for error in ends.ended] == [BrokenMessage]
 
 
-async def test_a_descriptor_not_taken_yet_holds_up_its_session_alone(
-    ends: Ends, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ETOOMANYREFS: more descriptors are on their way than a process may have open."""
-    really, tries = socket.send_fds, [0]
-
-    def refusing(*arguments: Any) -> int:
-        tries[0] += 1
-        if tries[0] <= 2:
-            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
-        return really(*arguments)
-
-    monkeypatch.setattr(socket, "send_fds", refusing)
+async def test_a_descriptor_not_taken_yet_holds_up_its_session_alone(ends: Ends) -> None:
     later: list[FromNode] = [open_source(1), DropSource(1, 9), open_source(2), DropSource(1, 8)]
-    for order in later:
-        ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
-    ends.link.send(Ping(1))
-    ends.link.send(DropSource(2, 7))
-    assert await ends.received(6) == ([Ping(1), DropSource(2, 7), *later], 2)
+    with descriptors_refused(2):
+        for order in later:
+            ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
+        ends.link.send(Ping(1))
+        ends.link.send(DropSource(2, 7))
+        assert await ends.received(6) == ([Ping(1), DropSource(2, 7), *later], 2)
 
 
 @pytest.mark.parametrize("refused", [True, False])
-async def test_closing_gives_descriptors_back(ends: Ends, monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+async def test_closing_gives_descriptors_back(ends: Ends, refused: bool) -> None:
     """Because the kernel did not take them, or because of what was to be sent before."""
-
-    def refusing(*_: Any) -> int:
-        raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
-
-    if refused:
-        monkeypatch.setattr(socket, "send_fds", refusing)
-    else:
+    if not refused:
         for number in range(20):
             ends.link.send(data(number))
     descriptor = os.open("/dev/null", os.O_RDONLY)
-    ends.link.send(open_source(1), descriptor)
-    await ends.settle()
-    ends.link.close()
+    with descriptors_refused(1000) if refused else contextlib.nullcontext():
+        ends.link.send(open_source(1), descriptor)
+        await ends.settle()
+        ends.link.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
     await ends.settle()

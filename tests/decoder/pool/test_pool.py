@@ -7,30 +7,32 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.support.audio_files import flac, music
 from tests.support.decoder_driver import open_order
-from tests.support.decoder_forks import quick_starts
+from tests.support.decoder_forks import QuickStarts
+from tests.support.environment import variables
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
+from tests.support.memory_for_sessions import MemoryForSessions
 from tests.support.processes import exists, is_alive, is_stopped, open_descriptors
 from tests.support.sandboxing import SANDBOX
-from tonearm.core import admission
-from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
+from tonearm.core.admission import AVERAGED_REPORTS, Capacity, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
-from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool.pool import MOVE_SLICE_S, MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
-from tonearm.decoder.pool.process import DecoderProcess, Timeouts, suspects_of_exit
-from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, DirectStarter
+from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
+from tonearm.decoder.pool.process import Timeouts, suspects_of_exit
+from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, DecoderTemplate, DirectStarter, ForkedProcess
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
@@ -40,6 +42,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 SOON = Timeouts(spare_delay_s=0.0)
 WORK = range(1, 301)  # sources, so many that the process still works on them when this one looks
 LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a session waits for a process.
+NO_SLICES = replace(LATER, move_slice_s=3600.0)  # all sessions move at once
+AFTER_REPORTS = partial(Capacity, listeners_at_once=0)  # who is heard waits for the next report, too
+NOWHERE = "/nonexistent/python"
 
 
 class Owner:
@@ -96,45 +101,52 @@ class Owner:
 
 
 # Forks the processes of the pools, so that they start in some milliseconds.
-template = DecoderTemplate(MEMORY_MB, SandboxMode.AUTO)
+template = DecoderTemplate(MEMORY_MB, SandboxMode.AUTO, QuickStarts())
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def one_template() -> AsyncIterator[None]:
-    with quick_starts():
-        template.load()
+    template.load()
     yield
     await template.stop()
 
 
 @asynccontextmanager
 async def running_pool(
-    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True, without_template: bool = False, held: int = 0
+    limit: int = 1,
+    timeouts: Timeouts = SOON,
+    *,
+    has_spare: bool = True,
+    starter: DecoderStarter = template,
+    time: HandTime | None = None,
+    capacity: Callable[[], Capacity] = Capacity,
 ) -> AsyncIterator[DecoderPool]:
-    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left.
-
-    `without_template`: each process is started by itself, which the pool holds for dear. `held`: so they are, and the
-    one with this number, counted from 1, does not begin before it gets SIGCONT.
-    """
-    with quick_starts(held):
-        descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-        pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=None if without_template or held else template)
-        await pool.start()
-        try:
-            if has_spare:
-                await spare_ready(pool)
-            yield pool
-        finally:
-            process_ids = pool.process_ids
-            await pool.stop()
-            assert not any(map(exists, process_ids))
-            assert asyncio.all_tasks() == tasks
-            assert open_descriptors().keys() <= descriptors.keys()
+    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left."""
+    descriptors, tasks = open_descriptors(), asyncio.all_tasks()
+    clock: dict[str, Any] = {} if time is None else {"now_s": time.now_s, "call_later": time.call_later}
+    pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=starter, capacity=capacity, **clock)
+    await pool.start()
+    try:
+        if has_spare:
+            await spare_ready(pool)
+        yield pool
+    finally:
+        process_ids = pool.process_ids
+        await pool.stop()
+        assert not any(map(exists, process_ids))
+        assert asyncio.all_tasks() == tasks
+        assert open_descriptors().keys() <= descriptors.keys()
 
 
-def first_process_only() -> AbstractAsyncContextManager[DecoderPool]:
+def one_by_one(held: int = 0) -> DirectStarter:
+    """Without a template: each process is started by itself, which the pool holds for dear. The one with the number
+    `held`, counted from 1, does not begin before it gets SIGCONT."""
+    return DirectStarter(MEMORY_MB, SandboxMode.AUTO, QuickStarts(held=held))
+
+
+def first_process_only(timeouts: Timeouts = LATER, **others: Any) -> AbstractAsyncContextManager[DecoderPool]:
     """A pool for tests of one process: none is started to be the spare. (One that is forked would not be put off.)"""
-    return running_pool(timeouts=LATER, has_spare=False, without_template=True)
+    return running_pool(timeouts=timeouts, has_spare=False, starter=one_by_one(), **others)
 
 
 async def spare_ready(pool: DecoderPool) -> int:
@@ -210,7 +222,7 @@ async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> Non
 
 async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> None:
     """Two deaths, the second while the next spare is still being started."""
-    async with running_pool(held=3) as pool:
+    async with running_pool(starter=one_by_one(held=3)) as pool:
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         first, spare = pool.process_ids
         os.kill(first, signal.SIGKILL)
@@ -228,7 +240,7 @@ async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> 
 
 
 async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: Path) -> None:
-    async with running_pool(2, held=3) as pool:
+    async with running_pool(2, starter=one_by_one(held=3)) as pool:
         owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
         killed, spared = pool.process_ids_in_use
         starting = await being_started(pool, 3)
@@ -241,7 +253,7 @@ async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: P
 
 
 async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> None:
-    async with running_pool(without_template=True) as pool:
+    async with running_pool(starter=one_by_one()) as pool:
         owner = Owner(pool)
         killed = pool.process_ids[-1]
         assert killed != owner.process_id
@@ -253,14 +265,14 @@ async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> 
 
 
 async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
-    async with running_pool(has_spare=False, held=2) as pool:
+    async with running_pool(has_spare=False, starter=one_by_one(held=2)) as pool:
         killed = await being_started(pool, 2)
         os.kill(killed, signal.SIGKILL)
         assert await spare_ready(pool) != killed
 
 
 async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
-    async with running_pool(timeouts=LATER, has_spare=False, without_template=True) as pool:
+    async with first_process_only() as pool:
         first = Owner(pool)
         os.kill(pool.process_ids[0], signal.SIGKILL)
         await eventually(lambda: first.losses, "the process is gone")
@@ -307,7 +319,7 @@ async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog:
 
 
 async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
-    async with running_pool(without_template=True) as pool:
+    async with running_pool(starter=one_by_one()) as pool:
         busy, other = Owner(pool), Owner(pool)
         first, spare = pool.process_ids
         await crash_at_work(pool, busy, tmp_path)
@@ -319,27 +331,24 @@ async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -
         assert busy.losses[1] == ()
 
 
-async def test_suspects_wait_for_no_spare_that_cannot_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
-) -> None:
-    async with running_pool(2, without_template=True) as pool:
+async def test_suspects_wait_for_no_spare_that_cannot_start(tmp_path: Path, song: Path) -> None:
+    start = QuickStarts()
+    async with running_pool(2, starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start)) as pool:
         busy = Owner(pool)
         spare = pool.process_ids[-1]
-        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        start.interpreter = NOWHERE
         await crash_at_work(pool, busy, tmp_path)
         await eventually(lambda: busy.process_id == spare, "it has the last process that there is")
         await busy.plays(song, source=100)
 
 
-async def test_a_process_without_memory_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_process_without_memory_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A shell is the process, which exits as a decoder does that has no memory left, when the decoder in it is gone."""
     shell = tmp_path / "python"
     shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit {EXIT_MEMORY_LIMIT}\n')
     shell.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(shell))
-    async with running_pool(without_template=True) as pool:
+    by_shell = DirectStarter(MEMORY_MB, SandboxMode.AUTO, QuickStarts(interpreter=str(shell)))
+    async with running_pool(starter=by_shell) as pool:
         busy, other = Owner(pool), Owner(pool)
         spare = pool.process_ids[-1]
         await crash_at_work(pool, busy, tmp_path, kill_child)
@@ -367,63 +376,58 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
         await owner.plays(song)
 
 
-async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running_pool(has_spare=False) as pool:
+async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit() -> None:
+    time, killed_at_s = HandTime(), list[float]()
+
+    class Kept(ForkedProcess):
+        def kill(self) -> None:
+            killed_at_s.append(time.now_s())
+
+    def start(*what: Any) -> ChildProcess:
+        return Kept(QuickStarts()(*what).pid)
+
+    async with running_pool(
+        timeouts=LATER, has_spare=False, starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start), time=time
+    ) as pool:
         (process,) = pool._in_use
-        killed_at_s: list[float] = []
-        with hand_time_of(process, monkeypatch) as time, monkeypatch.context() as patch:
-            patch.setattr(process._process, "kill", lambda: killed_at_s.append(time.now_s()))
-            process._ping(process._asked + 1)
-            time.stand_still(60.0)  # the node's loop was blocked, and could not read an answer
+        process._ping(process._asked + 1)
+        time.stand_still(60.0)  # the node's loop was blocked, and could not read an answer
+        time.forward(0.1)
+        assert not killed_at_s
+        step_begun_s = time.now_s() + 60.0
+        while not killed_at_s:
             time.forward(0.1)
-            assert not killed_at_s
-            step_begun_s = time.now_s() + 60.0
-            while not killed_at_s:
-                time.forward(0.1)
-                if process._answered < process._asked:  # it answers, and from a minute on the same step goes on
-                    process._receive(Pong(process._asked, max(0.0, time.now_s() - step_begun_s)))
+            if process._answered < process._asked:  # it answers, and from a minute on the same step goes on
+                process._receive(Pong(process._asked, max(0.0, time.now_s() - step_begun_s)))
         limit = Timeouts()
         assert 0 <= killed_at_s[0] - step_begun_s - limit.silence_limit_s <= limit.ping_interval_s + 0.1
 
 
-async def test_a_process_at_ease_is_asked_less_often_until_a_session_comes_or_an_answer_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running_pool(has_spare=False) as pool:
+async def test_a_process_at_ease_is_asked_less_often_until_a_session_comes_or_an_answer_does_not() -> None:
+    time = HandTime()
+    async with first_process_only(time=time) as pool:
         (process,) = pool._in_use
         usual_s, busy_s = Timeouts().ping_interval_s, Timeouts().busy_ping_interval_s
-        with hand_time_of(process, monkeypatch) as time:
 
-            def pings_in(seconds: float, *, answered: bool = True) -> int:
-                before = process._asked
-                for _ in range(round(seconds / 0.1)):
-                    time.forward(0.1)
-                    if answered and process._answered < process._asked:
-                        process._receive(Pong(process._asked, 0.0, busy_s, 0.1, 0.1, 1.0))
-                return process._asked - before
-
-            process._ping(process._asked + 1)
-            assert pings_in(10 * usual_s) in (9, 10)  # it has no session
-            Owner(pool)
-            assert pings_in(2 * usual_s) > 2  # what a session needs is not known yet
-            assert pings_in(10 * usual_s) in (9, 10)
+        def pings_in(seconds: float, *, answered: bool = True) -> int:
             before = process._asked
-            Owner(pool)
-            pings_in(1.0)
-            assert process._asked >= before + 1.0 / busy_s
-            pings_in(2 * usual_s)
-            assert pings_in(3 * usual_s, answered=False) > usual_s / busy_s
+            for _ in range(round(seconds / 0.1)):
+                time.forward(0.1)
+                if answered and process._answered < process._asked:
+                    process._receive(Pong(process._asked, 0.0, busy_s, 0.1, 0.1, 1.0))
+            return process._asked - before
 
-
-@contextmanager
-def hand_time_of(process: DecoderProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[HandTime]:
-    """The process's node has its time, and asks it, by hand."""
-    time = HandTime()
-    with monkeypatch.context() as patch:
-        patch.setattr(process, "_loop", SimpleNamespace(time=time.now_s, call_later=time.call_later))
-        process._last_answer_s = time.now_s()
-        yield time
-        process._timer = None
+        process._ping(process._asked + 1)
+        assert pings_in(10 * usual_s) in (9, 10)  # it has no session
+        Owner(pool)
+        assert pings_in(2 * usual_s) > 2  # what a session needs is not known yet
+        assert pings_in(10 * usual_s) in (9, 10)
+        before = process._asked
+        Owner(pool)
+        pings_in(1.0)
+        assert process._asked >= before + 1.0 / busy_s
+        pings_in(2 * usual_s)
+        assert pings_in(3 * usual_s, answered=False) > usual_s / busy_s
 
 
 async def test_an_exit_with_an_error_counts_against_its_session(song: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -440,53 +444,41 @@ async def test_an_exit_with_an_error_counts_against_its_session(song: Path, capl
 
 @pytest.mark.parametrize(
     ("interpreter", "said", "least", "most"),
-    [("/nonexistent/python", "could not be started", 1, 1), ("/bin/false", "exited with 1", 2, 5)],
+    [(NOWHERE, "could not be started", 1, 1), ("/bin/false", "exited with 1", 2, 5)],
     ids=["it cannot be started", "it dies at once"],
 )
 async def test_where_no_process_comes_up_it_is_tried_again_and_not_in_a_rush(
-    song: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    interpreter: str,
-    said: str,
-    least: int,
-    most: int,
+    song: Path, caplog: pytest.LogCaptureFixture, interpreter: str, said: str, least: int, most: int
 ) -> None:
-    async with running_pool(without_template=True) as pool:
+    start = QuickStarts()
+    async with running_pool(starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start)) as pool:
         owner = Owner(pool)
-        usual = sys.executable
-        monkeypatch.setattr(sys, "executable", interpreter)
+        start.interpreter = interpreter
         for process_id in pool.process_ids:
             os.kill(process_id, signal.SIGKILL)
         await eventually(lambda: caplog.text.count(said) >= least, "tries that failed")
         await asyncio.sleep(0.5)
         assert caplog.text.count(said) <= most
         assert owner.session is None  # It was put into none of them.
-        monkeypatch.setattr(sys, "executable", usual)
+        start.interpreter = None
         await eventually(lambda: owner.session is not None, "it has a process again")
         await owner.plays(song)
 
 
-async def test_without_further_processes_sessions_share_one(
-    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running_pool(4, has_spare=False, without_template=True) as pool:
-        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+async def test_without_further_processes_sessions_share_one(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+    start = QuickStarts()
+    async with running_pool(4, has_spare=False, starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start)) as pool:
+        start.interpreter = NOWHERE
         await eventually(lambda: "a decoder process could not be started" in caplog.text, "a try that failed")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         assert len(pool.process_ids) == 1
         await owners[-1].plays(song)
 
 
-@pytest.mark.parametrize(
-    ("interpreter", "why"), [("/nonexistent/python", "nonexistent"), ("/bin/false", "it exited with 1")]
-)
-async def test_a_node_without_a_process_does_not_start(
-    monkeypatch: pytest.MonkeyPatch, interpreter: str, why: str
-) -> None:
-    monkeypatch.setattr(sys, "executable", interpreter)
-    descriptors = open_descriptors()
-    pool = DecoderPool(1, MEMORY_MB)
+@pytest.mark.parametrize(("interpreter", "why"), [(NOWHERE, "nonexistent"), ("/bin/false", "it exited with 1")])
+async def test_a_node_without_a_process_does_not_start(interpreter: str, why: str) -> None:
+    descriptors, start = open_descriptors(), QuickStarts(interpreter=interpreter)
+    pool = DecoderPool(1, MEMORY_MB, starter=DirectStarter(MEMORY_MB, SandboxMode.AUTO, start))
     with pytest.raises(OSError, match=why):
         await pool.start()
     await pool.stop()
@@ -526,7 +518,7 @@ async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> N
 
     def take_a_while(owner: Owner) -> None:
         began_s = time.monotonic()
-        while time.monotonic() < began_s + MOVE_SLICE_S / 4:
+        while time.monotonic() < began_s + SOON.move_slice_s / 4:
             pass
         moved_in.append(turns)
 
@@ -568,32 +560,31 @@ async def test_stopping_leaves_nothing(
 
 
 async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
-    song: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    song: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
-    pool = DecoderPool(1, MEMORY_MB, keeps_spare=False, sandbox=decoder_supervision(SandboxMode.REQUIRED))
-    with quick_starts():
-        try:
-            await pool.start()
-            owner = Owner(pool)
-            monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    sandbox = decoder_supervision(SandboxMode.REQUIRED)
+    starter = DirectStarter(MEMORY_MB, sandbox.mode, QuickStarts())
+    pool = DecoderPool(1, MEMORY_MB, keeps_spare=False, sandbox=sandbox, starter=starter)
+    try:
+        await pool.start()
+        owner = Owner(pool)
+        with variables(PYTHONPATH=str(tmp_path)):
             os.kill(pool.process_ids[0], signal.SIGKILL)
             await eventually(
                 lambda: "has no sandbox and must not work without (none (" in caplog.text, "one has refused"
             )
             assert owner.session is None
-            monkeypatch.delenv("PYTHONPATH")
-            await eventually(lambda: owner.session is not None, "one with a sandbox is there again")
-            await owner.plays(song)
-        finally:
-            await pool.stop()
+        await eventually(lambda: owner.session is not None, "one with a sandbox is there again")
+        await owner.plays(song)
+    finally:
+        await pool.stop()
 
 
-async def test_a_pool_does_not_start_without_its_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pool_does_not_start_without_its_sandbox(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
-    with pytest.raises(SandboxRequiredError, match="riscv64"):
+    with variables(PYTHONPATH=str(tmp_path)), pytest.raises(SandboxRequiredError, match="riscv64"):
         await pool.start()
     await pool.stop()
 
@@ -609,11 +600,10 @@ async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCap
 
 
 async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
-    pool = DecoderPool(2, MEMORY_MB, LATER)
+    pool = DecoderPool(2, MEMORY_MB, LATER, starter=one_by_one())
     try:
-        with quick_starts():
-            await pool.start(spare_at_once=True)
-            await eventually(lambda: pool.has_spare, "a spare")
+        await pool.start(spare_at_once=True)
+        await eventually(lambda: pool.has_spare, "a spare")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT * 4)]
         processes = [owner.process_id for owner in owners]
         assert sorted(processes.count(process) for process in set(processes)) == [SESSIONS_BEFORE_NEXT * 2] * 2
@@ -625,7 +615,7 @@ class LateFirst(DirectStarter):
     """Starts its first process when it is let, and the others at once."""
 
     def __init__(self) -> None:
-        super().__init__(MEMORY_MB, SANDBOX)
+        super().__init__(MEMORY_MB, SANDBOX, QuickStarts())
         self.asked = 0
         self.may_start_first = asyncio.Event()
 
@@ -640,12 +630,11 @@ async def test_a_first_process_that_is_ready_after_the_one_beside_it_is_the_spar
     starter = LateFirst()
     pool = DecoderPool(2, MEMORY_MB, SOON, starter=starter)
     try:
-        with quick_starts():
-            starting = asyncio.create_task(pool.start(spare_at_once=True))
-            await eventually(lambda: pool.process_ids_in_use != [], "the one beside it is in use")
-            starter.may_start_first.set()
-            await starting
-            await eventually(lambda: pool.has_spare, "a spare")
+        starting = asyncio.create_task(pool.start(spare_at_once=True))
+        await eventually(lambda: pool.process_ids_in_use != [], "the one beside it is in use")
+        starter.may_start_first.set()
+        await starting
+        await eventually(lambda: pool.has_spare, "a spare")
         assert starter.asked == len(pool.process_ids) == 2
     finally:
         await pool.stop()
@@ -705,12 +694,8 @@ async def test_a_few_who_are_heard_need_not_wait_for_the_next_report() -> None:
         assert (early.process_id, unheard.process_id) == (players[0].process_id, None)
 
 
-async def test_who_starts_waits_for_room_and_who_plays_does_not(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
-    async with first_process_only() as pool:
+async def test_who_starts_waits_for_room_and_who_plays_does_not() -> None:
+    async with first_process_only(capacity=AFTER_REPORTS) as pool:
         players = [Owner(pool) for _ in range(5)]
         report(pool, 1.0, made_s=5.0, late_s=0.1)
         starting, unheard = Owner(pool, Urgency.STARTS), Owner(pool, Urgency.UNHEARD)
@@ -741,9 +726,8 @@ async def test_without_memory_who_is_heard_takes_the_place_of_the_newest_that_is
         await eventually(lambda: unheard[-1].process_id is not None, "it comes back when there is memory")
 
 
-async def test_without_memory_who_is_let_in_takes_no_second_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
-    async with first_process_only() as pool:
+async def test_without_memory_who_is_let_in_takes_no_second_place() -> None:
+    async with first_process_only(capacity=AFTER_REPORTS) as pool:
         unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(5)]
         report(pool, 0.1, memory=FULL_MEMORY)
         guest = Owner(pool, Urgency.STARTS)
@@ -765,19 +749,16 @@ async def test_the_spare_is_taken_into_use_where_a_process_with_few_sessions_has
 
 
 @pytest.mark.parametrize("urgency", [Urgency.STARTS, Urgency.UNHEARD])
-async def test_who_waits_for_room_comes_into_the_spare_once_it_is_ready(
-    urgency: Urgency, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_pool(2) as pool:
-        spare = pool.process_ids[-1]
+async def test_who_waits_for_room_comes_into_the_spare_once_it_is_ready(urgency: Urgency) -> None:
+    often = Timeouts(spare_delay_s=0.0, busy_ping_interval_s=0.05)
+    capacity = MemoryForSessions(SESSIONS_BEFORE_NEXT - 1).capacity
+    async with running_pool(2, often, has_spare=False, starter=one_by_one(held=2), capacity=capacity) as pool:
+        spare = await being_started(pool, 2)
         players = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT - 1)]
-        with monkeypatch.context() as not_yet:
-            not_yet.setattr(pool, "_idle", [])
-            report(pool, 0.1, memory=FULL_MEMORY)
-            waiting = Owner(pool, urgency)
+        waiting = Owner(pool, urgency)
         assert waiting.process_id is None
-        report(pool, 0.1, memory=FULL_MEMORY)
-        assert waiting.process_id == spare
+        os.kill(spare, signal.SIGCONT)
+        await eventually(lambda: waiting.process_id == spare, "it has come into the spare")
         assert not any(player.losses for player in players)
 
 
@@ -790,19 +771,13 @@ async def test_who_has_to_leave_for_want_of_memory_goes_to_the_spare() -> None:
         assert pool.overload == (0.0, 0)
 
 
-async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(admission, "LISTENERS_AT_ONCE", 0)
-    async with first_process_only() as pool:
+async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_report() -> None:
+    time = HandTime()
+    async with first_process_only(NO_SLICES, time=time, capacity=AFTER_REPORTS) as pool:
         players = [Owner(pool) for _ in range(5)]
         report(pool, 1.0, made_s=5.0, late_s=0.1)
         unheard = [Owner(pool, Urgency.UNHEARD) for _ in range(40)]
         heard = [Owner(pool, Urgency.STARTS) for _ in range(10)]
-        time = HandTime()
-        loop = SimpleNamespace(call_later=time.call_later)
-        monkeypatch.setattr(pools, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
-        monkeypatch.setattr(pools, "MOVE_SLICE_S", 3600.0)
 
         def let_in() -> int:
             return sum(player.process_id == players[0].process_id for player in unheard)
@@ -816,20 +791,12 @@ async def test_who_is_heard_comes_at_once_and_the_others_evenly_until_the_next_r
         assert let_in() == pytest.approx(before + (len(unheard) - before) / 2, abs=2)
         time.forward(0.25)
         assert [player.process_id is not None for player in unheard] == [True] * 39 + [False]
-        monkeypatch.undo()
 
 
-async def test_the_newest_leave_a_process_that_stays_late(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_newest_leave_a_process_that_stays_late(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with first_process_only() as pool:
-        time = HandTime()
-        monkeypatch.setattr(pool._overload, "_now_s", time.now_s)
-        monkeypatch.setattr(pools, "MOVE_SLICE_S", 3600.0)  # all move at once
-        (process,) = pool._in_use
-        monkeypatch.setattr(process, "_loop", SimpleNamespace(time=time.now_s, call_later=time.call_later))
-        monkeypatch.setattr(pools, "time", SimpleNamespace(monotonic=time.now_s))
+    time = HandTime()
+    async with first_process_only(NO_SLICES, time=time) as pool:
         players = [Owner(pool) for _ in range(30)]
         report(pool, 1.0, made_s=30.0)
         report(pool, 1.0, made_s=15.0, late_s=1.0)

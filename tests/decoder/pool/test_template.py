@@ -7,14 +7,17 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, spare_ready
 from tests.support.audio_files import flac, music
-from tests.support.decoder_forks import quick_starts
+from tests.support.decoder_forks import QuickStarts
+from tests.support.environment import variables
 from tests.support.eventually import eventually
 from tests.support.processes import (
     children,
@@ -27,12 +30,16 @@ from tests.support.processes import (
     own_session,
 )
 from tests.support.sandboxing import SANDBOX
-from tonearm.decoder.pool import pool as pools
-from tonearm.decoder.pool import starting
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.decoder.pool.starting import ChildProcess, DecoderTemplate, ForkedProcess, start_interpreter
+from tonearm.decoder.pool.starting import (
+    ChildProcess,
+    DecoderTemplate,
+    ForkedProcess,
+    StartInterpreter,
+    start_interpreter,
+)
 from tonearm.sandbox.report import decoder_supervision
 
 AS_INTERPRETERS = "each decoder process is started as a new interpreter"
@@ -40,21 +47,14 @@ AS_INTERPRETERS = "each decoder process is started as a new interpreter"
 
 @asynccontextmanager
 async def templated_pool(
-    timeouts: Timeouts = SOON, *, is_an_interpreter: bool = False
+    timeouts: Timeouts = SOON, start: StartInterpreter | None = None, **others: Any
 ) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards.
 
-    `is_an_interpreter`: the template is one of its own, and no fork that has loaded before what a template loads.
+    With `start_interpreter` the template is one of its own, and no fork that has loaded before what a template loads.
     """
-    with nullcontext() if is_an_interpreter else quick_starts():
-        async with _templated_pool(timeouts) as both:
-            yield both
-
-
-@asynccontextmanager
-async def _templated_pool(timeouts: Timeouts = SOON) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    template = DecoderTemplate(MEMORY_MB, SANDBOX, start or QuickStarts(), **others)
     pool = DecoderPool(1, MEMORY_MB, timeouts, sandbox=decoder_supervision(SANDBOX), starter=template)
     try:
         await pool.start()
@@ -92,13 +92,9 @@ async def another_template(template: DecoderTemplate, than: int) -> int:
     return pid_of(template)
 
 
-async def test_the_processes_of_a_template_are_those_that_are_started_alone(
-    song: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_processes_of_a_template_are_those_that_are_started_alone(song: Path) -> None:
     """Children of the node in sessions of their own, with their own descriptors and no others and nothing of the node's
     settings, confined and limited."""
-    for variable in ("TONEARM_SERVER__PASSWORD", "BOT_TOKEN"):
-        monkeypatch.setenv(variable, "secret")
 
     def system_state(process_id: int) -> list[str]:
         kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
@@ -106,38 +102,43 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(
         limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
         return [line for line in status if line.split(":")[0] in kept] + limits
 
-    async with templated_pool(is_an_interpreter=True) as (pool, template):
-        assert children() >= {pid_of(template), *pool.process_ids}
-        assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
-        assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
-        for process_id in pool.process_ids:
-            null, also_null, _, *others = descriptors_of(process_id).values()
-            assert (null, also_null) == ("/dev/null", "/dev/null")
-            assert sorted(other.split(":")[0] for other in others) == ["/memfd", f"/proc/{process_id}/statm", "socket"]
-        await keeps_only_its_own(template)
-        alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
-        await alone.start()
-        try:
-            (report,) = (process.sandbox for process in alone._processes)
-            assert report is not None
-            assert report.seccomp
-            assert [process.sandbox for process in pool._processes] == [report, report]
+    both = templated_pool(start=start_interpreter)
+    with variables(TONEARM_SERVER__PASSWORD="secret", BOT_TOKEN="secret"):
+        async with both as (pool, template):
+            assert children() >= {pid_of(template), *pool.process_ids}
+            assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
+            assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
             for process_id in pool.process_ids:
-                assert system_state(process_id) == system_state(alone.process_ids[0])
-                assert set(environment_of(process_id)) == set(environment_of(alone.process_ids[0]))
-                assert not any("secret" in line for line in environment_of(process_id))
-                limit = MEMORY_MB * 1024 * 1024
-                assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
-        finally:
-            await alone.stop()
-        await Owner(pool).plays(song)
+                null, also_null, _, *others = descriptors_of(process_id).values()
+                assert (null, also_null) == ("/dev/null", "/dev/null")
+                assert sorted(other.split(":")[0] for other in others) == [
+                    "/memfd",
+                    f"/proc/{process_id}/statm",
+                    "socket",
+                ]
+            await keeps_only_its_own(template)
+            alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
+            await alone.start()
+            try:
+                (report,) = (process.sandbox for process in alone._processes)
+                assert report is not None
+                assert report.seccomp
+                assert [process.sandbox for process in pool._processes] == [report, report]
+                for process_id in pool.process_ids:
+                    assert system_state(process_id) == system_state(alone.process_ids[0])
+                    assert set(environment_of(process_id)) == set(environment_of(alone.process_ids[0]))
+                    assert not any("secret" in line for line in environment_of(process_id))
+                    limit = MEMORY_MB * 1024 * 1024
+                    assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
+            finally:
+                await alone.stop()
+            await Owner(pool).plays(song)
 
 
 @pytest.mark.timing
-async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_killed_process_is_replaced_at_once(song: Path) -> None:
     """Sooner than an interpreter starts: there is hardly a time in which a second death is heard."""
-    monkeypatch.setattr(pools, "QUICK_EXIT_S", 0.0)
-    async with templated_pool(timeouts=LATER) as (pool, _):
+    async with templated_pool(replace(LATER, quick_exit_s=0.0)) as (pool, _):
         loop = asyncio.get_running_loop()
         owner = Owner(pool)
         took_s, starts_s = [], []
@@ -185,51 +186,33 @@ async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
         await spare_ready(pool)
 
 
-async def test_a_template_that_does_not_answer_is_killed(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with templated_pool() as (pool, template):
-        monkeypatch.setattr(starting, "ANSWER_LIMIT_S", 0.2)
+async def test_a_template_that_does_not_answer_is_killed(song: Path) -> None:
+    async with templated_pool(answer_limit_s=2.0) as (pool, template):
         owner = Owner(pool)
         stopped = pid_of(template)
         os.kill(stopped, signal.SIGSTOP)
         os.kill(pool.process_ids[-1], signal.SIGKILL)
         await eventually(lambda: not is_alive(stopped), "it is killed")
         assert kind_of(await spare_ready(pool)) != "decoder"  # which is the last word of forked ones
-        monkeypatch.undo()
         await owner.plays(song)
         assert owner.losses == []
 
 
-@asynccontextmanager
-async def pool_with_a_template_by(
-    script: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
-    """Where a shell is the template's interpreter."""
-    shell = folder / "python"
-    shell.write_text(f"#!/bin/sh\n{script}\n")
-    shell.chmod(0o755)
-
-    with quick_starts():
-        usual = starting.start_interpreter
-
-        def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-            if arguments[-1] != "template":
-                return usual(arguments, descriptors)
-            with monkeypatch.context() as patch:
-                patch.setattr(sys, "executable", str(shell))
-                return start_interpreter(arguments, descriptors)
-
-        monkeypatch.setattr(starting, "start_interpreter", start)
-        async with _templated_pool() as both:
-            yield both
-
-
 @pytest.mark.parametrize("script", ["exit 3", f'"{sys.executable}" "$@"'], ids=["none starts", "not as a child"])
 async def test_where_no_template_starts_there_are_interpreters(
-    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
+    script: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, song: Path
 ) -> None:
     """Nor where the node would not be the parent of what it forks: a script starts the interpreter."""
     caplog.set_level("INFO")
-    async with pool_with_a_template_by(script, tmp_path, monkeypatch) as (pool, template):
+    shell = tmp_path / "python"
+    shell.write_text(f"#!/bin/sh\n{script}\n")
+    shell.chmod(0o755)
+    by_shell, others = QuickStarts(interpreter=str(shell)), QuickStarts()
+
+    def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+        return (by_shell if arguments[-1] == "template" else others)(arguments, descriptors)
+
+    async with templated_pool(start=start) as (pool, template):
         assert template.pid is None
         assert caplog.text.count(AS_INTERPRETERS) == 1
         owner = Owner(pool)
@@ -241,9 +224,8 @@ async def test_where_no_template_starts_there_are_interpreters(
 
 
 async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
-    template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    with quick_starts():
-        template.load()
+    template = DecoderTemplate(MEMORY_MB, SANDBOX, QuickStarts())
+    template.load()
     loading = pid_of(template)
     with ends_of_a_start() as (connection, memory):
         await ended_start(template, connection, memory)
@@ -300,8 +282,8 @@ async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknow
 
 @pytest.mark.parametrize(("after_s", "held"), [(0.0, 0), (0.005, 0), (0.05, 0), (0.05, 1)])  # the template is held
 async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float, held: int) -> None:
-    template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    with quick_starts(held), ends_of_a_start() as (connection, memory):
+    template = DecoderTemplate(MEMORY_MB, SANDBOX, QuickStarts(held=held))
+    with ends_of_a_start() as (connection, memory):
         before = children()
         starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
         await asyncio.sleep(after_s)
@@ -346,7 +328,7 @@ async def test_pools_share_a_template(song: Path) -> None:
         await on_demand.stop()
 
 
-async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_process_has_a_chance_of_its_own(tmp_path: Path) -> None:
     """What Python draws by `random` must not be the same in all of them."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
@@ -360,12 +342,12 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
         "    process._run = drawing\n"
     )
     drawn = tmp_path / "drawn"
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     kept, written = os.dup(2), os.open(drawn, os.O_WRONLY | os.O_CREAT)
     os.dup2(written, 2)
     try:
-        async with templated_pool(is_an_interpreter=True):
-            await eventually(lambda: len(drawn.read_text().split()) == 2, "both have drawn")
+        with variables(PYTHONPATH=str(tmp_path)):
+            async with templated_pool(start=start_interpreter):
+                await eventually(lambda: len(drawn.read_text().split()) == 2, "both have drawn")
     finally:
         os.dup2(kept, 2)
         os.close(kept)

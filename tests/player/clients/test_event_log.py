@@ -9,6 +9,7 @@ import pytest
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, break_off
 from tests.support.tracks import make_status, make_track
+from tonearm.core.call_later import CallLater
 from tonearm.core.events import (
     FiltersChange,
     MetadataChange,
@@ -28,7 +29,6 @@ from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track_info import SourceFacts
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.event_log import KEPT_EVENTS, MAX_KEPT_BYTES, MISSED_SLICE_EVENTS, EventLog
-from tonearm.player.timers import CallLater
 from tonearm.protocol.wire_model import json_bytes
 
 

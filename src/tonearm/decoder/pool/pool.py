@@ -6,11 +6,12 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Final
 
-from tonearm.core.admission import Claim, enter, settle
+from tonearm.core.admission import Capacity, Claim, enter, settle
+from tonearm.core.call_later import CallLater, Cancellable
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.messages import FromNode
 from tonearm.decoder.pool.overload import Overload
@@ -22,9 +23,7 @@ log = logging.getLogger(__name__)
 
 SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use when each process in use has this many, or no room.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
-MOVE_SLICE_S: Final = 0.004  # for so long at once the event loop moves sessions; their frames last longer
 MOVED_AT_ONCE: Final = 8  # so many sessions move in each slice, however long it takes
-QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
 CHEAP_SPARE_DELAY_S: Final = 0.05  # so long, at most, a spare waits for the moving sessions where its start is cheap
 
@@ -65,7 +64,8 @@ class DecoderPool:
 
     Sessions are only put into processes that are ready. As long as the spare is ready or another process is in use, no
     session waits for a process to start. Without a spare there is one process at most. `starter` starts the processes;
-    with None each is a new interpreter.
+    with None each is a new interpreter. Each process has a `capacity` of its own. `now_s` is a monotonic clock,
+    `call_later` the running event loop's when it is None.
     """
 
     def __init__(
@@ -77,6 +77,9 @@ class DecoderPool:
         keeps_spare: bool = True,
         sandbox: SandboxSupervision | None = None,
         starter: DecoderStarter | None = None,
+        capacity: Callable[[], Capacity] = Capacity,
+        now_s: Callable[[], float] = time.monotonic,
+        call_later: CallLater | None = None,
     ) -> None:
         self._limit = limit
         self._sandbox = sandbox or decoder_supervision()
@@ -92,12 +95,15 @@ class DecoderPool:
         self._process_numbers = itertools.count(1)
         self._quick_exits = 0
         self._waiting: dict[SessionOwner, _Wanted] = {}
-        self._overload = Overload()
+        self._capacity = capacity
+        self._now_s = now_s
+        self._call_later: CallLater = call_later or asyncio.get_running_loop().call_later
+        self._overload = Overload(now_s)
         self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
         # Sessions that are still to be moved, with their suspects; None where there is room now for one that waited.
         self._losses: dict[SessionOwner, tuple[int, ...] | None] = {}
-        self._coming: dict[DecoderProcess, asyncio.TimerHandle] = {}  # for the next session that is let in there
+        self._coming: dict[DecoderProcess, Cancellable] = {}  # for the next session that is let in there
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
@@ -235,11 +241,11 @@ class DecoderPool:
         return self._overload.waited_s(owner)
 
     def _room(self, process: DecoderProcess) -> int:
-        return process.capacity.room(len(process.owners), time.monotonic())
+        return process.capacity.room(len(process.owners), self._now_s())
 
     def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_admitted: bool) -> bool:
         """Whether `owner` may open a session in `process`, which another may have had to leave for it."""
-        carried, now_s = process.owners.values(), time.monotonic()
+        carried, now_s = process.owners.values(), self._now_s()
         entry = enter(owner, carried, self._overload, process.capacity, _claim_of, now_s, is_admitted=is_admitted)
         if entry.leaves is not None:
             self._have_leave(process, [entry.leaves])
@@ -285,8 +291,7 @@ class DecoderPool:
         if owner is None or self._is_stopping:
             self._coming.pop(process, None)
             return
-        loop = asyncio.get_running_loop()
-        self._coming[process] = loop.call_later(step_s, lambda: self._let_in(process, coming, step_s))
+        self._coming[process] = self._call_later(step_s, lambda: self._let_in(process, coming, step_s))
         self._move({owner: None})
 
     def _use_spare(self) -> DecoderProcess:
@@ -308,6 +313,9 @@ class DecoderPool:
             self._timeouts,
             self._sandbox.mode,
             self.work,
+            self._capacity(),
+            self._now_s,
+            self._call_later,
         )
         await process.start()
         return process
@@ -388,8 +396,8 @@ class DecoderPool:
             reason,
             len(process.owners),
         )
-        lived_s = asyncio.get_running_loop().time() - process.started_s
-        self._quick_exits = self._quick_exits + 1 if lived_s < QUICK_EXIT_S else 0
+        lived_s = self._now_s() - process.started_s
+        self._quick_exits = self._quick_exits + 1 if lived_s < self._timeouts.quick_exit_s else 0
         if is_idle:
             self._give_up_waiting_for_spare()
         else:
@@ -429,9 +437,9 @@ class DecoderPool:
     def _move_some(self) -> None:
         """Moves sessions for a slice of time, and the others in later iterations of the event loop: moving hundreds at
         once would make the clock late."""
-        until_s = time.monotonic() + MOVE_SLICE_S
+        until_s = self._now_s() + self._timeouts.move_slice_s
         moved = 0
-        while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or time.monotonic() < until_s):
+        while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or self._now_s() < until_s):
             owner = next(iter(self._losses))
             _report_loss(owner, self._losses[owner])
             self._losses.pop(owner, None)

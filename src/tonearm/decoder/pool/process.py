@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
 from tonearm.core.admission import Capacity, Claim, LoadReport
+from tonearm.core.call_later import CallLater, Cancellable
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.message_coding import BrokenMessage, Message
 from tonearm.decoder.messages import (
@@ -55,6 +56,8 @@ class Timeouts:
     is at ease: each ping wakes threads in both processes. After a ping without an answer the next ping comes as soon.
     `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
     the pool waits less where a start is cheap.
+    `quick_exit_s`: after each exit sooner than this the next start waits longer, for it may fail every time.
+    `move_slice_s`: for so long at once the event loop moves sessions to another process; their frames last longer.
     """
 
     start_limit_s: float = 30.0
@@ -63,6 +66,8 @@ class Timeouts:
     silence_limit_s: float = 10.0
     kill_after_s: float = 1.0
     spare_delay_s: float = 0.5
+    quick_exit_s: float = 5.0
+    move_slice_s: float = 0.004
 
 
 class SessionOwner(Protocol):
@@ -93,6 +98,8 @@ class DecoderProcess:
     load, which is in `capacity`. Calls `on_exit` if it ends by itself, with the reason and the (session, source) pairs
     that may have caused it; often none. Source 0 means the source that sounded in the session.
 
+    `now_s` is a monotonic clock, `call_later` the event loop's.
+
     `owners` are the owners of its sessions, by session number. `sandbox` is what the process reported about its
     confinement, None before. A process that must be confined and is not exits before it is ready.
     """
@@ -107,8 +114,13 @@ class DecoderProcess:
         timeouts: Timeouts,
         sandbox_mode: SandboxMode,
         work: DecoderWork,
+        capacity: Capacity,
+        now_s: Callable[[], float],
+        call_later: CallLater,
     ) -> None:
         self.number = number
+        self._now_s = now_s
+        self._call_later = call_later
         self._work = work
         self._starter = starter
         self._on_ready = on_ready
@@ -120,14 +132,14 @@ class DecoderProcess:
         self.opus_problem = ""
         self._process: ChildProcess
         self._ended_for: Literal["stop", "silence"] | BrokenMessage | None = None  # by the node
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
         self._exited = asyncio.Event()
         self.started_s = 0.0
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
         self.rules: dict[int, SessionRules] = {}  # by session number
         self._last_session = 0  # numbers rise, so messages about a lower one may be of a session that is closed
-        self.capacity = Capacity()
+        self.capacity = capacity
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
         self._asked = self._answered = 0  # the numbers of the last ping and the last pong
         self._is_asked_rarely = True
@@ -157,8 +169,7 @@ class DecoderProcess:
             decoder_end.close()
             os.close(suspects)
         self._link = DecoderLink(node_end, self._receive, self._link_ended)
-        self._loop = asyncio.get_running_loop()
-        self.started_s = self._last_answer_s = self._loop.time()
+        self.started_s = self._last_answer_s = self._now_s()
         self._ping(1)
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
@@ -214,7 +225,7 @@ class DecoderProcess:
         elif isinstance(message, Ready) and self.sandbox is None:
             self.sandbox, self.opus_problem = message.sandbox, message.opus_problem
             if self.is_ready:
-                self._last_answer_s = self._loop.time()
+                self._last_answer_s = self._now_s()
                 self._on_ready(self)
         elif not 0 < (session or 0) <= self._last_session:
             raise BrokenMessage(f"a {type(message).__name__} for session {session}, which never was in the process")
@@ -235,7 +246,7 @@ class DecoderProcess:
             raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
         self._answered = pong.number
         # A piece of work that takes long counts as silence since it began.
-        now_s = self._loop.time()
+        now_s = self._now_s()
         self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
         self._work.worked_s += pong.worked_s
         self._work.made_s += pong.made_s
@@ -265,11 +276,11 @@ class DecoderProcess:
         self._asked = number
         self.send(Ping(number))
         interval_s = self._timeouts.ping_interval_s if is_at_ease else self._timeouts.busy_ping_interval_s
-        due_s = self._loop.time() + interval_s
+        due_s = self._now_s() + interval_s
         self._set_timer(interval_s, lambda: self._check_answers(due_s, number))
 
     def _check_answers(self, due_s: float, number: int) -> None:
-        now_s = self._loop.time()
+        now_s = self._now_s()
         self._node_late_s = now_s - due_s
         if self._node_late_s > self._timeouts.ping_interval_s:
             self._last_answer_s = now_s  # the node's loop was blocked and could not read an answer
@@ -287,7 +298,7 @@ class DecoderProcess:
         """Sets the only timer, which is for the watchdog's next check, or for the kill after `kill_after_s`."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(delay_s, call)
+        self._timer = self._call_later(delay_s, call)
 
     # Its exit
 

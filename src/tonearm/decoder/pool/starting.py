@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.report import SandboxMode, minimal_environment
@@ -50,25 +50,32 @@ class DecoderStarter(Protocol):
         closes afterwards. Raises `OSError` when the system cannot."""
 
 
+StartInterpreter: TypeAlias = Callable[[tuple[object, ...], tuple[int, ...]], ChildProcess]
+"""Starts an interpreter with these arguments and descriptors, as `start_interpreter` does."""
+
+
 class DirectStarter:
-    """Starts each process as a new interpreter."""
+    """Starts each process as a new interpreter, by `start`."""
 
     is_cheap: Final = False
 
-    def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
+    def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode, start: StartInterpreter | None = None) -> None:
         self._memory_limit_mb = memory_limit_mb
         self._sandbox_mode = sandbox_mode
+        self._start = start or start_interpreter
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
         descriptors = (connection, suspects)
-        return start_interpreter((*descriptors, self._memory_limit_mb, self._sandbox_mode), descriptors)
+        return self._start((*descriptors, self._memory_limit_mb, self._sandbox_mode), descriptors)
 
 
-def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-    """Runs the module of decoder processes in a new interpreter, in a session (setsid) of its own. Raises
-    `OSError`."""
+def start_interpreter(
+    arguments: tuple[object, ...], descriptors: tuple[int, ...], interpreter: str | None = None
+) -> ChildProcess:
+    """Runs the module of decoder processes in a new interpreter, in a session (setsid) of its own. `interpreter` is the
+    path of its program, None for this process's. Raises `OSError`."""
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-m", _MODULE, *map(str, arguments)],
+        [interpreter or sys.executable, "-m", _MODULE, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=descriptors,
@@ -130,12 +137,21 @@ _TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
 
 class DecoderTemplate:
     """Starts decoder processes, until `stop`. The template is started by the first `load` or `start`, and replaced when
-    it ends."""
+    it ends, or has forked before and does not answer for `answer_limit_s`. `start` starts interpreters."""
 
-    def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
+    def __init__(
+        self,
+        memory_limit_mb: int,
+        sandbox_mode: SandboxMode,
+        start: StartInterpreter | None = None,
+        *,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+    ) -> None:
         self._memory_limit_mb = memory_limit_mb
         self._sandbox_mode = sandbox_mode
-        self._direct = DirectStarter(memory_limit_mb, sandbox_mode)
+        self._start = start or start_interpreter
+        self._answer_limit_s = answer_limit_s
+        self._direct = DirectStarter(memory_limit_mb, sandbox_mode, start)
         self._process: _TemplateProcess | None = None
         self._failures = 0
         self._is_given_up = False
@@ -173,7 +189,8 @@ class DecoderTemplate:
         if self._process is None:
             self._begin()
         assert self._process is not None
-        answer = await self._process.order(connection, suspects)
+        limit_s = self._answer_limit_s if self._process.has_forked else LOAD_LIMIT_S
+        answer = await self._process.order(connection, suspects, limit_s)
         if answer > 0:
             return ForkedProcess(answer)
         if -answer in _TRANSIENT:
@@ -182,7 +199,8 @@ class DecoderTemplate:
         raise _TemplateLost
 
     def _begin(self) -> None:
-        self._process = _TemplateProcess(self._memory_limit_mb, self._sandbox_mode, self._ended)
+        words = (self._memory_limit_mb, self._sandbox_mode, "template")
+        self._process = _TemplateProcess(words, self._start, self._ended)
 
     def _ended(self, process: "_TemplateProcess") -> None:
         if process is not self._process:
@@ -213,7 +231,9 @@ class _TemplateProcess:
     """A template process. Calls `on_end` when the process has ended by itself. Raises `OSError` when it cannot be
     started."""
 
-    def __init__(self, memory_limit_mb: int, mode: SandboxMode, on_end: "Callable[[_TemplateProcess], None]") -> None:
+    def __init__(
+        self, words: tuple[object, ...], start: StartInterpreter, on_end: "Callable[[_TemplateProcess], None]"
+    ) -> None:
         self._on_end = on_end
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[int]] = {}
@@ -225,8 +245,7 @@ class _TemplateProcess:
         self._socket, template_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.setblocking(False)
-            arguments = (template_end.fileno(), os.getpid(), memory_limit_mb, mode, "template")
-            self._process = start_interpreter(arguments, (template_end.fileno(),))
+            self._process = start((template_end.fileno(), os.getpid(), *words), (template_end.fileno(),))
             self.pid = self._process.pid
             tell_exit(self._process, "template-exit", lambda _: self._exited.set())
         except BaseException:
@@ -237,9 +256,10 @@ class _TemplateProcess:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._receive)
 
-    async def order(self, connection: int, suspects: int) -> int:
+    async def order(self, connection: int, suspects: int, limit_s: float) -> int:
         """Has a process forked. Returns its id, or the negative number of the error. Raises `_TemplateLost`, and
-        `OSError` when it is unknown whether a process was forked."""
+        `OSError` when it is unknown whether a process was forked: the template, which did not answer within `limit_s`,
+        is killed then."""
         number = next(self._numbers)
         try:
             socket.send_fds(self._socket, [FORK_ORDER.pack(number)], [connection, suspects])
@@ -249,7 +269,7 @@ class _TemplateProcess:
         answer: asyncio.Future[int] = self._loop.create_future()
         self._answers[number] = answer
         try:
-            await asyncio.wait([answer], timeout=ANSWER_LIMIT_S if self.has_forked else LOAD_LIMIT_S)
+            await asyncio.wait([answer], timeout=limit_s)
             if not answer.done():
                 if not self._is_killed:
                     log.warning("the template of the decoder processes does not answer and is killed")

@@ -6,9 +6,9 @@ No event is kept: a client that is too slow misses events, and is told so when i
 from collections.abc import Callable
 from typing import Final
 
+from tonearm.core.call_later import CallLater
 from tonearm.core.events import EventMessage, EventsLost
 from tonearm.player.clients.sinks import EventSink, cut_after_error
-from tonearm.player.timers import CallLater
 
 MAX_BEHIND_EVENTS: Final = 4096
 MAX_BEHIND_BYTES: Final = 8 * 1024 * 1024

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
+from tonearm.core.call_later import CallLater
 from tonearm.core.events import (
     Event,
     EventMessage,
@@ -23,7 +24,6 @@ from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clients.sinks import EventSink, cut_after_error
-from tonearm.player.timers import CallLater
 from tonearm.protocol.framing import CloseCode
 
 KEPT_EVENTS: Final = 256
