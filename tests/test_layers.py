@@ -64,7 +64,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "player": ("player", "decoder", "protocol.framing", "core"),
     "player.clients": ("player.clients", "decoder.session.frame_buffer", "protocol.framing", "core"),
     "node.parts": (
-        *("node.load", "node.quarantine", "node.saving"),
+        *("node.load", "node.quarantine", "node.saving", "node.state_file"),
         *("player.clients.event_feed", "player.clock", "player.player", "player.player_services"),
         *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report"),
         *("core.call_later", "core.library", "core.snapshot"),
@@ -79,7 +79,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node.quarantine": ("sources", "core"),
     "node.queue_rows": ("core",),
     "node.changes": ("node.queue_rows", "protocol.saved_state", "core"),
-    "node.state_file": ("node.changes", "protocol.wire_model", "protocol.saved_state", "core"),
+    "node.state_file": ("node.changes", "node.queue_rows", "protocol.wire_model", "protocol.saved_state", "core"),
     "node.saving": ("node.changes", "node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
     "node": ("node", "player", "decoder", "protocol.framing", "protocol.wire_model", "core"),
     "dashboard": ("dashboard", "core.source_uri", "core.request_rates", "process"),

@@ -165,7 +165,7 @@ NOW_MS = 60_000
 async def outcome(path: Path) -> tuple[str, list[str]]:
     """What a node makes of the file, in a word, and the ids of the players that it has then."""
     players: dict[str, Playback] = {}
-    saving = Saving(path, players, lambda: NOW_MS)
+    saving = Saving(StateFile(path), players, lambda: NOW_MS)
     try:
         await saving.open()
         found = await saving.read(Resume.PLAYING)

@@ -1,18 +1,15 @@
 """Players that nobody needs any more, on a node that is told to delete them."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, running_node
+from tests.support.planted_faults import OUR_FAULT, BrokenDelete, events_not_emitted
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.core.events import DeleteReason
-from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
-from tonearm.player.engine import Engine
 
 EXPIRE_S = 1.2
 
@@ -43,37 +40,22 @@ async def test_players_that_nobody_listens_or_speaks_to_are_deleted(shelf: Shelf
         await node.create_player("forgotten", uri, {})
 
 
-def break_delete(node: Node, player_id: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
-    """The next delete of the player does its work and fails then. Returns whether it has come to that."""
-    player = node._players[player_id]
-    delete = player.delete
-    failed: list[bool] = []
-
-    async def fail(reason: DeleteReason | None = None) -> None:
-        await delete(reason)
-        failed.append(True)
-        raise RuntimeError("a fault of the node")
-
-    monkeypatch.setattr(player, "delete", fail)
-    return lambda: bool(failed)
-
-
 async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
     uri, _ = shelf.song(30.0)
     # `running_node` looks whether a process, a task or a descriptor is left.
     async with running_node(NodeSettings(decoder_processes=1, expire_s=EXPIRE_S)) as node:
         await node.create_player("broken", uri, {})
-        has_failed = break_delete(node, "broken", monkeypatch)
-        await eventually(has_failed, "the delete of a player fails")
+        broken = BrokenDelete(node._players["broken"])
+        await eventually(lambda: broken.has_failed, "the delete of a player fails")
         await node.create_player("forgotten", uri, {})
         await eventually(lambda: node.find("forgotten") is None, "the next forgotten player is deleted")
         for name in ("first", "second"):
             await node.create_player(name, uri, {})
-        has_failed = break_delete(node, "first", monkeypatch)
+        broken = BrokenDelete(node._players["first"])
         closed = Listening(node, "second").listener.closed
-    assert has_failed()
+    assert broken.has_failed
     assert closed == [(1001, "the node is shutting down")]
     failures = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in failures] == [
@@ -82,18 +64,14 @@ async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop
     ]
 
 
-async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf) -> None:
     uri, _ = shelf.song(30.0)
     async with running_node(NodeSettings(decoder_processes=1)) as node:
         await node.create_player("p", uri, {})
         player = Listening(node, "p")
         await player.listener.wait_frames(3)
 
-        def fail(*_: object) -> None:
-            raise RuntimeError("a fault of the node")
-
-        monkeypatch.setattr(Engine, "emit", fail)
-        with pytest.raises(RuntimeError):
+        with events_not_emitted(), pytest.raises(LookupError, match=OUR_FAULT):
             await node.delete_player("p")
         assert player.listener.closed == [(1000, "the player was deleted")]
         assert node.find("p") is None

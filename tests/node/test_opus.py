@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tests.support.audio_files import music, wav
 from tests.support.http_client import WEBSOCKET_HEADERS, websocket
-from tests.support.node_in_process import Listening
+from tests.support.node_in_process import Listening, with_pool
 from tests.support.node_over_http import node_over_http
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
@@ -124,10 +124,12 @@ async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node
 
 
 async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_asks_for_it(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(DecoderPool, "opus_problem", "libopus cannot be loaded: no such file")
-    async with node_over_http() as edge:
+    class WithoutOpus(DecoderPool):
+        opus_problem = "libopus cannot be loaded: no such file"
+
+    async with node_over_http(parts=with_pool(WithoutOpus)) as edge:
         edge.node.announce_processes()
         assert "nobody can listen to Opus: libopus cannot be loaded: no such file" in caplog.messages
         await edge.node.create_player("p", songs(shelf, 0.5)[0], {})

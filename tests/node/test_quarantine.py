@@ -1,10 +1,10 @@
 import asyncio
 import gc
-from types import SimpleNamespace
 
 import pytest
 
 from tests.support.fetching import opener
+from tests.support.hand_time import HandTime
 from tests.support.shelf import Shelf
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.opened_source import OpenedSource
@@ -150,19 +150,16 @@ async def test_a_trial_that_goes_wrong_is_told_once_and_no_harm_whoever_still_wa
     caplog.clear()
 
 
-async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(shelf: Shelf) -> None:
     trials: list[SourceUri] = []
-    now_s = 0.0
-    monkeypatch.setattr("tonearm.node.quarantine.time", SimpleNamespace(monotonic=lambda: now_s))
+    time = HandTime()
 
     async def trial(uri: SourceUri) -> bool:
         trials.append(uri)
         return False
 
     async with opener() as source_opener:
-        quarantined = QuarantinedOpener(source_opener, trial)
+        quarantined = QuarantinedOpener(source_opener, trial, time.now_s)
         uri = parse_source_uri(shelf.song(0.1)[0])
 
         async def ask() -> None:
@@ -179,7 +176,7 @@ async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(
         assert "alone it did no harm" in told.value.failure.message
         assert "damaged" not in told.value.failure.hint
         assert len(trials) == MOST_ACQUITTALS
-        now_s += REST_S
+        time.forward(REST_S)
         await ask()
         assert len(trials) == MOST_ACQUITTALS + 1
         await quarantined.stop()

@@ -11,6 +11,7 @@ import pytest
 from tests.support.audio_files import encoded, live_mp3, opus, tone
 from tests.support.eventually import PATIENCE_S
 from tests.support.fetching import QUICK
+from tests.support.hand_time import HandTime
 from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import MediaServer, Reply, in_turn, once_set
 from tests.support.node_in_process import Listening, listening, running_node
@@ -19,7 +20,7 @@ from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.playback_requests import Requests
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
-from tonearm.player import timers
+from tonearm.player.timers import STUCK_AFTER_S
 
 BYTES_PER_S: Final = 16_000
 
@@ -130,12 +131,11 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
         assert (len(player.starts), player.ends) == (1, [])
 
 
-async def test_a_station_that_is_being_connected_again_says_so(
-    server: MediaServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timers, "STUCK_AFTER_S", 0.2)
-    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
-    async with running_node(fetching=fetching) as node:
+async def test_a_station_that_is_being_connected_again_says_so(server: MediaServer) -> None:
+    fetching, time = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,)), HandTime()
+    async with running_node(fetching=fetching, parts={"call_later": time.call_later}) as node:
         player = await listening(node, "p", server.serve("/live", radio(sound(), stop_after=8000)))
-        # On a busy machine the opening may take so long that it is told, too.
+        await player.listener.wait_frames(1)
+        await player.events.wait_for("PlayerUpdate", state="loading")
+        time.forward(STUCK_AFTER_S)
         await player.events.wait_for("TrackStuck", cause="the connection is being made again")

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.decoder_forks import QuickStarts
 from tests.support.edge import running_edge
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.http_client import Answer, request
-from tests.support.node_in_process import listening, running_node, spare_ready
+from tests.support.memory_for_sessions import MemoryForSessions
+from tests.support.node_in_process import listening, running_node, spare_ready, with_pool
+from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
-from tonearm.core.memory_budget import MemoryRoom
 from tonearm.core.playback_requests import Requests
 from tonearm.decoder.pool.overload import LOGGED_AFTER_S
-from tonearm.decoder.pool.process import DecoderProcess
+from tonearm.decoder.pool.starting import DirectStarter
 from tonearm.node.node import LATE_FOR_S, PLAYERS_A_SLICE, Node
 from tonearm.node.parts import NodeSettings
 from tonearm.player.clock import Clock
@@ -58,40 +60,41 @@ async def test_the_figures_tell_for_how_long_the_machine_slept() -> None:
         assert stats["suspendedMs"] == round(told_s * 1000)
 
 
+class NeverLate(Clock):
+    """A slow machine may leave frames out, which is not asked here."""
+
+    quiet_s = math.inf
+
+
 @asynccontextmanager
-async def with_driven_overload(
-    monkeypatch: pytest.MonkeyPatch, settings: NodeSettings | None = None
-) -> AsyncIterator[tuple[Node, int, HandTime]]:
-    """A node, the port of its edge, and the time by which its overload lasts."""
-    hand_time = HandTime()
-    monkeypatch.setattr(Clock, "quiet_s", math.inf)  # a slow machine may leave frames out, which is not asked here
-    async with running_node(settings) as node, running_edge(node) as port:
-        monkeypatch.setattr(node._pool._overload, "_now_s", hand_time.now_s)
-        yield node, port, hand_time
+async def with_driven_overload() -> AsyncIterator[tuple[Node, int, HandTime, MemoryForSessions]]:
+    """A node, the port of its edge, the time by which its overload lasts, and what its processes have memory for."""
+    hand_time, memory = HandTime(), MemoryForSessions()
+    parts = {"clock": NeverLate(), **with_pool(capacity=memory.capacity, now_s=hand_time.now_s)}
+    async with running_node(parts=parts) as node, running_edge(node) as port:
+        yield node, port, hand_time, memory
 
 
-async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_players_wait(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_players_wait(shelf: Shelf) -> None:
     uri, _ = shelf.song(30.0)
-    async with with_driven_overload(monkeypatch) as (node, port, hand_time):
+    async with with_driven_overload() as (node, port, hand_time, memory):
         playing = await listening(node, "playing", uri)
         await playing.listener.wait_frames(1)
-        with monkeypatch.context() as full:
-            full.setattr(MemoryRoom, "room", lambda *_: 0)
-            waiting = [await listening(node, f"waiting{number}", uri) for number in range(2)]
-            await eventually(lambda: all(player.quality["waitingForRoomMs"] is not None for player in waiting), "both")
-            # Players that begin together wait for a moment, which is no overload.
-            assert (await request(port, "GET", "/readyz")).status == 200
-            stats, metrics = await figures(port)
-            assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 2)
-            hand_time.forward(LOGGED_AFTER_S)
-            await eventually(lambda: node.unreadiness(), "the processes' next report")
-            hand_time.forward(70.0 - LOGGED_AFTER_S)
-            assert "since 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
-            stats, metrics = await figures(port)
-            assert (stats["overloadMs"], stats["playersWaiting"]) == (70_000, 2)
-            assert {"tonearm_overload_seconds 70.0", "tonearm_players_waiting 2.0"} <= {*metrics}
+        memory.most = 0
+        waiting = [await listening(node, f"waiting{number}", uri) for number in range(2)]
+        await eventually(lambda: all(player.quality["waitingForRoomMs"] is not None for player in waiting), "both")
+        # Players that begin together wait for a moment, which is no overload.
+        assert (await request(port, "GET", "/readyz")).status == 200
+        stats, metrics = await figures(port)
+        assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 2)
+        hand_time.forward(LOGGED_AFTER_S)
+        await eventually(lambda: node.unreadiness(), "the processes' next report")
+        hand_time.forward(70.0 - LOGGED_AFTER_S)
+        assert "since 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+        stats, metrics = await figures(port)
+        assert (stats["overloadMs"], stats["playersWaiting"]) == (70_000, 2)
+        assert {"tonearm_overload_seconds 70.0", "tonearm_players_waiting 2.0"} <= {*metrics}
+        memory.most = math.inf
         for player in waiting:
             await player.listener.wait_frames(1)
         await eventually(lambda: not node.unreadiness(), "the overload has passed")
@@ -101,51 +104,44 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
         assert {"tonearm_overload_seconds 0.0", "tonearm_players_waiting 0.0"} <= {*metrics}
 
 
-async def test_a_paused_player_that_has_lost_its_place_is_no_overload_before_it_goes_on(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_paused_player_that_has_lost_its_place_is_no_overload_before_it_goes_on(shelf: Shelf) -> None:
     uri, _ = shelf.song(30.0)
-    settings = NodeSettings(decoder_processes=1)
-    async with with_driven_overload(monkeypatch, settings) as (node, port, hand_time):
+    async with with_driven_overload() as (node, port, hand_time, memory):
         paused = await listening(node, "paused", uri)
         await paused.listener.wait_frames(1)
         node.player("paused").do(Requests.pause)
-        with monkeypatch.context() as full:
-            full.setattr(MemoryRoom, "room", lambda *_: 0)
-            playing = await listening(node, "playing", uri)
-            await playing.listener.wait_frames(1)
-            assert paused.quality["decoderProcess"] is None
-            hand_time.forward(70.0)
-            await playing.listener.wait_frames(100)  # the process reports meanwhile
-            assert (await request(port, "GET", "/readyz")).status == 200
-            stats, _ = await figures(port)
-            assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 0)
-            assert paused.quality["waitingForRoomMs"] is None
-            node.player("paused").do(Requests.play)
-            assert paused.quality["waitingForRoomMs"] == 0
-            hand_time.forward(LOGGED_AFTER_S)
-            await eventually(lambda: node.unreadiness(), "the process's next report")
-            assert "since 3 s: 1 players wait for room" in refusal(await request(port, "GET", "/readyz"))
-            assert paused.quality["waitingForRoomMs"] == round(LOGGED_AFTER_S * 1000)
+        memory.most = 0
+        playing = await listening(node, "playing", uri)
+        await playing.listener.wait_frames(1)
+        assert paused.quality["decoderProcess"] is None
+        hand_time.forward(70.0)
+        await playing.listener.wait_frames(100)  # the process reports meanwhile
+        assert (await request(port, "GET", "/readyz")).status == 200
+        stats, _ = await figures(port)
+        assert (stats["overloadMs"], stats["playersWaiting"]) == (0, 0)
+        assert paused.quality["waitingForRoomMs"] is None
+        node.player("paused").do(Requests.play)
+        assert paused.quality["waitingForRoomMs"] == 0
+        hand_time.forward(LOGGED_AFTER_S)
+        await eventually(lambda: node.unreadiness(), "the process's next report")
+        assert "since 3 s: 1 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+        assert paused.quality["waitingForRoomMs"] == round(LOGGED_AFTER_S * 1000)
+        memory.most = math.inf
         heard = len(paused.listener)
         await paused.listener.wait_frames(heard + 1)
 
 
-async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with running_node() as node, running_edge(node) as port:
+async def test_a_node_without_a_decoder_process_is_not_ready_until_there_is_one() -> None:
+    start = QuickStarts()
+    starter = DirectStarter(NodeSettings().decoder_memory_limit_mb, SANDBOX, start)
+    async with running_node(parts=with_pool(starter=starter)) as node, running_edge(node) as port:
         await spare_ready(node)
-        with monkeypatch.context() as refusing:
-
-            async def refuse(*_: object) -> None:
-                raise OSError("no process today")
-
-            refusing.setattr(DecoderProcess, "start", refuse)
-            for process_id in node._pool.process_ids:
-                os.kill(process_id, signal.SIGKILL)
-            await eventually(lambda: node.unreadiness(), "both are gone")
-            assert "No decoder process is ready" in refusal(await request(port, "GET", "/readyz"))
+        start.interpreter = "/nonexistent/python"
+        for process_id in node._pool.process_ids:
+            os.kill(process_id, signal.SIGKILL)
+        await eventually(lambda: node.unreadiness(), "both are gone")
+        assert "No decoder process is ready" in refusal(await request(port, "GET", "/readyz"))
+        start.interpreter = None
         await eventually(lambda: not node.unreadiness(), "another is ready")
         assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
 

@@ -5,20 +5,21 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.hand_ins import noted_hand_ins
 from tests.support.playback_log import PlaybackLog, playing_player
 from tests.support.tracks import make_track
 from tonearm.core.events import Event, ListenersChange
+from tonearm.core.metadata import JsonObject
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.changes import Change
@@ -41,18 +42,54 @@ class Kept:
         return replace(self.playback.snapshot(), player_id=self.player_id)
 
 
-class Bench:
-    """Saving in a file of `folder`, with a time of day that is set by hand."""
+class HandFile(StateFile):
+    """Cannot be written, and its players not be read, while it has a `failure`. Notes what is written, and from `hold`
+    on takes each write only when it is released."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
+        super().__init__(path, **options)
+        self.failure: sqlite3.Error | None = None
+        self.batches: list[list[str]] = []
+        self._release: threading.Semaphore | None = None
+
+    def write(self, changes: Sequence[Change], now_ms: int | None) -> None:
+        if self._release is not None:
+            self.batches.append([change.player_id for change in changes])
+            assert self._release.acquire(timeout=PATIENCE_S)
+        if self.failure is not None:
+            raise self.failure
+        super().write(changes, now_ms)
+
+    def players(self) -> Iterator[tuple[str, JsonObject]]:
+        if self.failure is not None:
+            raise self.failure
+        return super().players()
+
+    def hold(self) -> None:
+        self._release = threading.Semaphore(0)
+
+    async def begun(self, count: int) -> None:
+        await eventually(lambda: len(self.batches) >= count, "a write has begun")
+
+    def release(self, count: int = 1) -> None:
+        assert self._release is not None
+        self._release.release(count)
+
+
+class Bench:
+    """Saving in a file of `folder`, with a time of day that is set by hand. `options` are for `Saving`."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.path = folder / "state.sqlite"
         self.now_ms = 1_700_000_000_000
+        self._options = options
         self.anew()
 
-    def anew(self) -> None:
+    def anew(self, **of_file: Any) -> None:
         """As a node is that starts."""
         self.players: dict[str, Kept] = {}
-        self.saving = Saving(self.path, self.players, lambda: self.now_ms)
+        self.file = HandFile(self.path, **of_file)
+        self.saving = Saving(self.file, self.players, lambda: self.now_ms, **self._options)
 
     async def start(self, resume: Resume = Resume.PLAYING) -> list[PlayerSnapshot]:
         await self.saving.open()
@@ -96,9 +133,9 @@ def place(player: PlayerSnapshot) -> tuple[str, int]:
     return player.current.track.id, player.position_ms
 
 
-async def playing(folder: Path) -> Bench:
+async def playing(folder: Path, **options: Any) -> Bench:
     """A player that plays and is in the file."""
-    bench = Bench(folder)
+    bench = Bench(folder, **options)
     await bench.start()
     bench.players["p"] = Kept("p", playing_player("ab"))
     bench.saving.changed("p")
@@ -191,7 +228,7 @@ async def test_starts_that_fail_do_not_count_as_time_in_which_players_played(tmp
 
 
 async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all_where_they_were(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     bench = Bench(tmp_path)
     await bench.start()
@@ -205,7 +242,8 @@ async def test_a_node_that_is_killed_while_it_writes_what_it_restored_leaves_all
     await bench.saving.open()
     await bench.saving.read(Resume.PLAYING)
     bench.players |= restored
-    writes = HeldWrites(monkeypatch)
+    writes = bench.file
+    writes.hold()
     keeping = asyncio.create_task(bench.saving.keep())
     await writes.begun(1)
     writes.release()
@@ -285,49 +323,40 @@ async def test_a_node_that_dies_three_times_while_it_reads_the_state_begins_with
 
 
 async def test_stops_that_could_not_write_the_last_positions_are_no_deaths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = await stopped(tmp_path)
     for _ in range(3):
         assert len(await bench.start()) == 1
-        with monkeypatch.context() as patched:
-            patched.setattr(StateFile, "write", Mock(side_effect=sqlite3.OperationalError("disk is full")))
-            await bench.saving.stop()
+        bench.file.failure = sqlite3.OperationalError("disk is full")
+        await bench.saving.stop()
         assert "could not be written to its end: disk is full" in caplog.text
         bench.anew()
     assert (len(await bench.start()), bench.saving.degraded) == (1, "")
     await bench.saving.stop()
 
 
-async def test_a_file_that_cannot_be_read_ends_the_start_with_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_cannot_be_read_ends_the_start_with_a_reason(tmp_path: Path) -> None:
     bench = await stopped(tmp_path)
     await bench.saving.open()
-    monkeypatch.setattr(StateFile, "players", Mock(side_effect=sqlite3.OperationalError("disk I/O error")))
+    bench.file.failure = sqlite3.OperationalError("disk I/O error")
     with pytest.raises(StateFileError, match=r"cannot be read \(disk I/O error\)"):
         await bench.saving.read(Resume.PLAYING)
     await bench.saving.stop()
 
 
 async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = await playing(tmp_path)
     playback = bench.players["p"].playback
-    write = StateFile.write
-
-    def full(*arguments: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(StateFile, "write", full)
-        bench.tell(*playback.enqueue(make_track("c")).events)
-        assert not await bench.saving.saved("p")
-        await eventually(lambda: bench.saving.trouble, "the failure is told")
-        assert "disk is full" in bench.saving.degraded
-        assert not await bench.saving.saved("p")
-    assert StateFile.write is write
+    bench.file.failure = sqlite3.OperationalError("database or disk is full")
+    bench.tell(*playback.enqueue(make_track("c")).events)
+    assert not await bench.saving.saved("p")
+    await eventually(lambda: bench.saving.trouble, "the failure is told")
+    assert "disk is full" in bench.saving.degraded
+    assert not await bench.saving.saved("p")
+    bench.file.failure = None
     await eventually(lambda: bench.saving.saved("p"), "it is written again")
     assert bench.saving.degraded == ""
     assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
@@ -337,12 +366,11 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
 
 
 async def test_a_folder_that_is_gone_and_cannot_be_made_is_told_and_nothing_is_lost_when_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tonearm.node.saving.SIGN_OF_LIFE_S", 0.05)
     folder = tmp_path / "folder"
     folder.mkdir()
-    bench = await playing(folder)
+    bench = await playing(folder, sign_of_life_s=0.05)
     playback = bench.players["p"].playback
     shutil.rmtree(folder)
     folder.write_text("a file in place of the folder")
@@ -417,48 +445,22 @@ class FullDisk(sqlite3.Connection):
         raise sqlite3.OperationalError("database or disk is full")
 
 
-async def test_a_disk_that_is_full_at_the_start_is_told_and_the_state_is_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_disk_that_is_full_at_the_start_is_told_and_the_state_is_as_it_was(tmp_path: Path) -> None:
     bench = await stopped(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FullDisk))
-        await bench.saving.open()
-        with pytest.raises(StateFileError, match=r"disk is full\); make room"):
-            await bench.saving.read(Resume.PLAYING)
-        await bench.saving.stop()
+    bench.anew(connect=partial(sqlite3.connect, factory=FullDisk))
+    await bench.saving.open()
+    with pytest.raises(StateFileError, match=r"disk is full\); make room"):
+        await bench.saving.read(Resume.PLAYING)
+    await bench.saving.stop()
     bench.anew()
     assert [player.player_id for player in await bench.start()] == ["p"]
     await bench.saving.stop()
 
 
-class HeldWrites:
-    """Notes what is written, and holds each write until it is released."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.batches: list[list[str]] = []
-        self._release = threading.Semaphore(0)
-        write = StateFile.write
-
-        def held(file: StateFile, changes: Sequence[Change], now_ms: int | None) -> None:
-            self.batches.append([change.player_id for change in changes])
-            assert self._release.acquire(timeout=PATIENCE_S)
-            write(file, changes, now_ms)
-
-        monkeypatch.setattr(StateFile, "write", held)
-
-    async def begun(self, count: int) -> None:
-        await eventually(lambda: len(self.batches) >= count, "a write has begun")
-
-    def release(self, count: int = 1) -> None:
-        self._release.release(count)
-
-
-async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_before_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_before_others(tmp_path: Path) -> None:
     bench = await playing(tmp_path)
-    saving, writes = bench.saving, HeldWrites(monkeypatch)
+    saving, writes = bench.saving, bench.file
+    writes.hold()
     others = [f"p{number}" for number in range(3 * PLAYERS_A_BATCH)]
     bench.players |= {player_id: Kept(player_id, playing_player("ab")) for player_id in others}
     saving.changed("p0")
@@ -482,25 +484,17 @@ async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_befor
     await saving.stop()
 
 
-async def test_what_the_disk_took_in_time_is_saved_though_the_loop_is_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_the_disk_took_in_time_is_saved_though_the_loop_is_late(tmp_path: Path) -> None:
     bench = await playing(tmp_path)
-    saving, writes = bench.saving, HeldWrites(monkeypatch)
-    loop, is_handed_in = asyncio.get_running_loop(), threading.Event()
-    hand_in = loop.call_soon_threadsafe
-
-    def noting_hand_in(callback: Callable[..., object], *arguments: object) -> None:
-        hand_in(callback, *arguments)
-        is_handed_in.set()
-
+    saving, writes = bench.saving, bench.file
+    writes.hold()
     saving.changed("p")
     await writes.begun(1)
     answer = asyncio.create_task(saving.saved("p"))
     await asyncio.sleep(0)  # its patience begins only now that the disk is at work
-    monkeypatch.setattr(loop, "call_soon_threadsafe", noting_hand_in)
-    writes.release()
-    assert is_handed_in.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
+    with noted_hand_ins() as is_handed_in:
+        writes.release()
+        assert is_handed_in.wait(PATIENCE_S)  # the loop stands still meanwhile, and for longer than an answer waits
     time.sleep(2 * ANSWER_PATIENCE_S)  # noqa: ASYNC251
     assert await answer
     writes.release(10)

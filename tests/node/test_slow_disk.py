@@ -5,25 +5,22 @@ from pathlib import Path
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.decoder_forks import QuickStarts
-from tests.support.node_in_process import listening, padded, running_node
+from tests.support.node_in_process import listening, padded, running_node, with_pool
 from tests.support.shelf import Shelf
 from tests.support.slow_disk import SlowDisk
-from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.decoder.pool.starting import DecoderTemplate
 from tonearm.node.parts import NodeSettings
-from tonearm.sandbox.report import SandboxMode, decoder_supervision
+from tonearm.sandbox.report import SandboxMode
 
 
 async def test_a_slow_disk_delays_only_its_own_player(shelf: Shelf, tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path)
     # Without a sandbox: the pretended disk looks at its files.
     settings = NodeSettings(decoder_processes=1, decoder_sandbox=SandboxMode.OFF)
-    memory_mb, sandbox = settings.decoder_memory_limit_mb, decoder_supervision(SandboxMode.OFF)
-    starter = DecoderTemplate(memory_mb, SandboxMode.OFF, QuickStarts(interpreter=disk.interpreter))
     # The disk stalls for three times as long as a decoder process may give no sign.
     timeouts = Timeouts(ping_interval_s=0.2, silence_limit_s=1.0)
-    parts = {"template": starter, "pool": DecoderPool(1, memory_mb, timeouts, sandbox=sandbox, starter=starter)}
+    start = QuickStarts(interpreter=disk.interpreter)
+    parts = with_pool(mode=SandboxMode.OFF, start=start, timeouts=timeouts)
     slow_song, song = music(5.0), music(4.5, seed=2)
     slow_uri = shelf.put("slow.wav", wav(slow_song))
     slow_path = Path(slow_uri)

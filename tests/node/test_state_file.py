@@ -1,7 +1,6 @@
 """The file that players survive a restart in, and what becomes of files that cannot be used."""
 
 import contextlib
-import errno
 import itertools
 import json
 import os
@@ -18,6 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.support.examples import SEED
+from tests.support.planted_faults import disk_full
 from tests.support.playback_log import playing_player
 from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest, RequestError
@@ -27,6 +27,7 @@ from tonearm.core.playback_state import Outcome
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.node.changes import Change
+from tonearm.node.queue_rows import RowForm
 from tonearm.node.state_file import StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state, saved_track_out, state_out, tracks_of
 
@@ -37,8 +38,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[StateFile]:
-    file = StateFile(path)
+def opened(path: Path, **options: Any) -> Iterator[StateFile]:
+    file = StateFile(path, **options)
     file.open()
     try:
         yield file
@@ -132,13 +133,11 @@ def edited(player: Playback, dice: random.Random, names: Iterator[int]) -> Outco
     return dice.choice(edits)()
 
 
-def test_whatever_becomes_of_a_queue_is_in_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_becomes_of_a_queue_is_in_the_file(path: Path) -> None:
     """Rows are short and their numbers few, so that all that may become of these happens."""
-    monkeypatch.setattr("tonearm.node.queue_rows.MOST_IDS", 4)
-    monkeypatch.setattr("tonearm.node.queue_rows._APART", 4)
     dice, log, names = random.Random(SEED), playing_player("a"), itertools.count()
     player = log.playback
-    with opened(path) as file:
+    with opened(path, rows=RowForm(most_ids=4, apart=4)) as file:
         for _ in range(300):
             for _ in range(dice.randrange(1, 3)):
                 with contextlib.suppress(RequestError):
@@ -358,53 +357,44 @@ def test_a_file_that_takes_the_place_of_the_one_in_use_is_left_as_it_is(path: Pa
         assert {one.player_id for one in held(file)} == {"p", "a", "b"}
 
 
-def test_what_cannot_be_put_back_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(path) as file:
+def test_what_cannot_be_put_back_is_tried_again(path: Path) -> None:
+    connect = Mock(side_effect=sqlite3.connect)
+    with opened(path, connect=connect) as file:
         write(file, player("a", "x").snapshot())
         path.unlink()
-        with monkeypatch.context() as patched:
-            patched.setattr(StateFile, "_open", Mock(side_effect=sqlite3.OperationalError("no descriptors")))
-            with pytest.raises(sqlite3.OperationalError, match="no descriptors"):
-                write(file, player("b", "y").snapshot())
-        with monkeypatch.context() as patched:
-            patched.setattr("tonearm.node.state_file.os.fsync", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
-            with pytest.raises(OSError, match="no room"):
-                write(file, player("b", "y").snapshot())
+        connect.side_effect = sqlite3.OperationalError("no descriptors")
+        with pytest.raises(sqlite3.OperationalError, match="no descriptors"):
+            write(file, player("b", "y").snapshot())
+        connect.side_effect = sqlite3.connect
+        with disk_full(), pytest.raises(OSError, match="No space left"):
+            write(file, player("b", "y").snapshot())
         assert [*path.parent.iterdir()] == [], "what could not be written takes no room"
         write(file, player("b", "y").snapshot())
     with opened(path) as file:
         assert {one.player_id for one in held(file)} == {"a", "b"}
 
 
-class SmallDisk(sqlite3.Connection):
-    """Full when the log is longer than `log_bytes`."""
+def test_a_disk_that_the_log_has_filled_has_room_again_when_it_is_shortened(path: Path) -> None:
+    log, most_bytes = log_of(path), 100_000
 
-    log_bytes = 100_000
-    log = Path()
+    class SmallDisk(sqlite3.Connection):
+        def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+            if sql.startswith(("INSERT", "UPDATE")) and log.exists() and log.stat().st_size > most_bytes:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+            return super().execute(sql, parameters)
 
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        if sql.startswith(("INSERT", "UPDATE")) and self.log.exists() and self.log.stat().st_size > self.log_bytes:
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise error
-        return super().execute(sql, parameters)
-
-
-def test_a_disk_that_the_log_has_filled_has_room_again_when_it_is_shortened(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SmallDisk, "log", log_of(path))
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=SmallDisk))
-    with opened(path) as file:
+    with opened(path, connect=partial(sqlite3.connect, factory=SmallDisk)) as file:
         longest = 0
         for number in range(200):
             write(file, player("a", f"x{number}").snapshot())
-            longest = max(longest, log_of(path).stat().st_size)
-        assert SmallDisk.log_bytes < longest < 2 * SmallDisk.log_bytes
-        monkeypatch.setattr(SmallDisk, "log_bytes", -1)
+            longest = max(longest, log.stat().st_size)
+        assert most_bytes < longest < 2 * most_bytes
+        most_bytes = -1
         with pytest.raises(sqlite3.OperationalError, match="full"):
             write(file, player("a", "y").snapshot())
-        monkeypatch.setattr(SmallDisk, "log_bytes", 100_000)
+        most_bytes = 100_000
         assert [ids(one) for one in held(file)] == ["x199"]
 
 
@@ -441,15 +431,13 @@ def test_a_link_that_is_removed_while_it_is_used_is_noticed(path: Path, link: Pa
         assert {one.player_id for one in held(file)} == {"a", "b"}
 
 
-def test_a_name_that_means_something_to_sqlite_is_a_file_like_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in (":memory:", "file:x?mode=memory"):
-        with opened(Path(name)) as file:
-            write(file, player("a", "x").snapshot())
-        with opened(Path(name)) as file:
-            assert len(held(file)) == 1
+def test_a_name_that_means_something_to_sqlite_is_a_file_like_others(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        for name in (":memory:", "file:x?mode=memory"):
+            with opened(Path(name)) as file:
+                write(file, player("a", "x").snapshot())
+            with opened(Path(name)) as file:
+                assert len(held(file)) == 1
 
 
 def test_what_is_set_aside_in_the_same_second_has_a_name_of_its_own(path: Path) -> None:
@@ -516,11 +504,10 @@ def test_a_log_that_is_damaged_from_the_first_change_of_a_new_file_on_is_told(pa
         assert held(file) == []
 
 
-def test_a_damaged_log_that_cannot_be_kept_is_told_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_log_that_cannot_be_kept_is_told_all_the_same(path: Path) -> None:
     left = killed(path)
     flip(log_of(left), 1000)
-    monkeypatch.setattr(shutil, "copyfile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-    with opened(left) as file:
+    with disk_full(), opened(left) as file:
         assert "could not be kept (No space left on device)" in file.set_aside
 
 

@@ -10,14 +10,14 @@ from tests.support.audio_files import mp3, music, wav
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.media_server import MediaServer, media, stall
 from tests.support.node_in_process import listening, loaded, running_node
+from tests.support.planted_faults import OUR_FAULT, tags_not_taken_in
 from tests.support.radio_server import radio
 from tests.support.resolving import fake_sites, told
 from tests.support.shelf import Shelf
 from tonearm.core.playback_requests import Requests
-from tonearm.core.track_info import SourceFacts, TrackInfo
+from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
-from tonearm.player.player import Player
 from tonearm.protocol.rendering import queued_track_details_out
 
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
@@ -122,24 +122,18 @@ async def test_many_players_take_turns(server: MediaServer, shelf: Shelf) -> Non
 
 
 async def test_an_error_of_our_own_about_one_track_leaves_the_others_to_be_read(
-    server: MediaServer, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: MediaServer, shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    really = Player.tags_read
-
-    def broken(player: Player, track_id: str, facts: SourceFacts | None) -> None:
-        if player.player_id == "p":
-            raise LookupError("our own fault")
-        really(player, track_id, facts)
-
-    monkeypatch.setattr(Player, "tags_read", broken)
     async with running_node(SETTINGS) as node:
         for name in ("p", "q"):
             await node.create_player(name, shelf.song(30.0)[0], {})
-            await node.enqueue(name, server.serve(f"/{name}.wav", media(wav(music(1.0)))), {})
-        async with asyncio.timeout(PATIENCE_S):
-            await node.queue_details_known("p", 0, 1, 2 * PATIENCE_S)
-        await read(node, 1, "q")
-    assert "our own fault" in caplog.text
+        with tags_not_taken_in("p"):
+            for name in ("p", "q"):
+                await node.enqueue(name, server.serve(f"/{name}.wav", media(wav(music(1.0)))), {})
+            async with asyncio.timeout(PATIENCE_S):
+                await node.queue_details_known("p", 0, 1, 2 * PATIENCE_S)
+            await read(node, 1, "q")
+    assert OUR_FAULT in caplog.text
 
 
 async def test_none_is_read_where_that_is_configured(server: MediaServer, shelf: Shelf) -> None:

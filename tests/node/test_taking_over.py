@@ -7,19 +7,19 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.node_in_process import listening, running_node
+from tests.support.planted_faults import players_closed_later
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.node import node as node_module
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings
-from tonearm.player.engine import Engine
 
 
 def saved_metadata(path: Path, folder: Path) -> dict[str, object]:
@@ -34,47 +34,33 @@ def saved_metadata(path: Path, folder: Path) -> dict[str, object]:
         }
 
 
-async def test_a_record_takes_the_place_of_the_old_player_in_the_file_in_one_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_record_takes_the_place_of_the_old_player_in_the_file_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     settings = NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX, state_path=path)
-    close, may_close, found = Engine.close, asyncio.Event(), []
-
-    async def held(engine: Engine) -> None:
-        await may_close.wait()
-        await close(engine)
-
-    monkeypatch.setattr(Engine, "close", held)
-    async with running_node(settings) as node:
-        await node.create_player("p", None, "old")
-        await eventually(lambda: node.saved("p"), "the old player is in the file")
-        told = MemoryEventClient()
-        node.follow_all(told)
-        taking_over = asyncio.create_task(node.take_over(replace(node.player("p").snapshot(), metadata="new")))
-        await told.wait_for("PlayerDelete")
-        await eventually(lambda: node.saved("p"), "what happened is in the file")
-        found.append(saved_metadata(path, tmp_path / "left"))
-        may_close.set()
-        assert await taking_over
-        assert told.ops == ["PlayerDelete", "PlayerCreate"]
-        assert node.player("p").status().metadata == "new"
+    may_close, found = asyncio.Event(), []
+    with players_closed_later(may_close):
+        async with running_node(settings) as node:
+            await node.create_player("p", None, "old")
+            await eventually(lambda: node.saved("p"), "the old player is in the file")
+            told = MemoryEventClient()
+            node.follow_all(told)
+            taking_over = asyncio.create_task(node.take_over(replace(node.player("p").snapshot(), metadata="new")))
+            await told.wait_for("PlayerDelete")
+            await eventually(lambda: node.saved("p"), "what happened is in the file")
+            found.append(saved_metadata(path, tmp_path / "left"))
+            may_close.set()
+            assert await taking_over
+            assert told.ops == ["PlayerDelete", "PlayerCreate"]
+            assert node.player("p").status().metadata == "new"
     assert found == [{"p": "new"}]
 
 
-async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_player_stays_as_it_is_when_the_one_of_the_record_cannot_be_made(node: Node) -> None:
     await node.create_player("p", None, "old")
     old = node.player("p")
-
-    def failing(*values: object, **named: object) -> None:
-        raise RuntimeError("an error of our own")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(node_module, "Player", failing)
-        with pytest.raises(RuntimeError):
-            await node.take_over(replace(old.snapshot(), metadata="new"))
+    of_no_player: Any = object()
+    with pytest.raises(AttributeError):
+        await node.take_over(replace(old.snapshot(), metadata="new", filters=of_no_player))
     assert node.player("p") is old
     assert await node.take_over(replace(old.snapshot(), metadata="new"))
     assert node.player("p").status().metadata == "new"

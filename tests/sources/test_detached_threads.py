@@ -1,13 +1,13 @@
 """Blocking calls beside the event loop."""
 
-import _thread
 import asyncio
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from tests.support.eventually import PATIENCE_S
+from tests.support.hand_ins import noted_hand_ins
+from tests.support.planted_faults import no_threads
 from tonearm.sources.detached_threads import DetachedThreads
 
 
@@ -26,15 +26,9 @@ async def test_call_that_hangs_holds_only_its_own_place() -> None:
     assert await hanging
 
 
-async def test_call_whose_thread_cannot_be_started_fails_and_gives_its_place_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def no_thread(*_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
+async def test_call_whose_thread_cannot_be_started_fails_and_gives_its_place_back() -> None:
     threads = DetachedThreads(1)
-    with monkeypatch.context() as broken:
-        broken.setattr(_thread, "start_new_thread", no_thread)
+    with no_threads():
         for _ in range(2):
             with pytest.raises(OSError, match="no thread"):
                 await asyncio.wait_for(threads.run(lambda: 1), 5)
@@ -76,29 +70,22 @@ async def test_result_that_nobody_waits_for_any_more_is_discarded() -> None:
     assert discarded == ["late"]
 
 
-async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded() -> None:
     threads, loop = DetachedThreads(1), asyncio.get_running_loop()
     discarded: list[str] = []
-    hand_in, is_handed_in = loop.call_soon_threadsafe, threading.Event()
+    hand_in = loop.call_soon_threadsafe
 
     def hold_the_loop_then_cancel() -> None:
         # Meanwhile the thread hands in its result, which the loop finds before the cancellation.
         assert is_handed_in.wait(PATIENCE_S)
         loop.call_soon(calling.cancel)
 
-    def noting_hand_in(callback: Callable[..., object], *arguments: object) -> None:
-        hand_in(callback, *arguments)
-        is_handed_in.set()
-
     def call() -> str:
         hand_in(hold_the_loop_then_cancel)
         return "in time"
 
-    monkeypatch.setattr(loop, "call_soon_threadsafe", noting_hand_in)
-
-    calling = asyncio.create_task(threads.run(call, discard=discarded.append))
-    with pytest.raises(asyncio.CancelledError):
-        await calling
+    with noted_hand_ins() as is_handed_in:
+        calling = asyncio.create_task(threads.run(call, discard=discarded.append))
+        with pytest.raises(asyncio.CancelledError):
+            await calling
     assert discarded == ["in time"]

@@ -5,7 +5,7 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,11 +19,12 @@ from tests.support.wire_check import check_player
 from tonearm.core.failure import PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoder.pool.starting import StartInterpreter
+from tonearm.decoder.pool.pool import DecoderPool
+from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
 from tonearm.node.node import Node
-from tonearm.node.parts import NodeSettings, usual_parts
+from tonearm.node.parts import NodeParts, NodeSettings, usual_parts
 from tonearm.protocol.rendering import player_out, queued_track_out
-from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.report import SandboxMode, decoder_supervision
 from tonearm.sources.http.settings import FetchSettings
 
 BUFFER_S = 0.2  # of audio that a decoder process renders ahead
@@ -36,15 +37,15 @@ START_BUFFER_S = (
 async def running_node(
     settings: NodeSettings | None = None,
     fetching: FetchSettings = QUICK,
-    parts: Mapping[str, Any] | None = None,
+    parts: Mapping[str, Any] | Callable[[NodeParts], Mapping[str, Any]] | None = None,
     start: StartInterpreter | None = None,
     **opening: Any,
 ) -> AsyncIterator[Node]:
     """Stopped at the end; then no process, task or descriptor of it may be left.
 
     Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `parts` by name take the place
-    of the usual ones. `start` starts the interpreters of decoder processes, which are forks without it. `opening` is
-    for `fetching.opener`.
+    of the usual ones, of which they may be made. `start` starts the interpreters of decoder processes, which are forks
+    without it. `opening` is for `fetching.opener`.
     """
     settings = settings or NodeSettings(decoder_processes=1)
     if settings.decoder_sandbox is SandboxMode.AUTO:
@@ -54,7 +55,8 @@ async def running_node(
     is_alone = not has_children()  # beside another node, which opens what it wants
     async with opener(settings=fetching, **opening) as source_opener:
         usual = usual_parts(source_opener, settings, start)
-        node = Node(replace(usual, **(parts or {})), settings)
+        given = parts(usual) if callable(parts) else parts or {}
+        node = Node(replace(usual, **given), settings)
         await node.start()
         try:
             yield node
@@ -66,6 +68,23 @@ async def running_node(
     # A server in this process takes a moment to see that its client is gone.
     if is_alone:
         await eventually(lambda: open_descriptors().keys() <= descriptors.keys(), "every descriptor is given back")
+
+
+def with_pool(
+    kind: Callable[..., DecoderPool] = DecoderPool,
+    *,
+    mode: SandboxMode = SANDBOX,
+    start: StartInterpreter | None = None,
+    **given: Any,
+) -> dict[str, Any]:
+    """Parts of a node: a pool of this kind, with one process and what is `given` for it, and the template of that."""
+    memory_limit_mb = NodeSettings().decoder_memory_limit_mb
+    template = DecoderTemplate(memory_limit_mb, mode, start or QuickStarts())
+    supervision = decoder_supervision(mode)
+    return {
+        "template": template,
+        "pool": kind(1, memory_limit_mb, **{"sandbox": supervision, "starter": template, **given}),
+    }
 
 
 def _is_of_the_node(task: asyncio.Task[Any]) -> bool:

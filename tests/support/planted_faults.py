@@ -1,14 +1,24 @@
 """Faults that cannot be had through an interface: of the kernel, and of our own code. Each is there for as long as its
 context lasts."""
 
+import _thread
+import asyncio
 import errno
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
+
+from tonearm.core.events import DeleteReason
+from tonearm.core.track_info import SourceFacts
+from tonearm.player.engine import Engine
+from tonearm.player.player import Player
+
+OUR_FAULT: Final = "a fault of our own"
 
 
 @contextmanager
@@ -31,4 +41,80 @@ def descriptors_refused(times: int) -> Iterator[None]:
         return really(*arguments)
 
     with _in_place_of(socket, "send_fds", refusing):
+        yield
+
+
+@contextmanager
+def disk_full() -> Iterator[None]:
+    """Copies of files find no room, and none is left for what the disk is waited for. SQLite has its own calls."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with _in_place_of(shutil, "copyfile", full), _in_place_of(os, "fsync", full):
+        yield
+
+
+@contextmanager
+def no_threads() -> Iterator[None]:
+    """The system gives none."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with _in_place_of(_thread, "start_new_thread", refuse):
+        yield
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise LookupError(OUR_FAULT)
+
+
+# Of players
+
+
+class BrokenDelete:
+    """From now on each delete of the player does its work and fails then."""
+
+    def __init__(self, player: Player) -> None:
+        self.has_failed = False
+        delete = player.delete
+
+        async def fail(reason: DeleteReason | None = None) -> None:
+            await delete(reason)
+            self.has_failed = True
+            _fail()
+
+        player.delete = fail  # type: ignore[method-assign]
+
+
+@contextmanager
+def events_not_emitted() -> Iterator[None]:
+    """No engine of a player can tell what happens."""
+    with _in_place_of(Engine, "emit", _fail):
+        yield
+
+
+@contextmanager
+def tags_not_taken_in(player_id: str) -> Iterator[None]:
+    """By this player."""
+    really = Player.tags_read
+
+    def broken(player: Player, track_id: str, facts: SourceFacts | None) -> None:
+        (_fail if player.player_id == player_id else really)(player, track_id, facts)
+
+    with _in_place_of(Player, "tags_read", broken):
+        yield
+
+
+@contextmanager
+def players_closed_later(may_close: asyncio.Event) -> Iterator[None]:
+    """What players hold is given back only from then on."""
+    really = Engine.close
+
+    async def held(engine: Engine) -> None:
+        await may_close.wait()
+        await really(engine)
+
+    with _in_place_of(Engine, "close", held):
         yield

@@ -9,7 +9,7 @@ from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.splices import splice_of
 from tonearm.core.track import Track
-from tonearm.node.queue_rows import QueueRow, rows_after
+from tonearm.node.queue_rows import QueueRow, RowForm, rows_after
 from tonearm.protocol.saved_state import tracks_of
 
 _MAY_BE_READ: Final = 100  # of whose first tracks the tags are read ahead, at most; that may change them unheard of
@@ -62,15 +62,16 @@ class Edit:
         return Written(self.snapshot, tracks, self.rows)
 
 
-def edit_of(change: Change, snapshot: PlayerSnapshot, before: Written | None) -> Edit:
-    """What `change`, to `snapshot`, takes when the file holds `before` of the player; None: nothing."""
+def edit_of(change: Change, snapshot: PlayerSnapshot, before: Written | None, form: RowForm) -> Edit:
+    """What `change`, to `snapshot`, takes when the file holds `before` of the player; None: nothing. `form` is that of
+    the rows of its queue."""
     splice = splice_of(() if before is None else before.snapshot.queue, snapshot.queue)
     looked_at = tracks_of(snapshot, (*snapshot.queue[:_MAY_BE_READ], *splice.added))
     if not change.touched <= looked_at.keys():
         looked_at |= {queued.track.id: queued for queued in snapshot.queue if queued.track.id in change.touched}
     known = {} if before is None else before.tracks
     states = {track_id: _state_of(queued) for track_id, queued in looked_at.items()}
-    rows, new_rows = rows_after(() if before is None else before.rows, splice, snapshot.queue)
+    rows, new_rows = rows_after(() if before is None else before.rows, splice, snapshot.queue, form)
     left: list[str] = []
     left_rows: list[int] = []
     if before is not None:

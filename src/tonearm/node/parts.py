@@ -18,6 +18,7 @@ from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
 from tonearm.node.load import LoadWatch
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
+from tonearm.node.state_file import StateFile
 from tonearm.player.clients.event_feed import EventFeed
 from tonearm.player.clock import Clock
 from tonearm.player.player import Player
@@ -98,7 +99,7 @@ def usual_parts(opener: SourceOpener, settings: NodeSettings, start: StartInterp
     return NodeParts(
         opener=opener,
         players=players,
-        saving=None if path is None else Saving(path, players, wall_ms),
+        saving=None if path is None else Saving(StateFile(path), players, wall_ms),
         sandbox=sandbox,
         template=template,
         pool=DecoderPool(processes, memory_limit_mb, sandbox=sandbox, starter=template),

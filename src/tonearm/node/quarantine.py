@@ -125,10 +125,17 @@ _RESTS: Final = PlayFailure(
 class QuarantinedOpener:
     """Opens sources, except those that end decoder processes.
 
-    `ends_its_process` tries a source alone in a process, and returns whether the process died.
+    `ends_its_process` tries a source alone in a process, and returns whether the process died. `now_s` is a monotonic
+    clock.
     """
 
-    def __init__(self, opener: SourceOpener, ends_its_process: Callable[[SourceUri], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        opener: SourceOpener,
+        ends_its_process: Callable[[SourceUri], Awaitable[bool]],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now_s = now_s
         self._opener = opener
         self._shared = SharingOpener(opener)
         self._ends_its_process = ends_its_process
@@ -138,7 +145,7 @@ class QuarantinedOpener:
 
     def add(self, uri: SourceUri) -> None:
         """A decoder process died while it worked on `uri`."""
-        self._quarantine.suspect(uri.normalised, time.monotonic())
+        self._quarantine.suspect(uri.normalised, self._now_s())
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Opens a source that a player plays, and counts it in `fetches`."""
@@ -157,7 +164,7 @@ class QuarantinedOpener:
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, in the last hour."""
-        return self._quarantine.is_suspect(uri.normalised, time.monotonic())
+        return self._quarantine.is_suspect(uri.normalised, self._now_s())
 
     async def open_for_tags(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
         """Opens files only. It resolves no page, and connects to no live stream."""
@@ -179,15 +186,15 @@ class QuarantinedOpener:
 
     async def _require_free(self, uri: SourceUri, report_wait: ReportWait) -> None:
         source = uri.normalised
-        if self._quarantine.needs_trial(source, time.monotonic()):
+        if self._quarantine.needs_trial(source, self._now_s()):
             report_wait(_ON_TRIAL)
             trial = self._trials.get(source)
             if trial is None:
                 trial = self._trials[source] = asyncio.get_running_loop().create_task(self._try(uri))
             await asyncio.shield(trial)
-        if self._quarantine.rests(source, time.monotonic()):
+        if self._quarantine.rests(source, self._now_s()):
             raise PlayError(_RESTS)
-        if self._quarantine.is_quarantined(source, time.monotonic()):
+        if self._quarantine.is_quarantined(source, self._now_s()):
             raise PlayError(_QUARANTINED)
         self._quarantine.note_open(source)
 
@@ -201,4 +208,4 @@ class QuarantinedOpener:
             log.exception("the trial of %s went wrong", uri_for_logs(uri.given))
         finally:
             del self._trials[uri.normalised]
-        self._quarantine.tried(uri.normalised, time.monotonic(), ended_its_process=ended)
+        self._quarantine.tried(uri.normalised, self._now_s(), ended_its_process=ended)

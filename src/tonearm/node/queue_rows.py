@@ -10,8 +10,16 @@ from typing import Final
 from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.splices import Splice
 
-MOST_IDS: Final = 100  # of a row
-_APART: Final = 1 << 32
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """How many ids a row has at most, and how far the numbers of rows are apart that are written together."""
+
+    most_ids: int = 100
+    apart: int = 1 << 32
+
+
+ROWS: Final = RowForm()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class QueueRow:
 
 
 def rows_after(
-    rows: Sequence[QueueRow], splice: Splice[QueuedTrack], queue: Sequence[QueuedTrack]
+    rows: Sequence[QueueRow], splice: Splice[QueuedTrack], queue: Sequence[QueuedTrack], form: RowForm
 ) -> tuple[list[QueueRow], list[tuple[QueueRow, Sequence[QueuedTrack]]]]:
     """The rows of `queue`, to which `splice` leads from the queue that `rows` hold, and which of them have to be
     written, with their tracks."""
@@ -43,18 +51,18 @@ def rows_after(
     front = begin - len(splice.dropped) if first else 0
     between = len(queue) - front - _length(first) - _length(last)
     # Small rows grow, or each new track would have one of its own.
-    while first and front and front + first[0].length <= MOST_IDS:
+    while first and front and front + first[0].length <= form.most_ids:
         front += first.pop(0).length
-    while first and between and between + first[-1].length <= MOST_IDS:
+    while first and between and between + first[-1].length <= form.most_ids:
         between += first.pop().length
-    while last and between and between + last[0].length <= MOST_IDS:
+    while last and between and between + last[0].length <= form.most_ids:
         between += last.pop(0).length
     if not first:
         front, between = 0, front + between
-    leading = _new_rows(front, None, first[0].number if first else None)
-    middle = _new_rows(between, first[-1].number if first else None, last[0].number if last else None)
+    leading = _new_rows(form, front, None, first[0].number if first else None)
+    middle = _new_rows(form, between, first[-1].number if first else None, last[0].number if last else None)
     if leading is None or middle is None:  # there is no number left in between
-        first, last, leading, middle = [], [], [], _new_rows(len(queue), None, None) or []
+        first, last, leading, middle = [], [], [], _new_rows(form, len(queue), None, None) or []
     after = [*leading, *first, *middle, *last]
     new, at = {*leading, *middle}, 0
     written = []
@@ -69,13 +77,13 @@ def _length(rows: Sequence[QueueRow]) -> int:
     return sum(row.length for row in rows)
 
 
-def _new_rows(length: int, before: int | None, behind: int | None) -> list[QueueRow] | None:
+def _new_rows(form: RowForm, length: int, before: int | None, behind: int | None) -> list[QueueRow] | None:
     """Rows for so many tracks, with numbers between those of two rows (None: there is no such row). None: there are too
     few numbers."""
-    lengths = [*_lengths(length)]
-    apart = _APART
+    lengths = [*_lengths(length, form.most_ids)]
+    apart = form.apart
     if before is None:
-        before = 0 if behind is None else behind - _APART * (len(lengths) + 1)
+        before = 0 if behind is None else behind - form.apart * (len(lengths) + 1)
     elif behind is not None:
         apart = (behind - before) // (len(lengths) + 1)
     if lengths and not apart:
@@ -83,7 +91,7 @@ def _new_rows(length: int, before: int | None, behind: int | None) -> list[Queue
     return [QueueRow(before + apart * number, length) for number, length in enumerate(lengths, start=1)]
 
 
-def _lengths(length: int) -> Iterator[int]:
+def _lengths(length: int, most: int) -> Iterator[int]:
     while length > 0:
-        yield min(length, MOST_IDS)
-        length -= MOST_IDS
+        yield min(length, most)
+        length -= most

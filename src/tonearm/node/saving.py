@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Final, Protocol
 
 from tonearm.core.errors import BadRequest
@@ -61,10 +60,21 @@ class PlayerToSave(Protocol):
 
 
 class Saving:
-    """From `open` to `stop`; on one event loop. `players` are the node's, in the order of their creation."""
+    """From `open` to `stop`; on one event loop. `players` are the node's, in the order of their creation.
 
-    def __init__(self, path: Path, players: Mapping[str, PlayerToSave], wall_ms: Callable[[], int]) -> None:
-        self._file = StateFile(path)
+    `sign_of_life_s`: after so long without a change the file is told that the node lives.
+    """
+
+    def __init__(
+        self,
+        file: StateFile,
+        players: Mapping[str, PlayerToSave],
+        wall_ms: Callable[[], int],
+        *,
+        sign_of_life_s: float = SIGN_OF_LIFE_S,
+    ) -> None:
+        self._file = file
+        self._sign_of_life_s = sign_of_life_s
         self._players = players
         self._wall_ms = wall_ms
         self._last_ms: int | None = None  # the time of day of the last write
@@ -174,7 +184,7 @@ class Saving:
         """Why what happens now is not kept; empty when it is."""
         if self._writing_since_s is not None:
             since_s = time.monotonic() - self._writing_since_s
-            if since_s > SIGN_OF_LIFE_S:
+            if since_s > self._sign_of_life_s:
                 return f"The state's disk has not answered for {since_s:.0f} s."
         return self._failure
 
@@ -212,7 +222,7 @@ class Saving:
     async def _run(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SIGN_OF_LIFE_S):
+                async with asyncio.timeout(self._sign_of_life_s):
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
             try:

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Final, TypeAlias, TypeVar
 from tonearm.core.metadata import Json, JsonObject, is_player_id
 from tonearm.core.printable import printable
 from tonearm.node.changes import Change, Edit, Written, edit_of
+from tonearm.node.queue_rows import ROWS, RowForm
 from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out
 from tonearm.protocol.wire_model import json_text
 
@@ -82,10 +83,15 @@ class UnfitRecords:
 
 
 class StateFile:
-    """From `open` to `close`. `path` may be a link: the file and its log are where it leads."""
+    """From `open` to `close`. `path` may be a link: the file and its log are where it leads. `connect` opens it as
+    `sqlite3.connect` does."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, connect: Callable[..., sqlite3.Connection] = sqlite3.connect, rows: RowForm = ROWS
+    ) -> None:
         self._given_path = path
+        self._connect = connect
+        self._rows = rows
         self._locate()
         self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
         self._database: sqlite3.Connection | None = None
@@ -176,7 +182,7 @@ class StateFile:
         if now_ms is not None and changes and self._sign_ms is not None and abs(now_ms - self._sign_ms) < SIGN_EVERY_MS:
             sign_ms = None
         edits = [
-            edit_of(change, change.snapshot, self._written.get(change.player_id))
+            edit_of(change, change.snapshot, self._written.get(change.player_id), self._rows)
             for change in changes
             if change.snapshot is not None
         ]
@@ -279,7 +285,7 @@ class StateFile:
             self._require_log()
         with contextlib.suppress(OSError):  # sqlite says it better
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
-        database = sqlite3.connect(
+        database = self._connect(
             self.path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=_KEPT_STATEMENTS
         )
         self._database = database
