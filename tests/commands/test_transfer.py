@@ -1,26 +1,24 @@
 """`tonearm export` and `import` where the disk, the node or its limits are in the way."""
 
 import asyncio
-import errno
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock, Mock
 from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
-from tests.support.edge import running_edge, still_node
+from tests.support.edge import StillNode, running_edge, still_node
 from tests.support.http_client import request
+from tests.support.planted_faults import disk_full
 from tests.support.running_node import RunningNode, shared_node
 from tonearm.commands.running import NodeOptions
 from tonearm.commands.transfer import export_players
-from tonearm.core.figures import StateFigures
+from tonearm.core.figures import NodeFigures, StateFigures
 
 PLAYERS = [f"p{number}" for number in range(4)]
 
@@ -49,7 +47,7 @@ def imported(node: RunningNode, folder: Path) -> tuple[int, str]:
 
 
 def test_an_older_file_stays_until_the_new_one_is_written(
-    node: RunningNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    node: RunningNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     older, link = tmp_path / "older.json", tmp_path / "link.json"
     older.write_text("of an earlier day")
@@ -59,8 +57,7 @@ def test_an_older_file_stays_until_the_new_one_is_written(
     (tmp_path / "somebody's").write_text("untouched")
     before = sorted(tmp_path.iterdir())
     at = NodeOptions(node.url, "")
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with disk_full():
         assert export_players(None, link, at) == 1
     assert "cannot be written: No space left on device" in capsys.readouterr().err
     assert (older.read_text(), sorted(tmp_path.iterdir())) == ("of an earlier day", before)
@@ -91,13 +88,17 @@ def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: Runnin
 
 @pytest.mark.parametrize("is_degraded", [False, True])
 async def test_an_import_into_a_node_that_is_not_ready_is_done_when_all_came_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_degraded: bool
+    tmp_path: Path, is_degraded: bool
 ) -> None:
-    async with still_node() as busy, running_edge(busy) as port:
+    class BusyNode(StillNode):
+        async def figures(self) -> NodeFigures:
+            return replace(await super().figures(), state=StateFigures(is_degraded, 0, 0.0, 0))
+
+        def unreadiness(self) -> str:
+            return "The node has more to do than it can."
+
+    async with still_node(kind=BusyNode) as busy, running_edge(busy) as port:
         (tmp_path / "players.json").write_bytes((await request(port, "GET", "/v0/state")).body)
-        figures = replace(await busy.figures(), state=StateFigures(is_degraded, 0, 0.0, 0))
-        monkeypatch.setattr(busy, "figures", AsyncMock(return_value=figures))
-        monkeypatch.setattr(busy, "unreadiness", lambda: "The node has more to do than it can.")
         url = f"http://127.0.0.1:{port}"
         done = await asyncio.to_thread(run_tonearm, "import", "players.json", "--url", url, folder=tmp_path)
     assert f"1 of 1 players are on {url}.\n" in done.stderr

@@ -2,7 +2,6 @@ import asyncio
 import contextlib
 import socket
 import struct
-from unittest.mock import Mock
 
 import pytest
 
@@ -22,12 +21,12 @@ from tests.support.http_client import (
     request,
     websocket,
 )
+from tests.support.planted_faults import OUR_FAULT, sockets_not_read
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import Framing
 from tonearm.server.app import EdgeSettings
-from tonearm.server.websocket import WebSocketConnection
 
 SOCKETS = ["/v0/players/p/ws", "/v0/players/p/events"]
 WS = SOCKETS[0]
@@ -58,10 +57,8 @@ async def test_frames_come_byte_for_byte(node: StillNode, port: int) -> None:
         assert sink.pending_bytes() == 0
 
 
-async def test_what_is_written_before_the_handshake_follows_it(
-    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node, "attach", lambda player, sink, **options: sink.write(MESSAGE) or (lambda: None))
+async def test_what_is_written_before_the_handshake_follows_it(node: StillNode, port: int) -> None:
+    node.greeting = MESSAGE
     async with websocket(port, WS) as client:
         assert (await client.read_frame()).payload == PCM
 
@@ -191,11 +188,8 @@ async def test_a_plain_get_is_told_to_upgrade(node: StillNode, port: int, path: 
 
 
 @pytest.mark.parametrize("path", [*SOCKETS, "/v0/players/p/stream.wav"])
-async def test_a_full_player_refuses_with_429(
-    node: StillNode, port: int, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("attach", "subscribe"):
-        monkeypatch.setattr(node, name, Mock(side_effect=LimitReached("There are 1000 listeners.")))
+async def test_a_full_player_refuses_with_429(node: StillNode, port: int, path: str) -> None:
+    node.fails |= dict.fromkeys(("attach", "subscribe"), LimitReached("There are 1000 listeners."))
     answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
     assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
 
@@ -271,14 +265,11 @@ async def test_a_client_that_leaves_before_it_is_answered_is_no_error(
 
 
 async def test_an_error_of_the_node_in_a_socket_is_logged_although_the_socket_is_closed_by_then(
-    port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(_: WebSocketConnection) -> None:
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr(WebSocketConnection, "_receive_until_closed", fail)
-    async with websocket(port, WS) as connection:
-        await connection.read_to_end()
+    with sockets_not_read():
+        async with websocket(port, WS) as connection:
+            await connection.read_to_end()
     (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert told.exc_info is not None
-    assert "planted" in str(told.exc_info[1])
+    assert OUR_FAULT in str(told.exc_info[1])

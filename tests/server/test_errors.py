@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import time
-from unittest.mock import Mock
 
 import pytest
 
@@ -63,10 +62,9 @@ async def test_each_refusal_of_the_node_has_its_status(
     refusal: RequestError,
     status: int,
     code: str,
-    monkeypatch: pytest.MonkeyPatch,
     log: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(node, "create_player", Mock(side_effect=refusal))
+    node.fails["create_player"] = refusal
     answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     body = answer.json()
     assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
@@ -74,9 +72,9 @@ async def test_each_refusal_of_the_node_has_its_status(
 
 
 async def test_a_failure_of_the_node_itself_tells_no_details(
-    node: StillNode, port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    node: StillNode, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(node, "create_player", Mock(side_effect=RuntimeError("secret detail")))
+    node.fails["create_player"] = RuntimeError("secret detail")
     answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     assert (answer.status, answer.json()["code"]) == (500, "internal")
     assert b"secret" not in answer.body

@@ -1,7 +1,6 @@
 import re
 from dataclasses import replace
 from itertools import product
-from unittest.mock import Mock
 
 import pytest
 
@@ -163,9 +162,7 @@ async def test_preflights_of_allowed_origins_are_answered(node: StillNode) -> No
         assert await status(port, method="OPTIONS", path=path) == 405
 
 
-async def test_a_page_of_an_allowed_origin_uses_a_node_with_a_password(
-    node: StillNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_of_an_allowed_origin_uses_a_node_with_a_password(node: StillNode) -> None:
     """A preflight carries no password, and what an error says can only be read by a page that the answer names."""
     preflight = (("Origin", PAGE), ("Access-Control-Request-Method", "PATCH"), ("Host", "radio.example"))
     guarded = replace(OPEN_TO_PAGE, password="secret")
@@ -176,7 +173,7 @@ async def test_a_page_of_an_allowed_origin_uses_a_node_with_a_password(
             assert answer.header("Access-Control-Allow-Origin") == PAGE
             # The `*` leaves the password out, says the Fetch standard.
             assert {"*", "Authorization"} <= set((answer.header("Access-Control-Allow-Headers") or "").split(", "))
-        monkeypatch.setattr(node, "player", Mock(side_effect=RuntimeError("our own fault")))
+        node.fails["player"] = RuntimeError("our own fault")
         refusals = [
             (("GET", "/info"), (), 401),
             (("GET", "/none"), PASSWORD, 404),

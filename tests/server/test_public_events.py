@@ -22,7 +22,6 @@ from tonearm.core.events import (
     QueueUpdate,
 )
 from tonearm.protocol.framing import CloseCode
-from tonearm.server import streams
 from tonearm.server.app import build_public_app, listen_on
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
@@ -105,12 +104,10 @@ async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNod
         assert len(node.listeners) == len(listeners) == 4
 
 
-async def test_who_reads_nothing_is_closed_and_the_others_go_on(
-    node: StillNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "CLOSE_GRACE_S", PATIENCE_S)  # the one who was closed reads when all has been sent
+async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: StillNode) -> None:
+    limits = ConnectionLimits(close_grace_s=PATIENCE_S)  # the one who was closed reads when all has been sent
     async with (
-        public_address(node) as port,
+        public_address(node, limits) as port,
         websocket(port, "/p/events", receive_buffer_bytes=4096) as slow,
         websocket(port, "/p/events") as other,
     ):

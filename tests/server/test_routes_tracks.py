@@ -3,7 +3,6 @@ import base64
 import json
 import struct
 from typing import Any
-from unittest.mock import AsyncMock
 from urllib.parse import quote
 
 import pytest
@@ -50,12 +49,12 @@ def hostile_identifier(text_bytes: int) -> str:
 # loadtracks
 
 
-async def test_a_track_that_loads(node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node.lookup, "load", load := AsyncMock(return_value=song(1)))
+async def test_a_track_that_loads(node: StillNode, port: int) -> None:
+    node.lookup.answer = song(1)
     answer = await request(port, "GET", "/v0/loadtracks?identifier=http%3A%2F%2Fradio.example%2F%C3%A4+b")
     assert answer.status == 200
     assert answer.json() == {"loadType": "track", "data": track_out(song(1), {})}
-    load.assert_awaited_once_with("http://radio.example/ä b", came_through_proxy=False)
+    assert node.lookup.asked == [("http://radio.example/ä b", False)]
 
 
 @pytest.mark.parametrize(
@@ -266,10 +265,8 @@ class TestEncodetrack:
         assert words in answer.json()["message"]
 
 
-async def test_an_empty_answer_explains_itself_when_it_is_asked(
-    node: StillNode, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node.lookup, "load", AsyncMock(return_value=FILE_MISSING))
+async def test_an_empty_answer_explains_itself_when_it_is_asked(node: StillNode, port: int) -> None:
+    node.lookup.answer = FILE_MISSING
     plain = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=false")
     assert plain.json() == {"loadType": "empty", "data": {}}
     answer = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=true")

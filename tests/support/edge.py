@@ -10,12 +10,13 @@ from typing import Any, cast
 from tests.support.hand_time import HandTime
 from tests.support.player_bench import HandPool
 from tonearm.core.opened_source import OpenedSource, ReportWait
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import LeftOut, Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
 from tonearm.description.operation import Operation
 from tonearm.node.node import Node
 from tonearm.node.parts import NodeSettings, usual_parts
+from tonearm.node.tracks import Lookup
 from tonearm.player.clients.sinks import EventSink, FrameSink
 from tonearm.player.clock import Clock
 from tonearm.player.handle import PlayerHandle
@@ -31,8 +32,34 @@ class StillOpener(SourceOpener):
         raise AssertionError
 
 
+class ToldLookup(Lookup):
+    """Has an `answer` for whatever is asked, unless that is None, and notes it with whether it came through a proxy."""
+
+    answer: Any = None
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.asked: list[tuple[str, bool]] = []
+
+    async def load(self, identifier: str, *, came_through_proxy: bool) -> Any:
+        return self._told(identifier, came_through_proxy) or await super().load(
+            identifier, came_through_proxy=came_through_proxy
+        )
+
+    async def resolve(self, url: str, *, came_through_proxy: bool) -> Any:
+        return self._told(url, came_through_proxy) or await super().resolve(url, came_through_proxy=came_through_proxy)
+
+    def _told(self, what: str, came_through_proxy: bool) -> Any:
+        self.asked.append((what, came_through_proxy))
+        return self.answer
+
+
 class StillNode(Node):
-    """Notes the connections of its clients: `listeners`, and `followers` of one player or of all."""
+    """Notes the connections of its clients: `listeners`, and `followers` of one player or of all.
+
+    `fails`: what a method raises, by its name. `unsaved`: players of which the file does not know all. `greeting`: what
+    a listener gets as soon as it is there.
+    """
 
     def __init__(self, settings: NodeSettings) -> None:
         time = HandTime()
@@ -41,22 +68,43 @@ class StillNode(Node):
         super().__init__(replace(usual, clock=clock, pool=_StillPool(), template=_NoTemplate()), settings)
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
+        self.lookup: ToldLookup = ToldLookup(usual.opener, usual.loader)
+        self.fails: dict[str, Exception] = {}
+        self.unsaved: set[str] = set()
+        self.greeting = b""
 
     @property
     def sinks(self) -> list[FrameSink | EventSink]:
         return [*self.listeners, *self.followers]
 
+    async def saved(self, player_id: str) -> bool:
+        return player_id not in self.unsaved
+
+    async def create_player(self, *values: Any, **named: Any) -> LeftOut:
+        self._fail("create_player")
+        return await super().create_player(*values, **named)
+
     def player(self, player_id: str) -> PlayerHandle:
+        self._fail("player")
         return cast(PlayerHandle, _NotedPlayer(super().player(player_id), self))
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         return _noted(self.followers, sink, super().follow_all(sink))
 
     def attach(self, player: PlayerHandle, sink: FrameSink, **options: bool) -> Callable[[], None]:
-        return _noted(self.listeners, sink, player.attach(sink, **options))
+        self._fail("attach")
+        leave = player.attach(sink, **options)
+        if self.greeting:
+            sink.write(self.greeting)
+        return _noted(self.listeners, sink, leave)
 
     def subscribe(self, player: PlayerHandle, sink: EventSink, **options: Any) -> Callable[[], None]:
+        self._fail("subscribe")
         return _noted(self.followers, sink, player.subscribe(sink, **options))
+
+    def _fail(self, method: str) -> None:
+        if method in self.fails:
+            raise self.fails[method]
 
 
 class _NotedPlayer:
@@ -97,9 +145,11 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 
 
 @asynccontextmanager
-async def still_node(settings: NodeSettings | None = None) -> AsyncIterator[StillNode]:
+async def still_node(
+    settings: NodeSettings | None = None, kind: type[StillNode] = StillNode
+) -> AsyncIterator[StillNode]:
     """With an idle player, `p`."""
-    node = StillNode(settings or NodeSettings())
+    node = kind(settings or NodeSettings())
     await node.start()
     await node.create_player("p", None, {})
     try:

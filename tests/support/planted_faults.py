@@ -17,6 +17,7 @@ from tonearm.core.events import DeleteReason
 from tonearm.core.track_info import SourceFacts
 from tonearm.player.engine import Engine
 from tonearm.player.player import Player
+from tonearm.server.websocket import WebSocketConnection
 
 OUR_FAULT: Final = "a fault of our own"
 
@@ -117,4 +118,18 @@ def players_closed_later(may_close: asyncio.Event) -> Iterator[None]:
         await really(engine)
 
     with _in_place_of(Engine, "close", held):
+        yield
+
+
+# Of the edge
+
+
+@contextmanager
+def sockets_not_read() -> Iterator[None]:
+    """To read what a client sends fails."""
+
+    async def broken(_: WebSocketConnection) -> None:
+        _fail()
+
+    with _in_place_of(WebSocketConnection, "_receive_until_closed", broken):
         yield

@@ -30,7 +30,7 @@ from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, NodeEdge, RouteTable
 from tonearm.server.sockets import SocketRoutes
-from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
+from tonearm.server.streams import OpenStreams
 
 PING_INTERVAL_S: Final = 20.0
 
@@ -66,8 +66,8 @@ class EdgeSettings:
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
 
-# Together under two seconds: aiohttp waits its timeout twice.
-_STREAMS_PATIENCE_S: Final = CLOSE_GRACE_S + 0.1
+# With the time in which connections may close together under two seconds: aiohttp waits its timeout twice.
+_STREAMS_PATIENCE_S: Final = 0.1
 _REQUESTS_PATIENCE_S: Final = 0.25
 
 
@@ -96,7 +96,7 @@ class App:
 
 def build_app(node: Node, settings: EdgeSettings) -> App:
     """Builds what answers at the node's own address."""
-    streams = OpenStreams(settings.ping_interval_s)
+    streams = OpenStreams(settings.ping_interval_s, settings.connections.close_grace_s)
     groups = (
         TrackRoutes(node),
         SoundRoutes(node),
@@ -141,7 +141,7 @@ def build_public_app(
 ) -> App:
     """Builds what answers at the public address of `node`, where anybody may listen to the players for whose ids
     `is_listed` is true, and do nothing else."""
-    streams = OpenStreams(PING_INTERVAL_S)
+    streams = OpenStreams(PING_INTERVAL_S, connections.close_grace_s)
     edge = PublicEdge(
         node,
         is_listed,
@@ -192,7 +192,8 @@ class Server:
         """Ends every connection in less than two seconds; connections that do not end by themselves are cut."""
         await self.stop_accepting()
         # aiohttp stops reading when its clean-up begins, so the sockets' close handshakes come before that.
-        await self._app.streams.close_all(_STREAMS_PATIENCE_S)
+        streams = self._app.streams
+        await streams.close_all(streams.close_grace_s + _STREAMS_PATIENCE_S)
         transports = [connection.transport for connection in self._http_server.connections]
         await self._runner.cleanup()
         for transport in transports:

@@ -92,7 +92,15 @@ class AudioStreamRoutes:
             ogg = OggBody(player.title, is_chained=is_chained, packets_a_page=packets_a_page)
             head = ogg.head
         titles = IcyTitles(player.title, len(head)) if has_titles else None
-        sink = HttpAudioSink(call.request, output, ogg, titles, burst_ms=burst_ms, max_latency_ms=latency_ms)
+        sink = HttpAudioSink(
+            call.request,
+            output,
+            ogg,
+            titles,
+            burst_ms=burst_ms,
+            max_latency_ms=latency_ms,
+            close_grace_s=self._streams.close_grace_s,
+        )
         return await self._serve(call.request, response, player, sink, head)
 
     async def _serve(
@@ -138,6 +146,7 @@ class HttpAudioSink:
         *,
         burst_ms: int,
         max_latency_ms: int,
+        close_grace_s: float,
     ) -> None:
         self.output = output
         self.burst_ms = burst_ms
@@ -148,7 +157,7 @@ class HttpAudioSink:
         self._is_chunked_here = is_chunked and self._wraps
         self._ogg = ogg
         self._titles = titles
-        self._writer = MessageWriter(request, kernel_buffer_bytes(output))
+        self._writer = MessageWriter(request, close_grace_s, kernel_buffer_bytes(output))
         self.open, self.end, self.abort = self._writer.open, self._writer.end, self._writer.abort
         self.pending_bytes = self._writer.pending_bytes
         self.closed = asyncio.get_running_loop().create_future()

@@ -41,6 +41,7 @@ class ConnectionLimits:
 
     A request, head and body, must have arrived `request_timeout_s` after its first byte, the first request after
     connecting. `max_per_address` connections may come from one IPv4 address, or one IPv6 network (/64); 0: any number.
+    A stream that has ended is cut when its client has not closed the connection `close_grace_s` later.
     """
 
     max_connections: int = 10_000
@@ -48,6 +49,7 @@ class ConnectionLimits:
     request_timeout_s: float = 15.0
     keepalive_timeout_s: float = 75.0
     max_per_address: int = 0
+    close_grace_s: float = 1.0
 
 
 class RefusalLog:

@@ -29,9 +29,6 @@ def kernel_buffer_bytes(output: Output) -> int:
     return max(1024, int(_KERNEL_BUFFER_S * output.bitrate_bps) // 8)
 
 
-CLOSE_GRACE_S: Final = 1.0
-
-
 class MessageWriter:
     """Writes whole messages in order. No method but the constructor raises, whatever became of the connection.
 
@@ -39,8 +36,9 @@ class MessageWriter:
     still be an ordinary answer with its status.
     """
 
-    def __init__(self, request: web.BaseRequest, kernel_buffer_bytes: int | None = None) -> None:
-        """`kernel_buffer_bytes`: how many unsent bytes the kernel may have, where it can limit them."""
+    def __init__(self, request: web.BaseRequest, close_grace_s: float, kernel_buffer_bytes: int | None = None) -> None:
+        """`close_grace_s`: see `OpenStreams`. `kernel_buffer_bytes`: how many unsent bytes the kernel may have, where
+        it can limit them."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("The client went away before it was answered.")
@@ -48,6 +46,7 @@ class MessageWriter:
         self._loop = asyncio.get_running_loop()
         self._held: list[bytes] | None = []
         self._has_ended = False
+        self._close_grace_s = close_grace_s
         self._kernel_buffer_bytes = kernel_buffer_bytes
         self.written_bytes = 0
 
@@ -98,10 +97,10 @@ class MessageWriter:
         return 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
 
     def end(self) -> None:
-        """Ends writing. A connection that is not closed a second later is cut."""
+        """Ends writing. A connection that is not closed soon after is cut."""
         if not self._has_ended:
             self._has_ended = True
-            self._loop.call_later(CLOSE_GRACE_S, self.abort)
+            self._loop.call_later(self._close_grace_s, self.abort)
 
     def hang_up(self) -> None:
         """Ends, and closes the connection as soon as everything is sent."""
@@ -126,10 +125,11 @@ class OpenStream(Protocol):
 
 class OpenStreams:
     """All answers that stay open, to end them when the node stops. WebSockets are pinged each `ping_interval_s`; one
-    that answers nothing for two intervals is cut."""
+    that answers nothing for two intervals is cut, as is what has ended and is not closed `close_grace_s` later."""
 
-    def __init__(self, ping_interval_s: float) -> None:
+    def __init__(self, ping_interval_s: float, close_grace_s: float) -> None:
         self.ping_interval_s: Final = ping_interval_s
+        self.close_grace_s: Final = close_grace_s
         self._streams: set[OpenStream] = set()
         self._empty = asyncio.Event()
         self._empty.set()

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import HttpVersion11, WSMsgType, web
 
 from tonearm.server.replies import UpgradeRequired
-from tonearm.server.streams import CLOSE_GRACE_S, MessageWriter, OpenStreams
+from tonearm.server.streams import MessageWriter, OpenStreams
 
 # No client has anything to send; a larger message is answered with a close, code 1009.
 _MAX_MESSAGE_BYTES: Final = 64 * 1024
@@ -51,10 +51,14 @@ class WebSocketConnection:
         """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
         self._request = request
         self._response = _Response(
-            compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
+            compress=False,
+            autoping=False,
+            autoclose=False,
+            max_msg_size=_MAX_MESSAGE_BYTES,
+            timeout=streams.close_grace_s,
         )
         _require_handshake(request, self._response)
-        self.writer = MessageWriter(request, kernel_buffer_bytes)
+        self.writer = MessageWriter(request, streams.close_grace_s, kernel_buffer_bytes)
         self._streams = streams
         self._received_since_ping = True
         self._next_ping: asyncio.TimerHandle | None = None
