@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +12,10 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.frame import PCM, Output
-from tonearm.decoder.message_coding import pack
+from tonearm.decoder.message_coding import Message, pack
 from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
-from tonearm.worker import worker as worker_module
 from tonearm.worker.render_order import RESERVE_S, RenderOrder
 from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
-from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.worker import Worker
 
 OPUS = Output("opus", complexity=10)
@@ -135,39 +132,33 @@ def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_
     assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
 
 
-def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_audio_that_is_due_nor_decoding_waits_for_all_others(tmp_path: Path) -> None:
     """As near saturation, where there is no end of what is to be rendered: each block takes 0.1 s here, and all have
     frames for 0.4 s."""
     path = tmp_path / "song.wav"
     path.write_bytes(wav(music(2.0)))
-    clock, rendered, waited = [0.0], list[float](), list[float]()
+    clock_s, rendered, waited = 0.0, list[float](), list[float]()
     decoded_at_s = [0.0]
-    really_render, really_flush, really_update = RenderSession.render, Worker._flush, Worker._update_sources
 
-    def render(self: RenderSession) -> Audio | None:
-        audio = really_render(self)
-        if audio is not None and is_slow:
-            clock[0] += 0.1
-            rendered.append(clock[0])
-        return audio
+    class SlowWorker(Worker):
+        def _send(self, message: Message) -> None:
+            nonlocal clock_s
+            if isinstance(message, Audio) and is_slow:  # which was rendered just now
+                clock_s += 0.1
+                rendered.append(clock_s)
+            super()._send(message)
 
-    def flush(self: Worker) -> bool:
-        waited.extend(clock[0] - at_s for at_s in rendered)
-        rendered.clear()
-        return really_flush(self)
+        def _flush(self) -> bool:
+            waited.extend(clock_s - at_s for at_s in rendered)
+            rendered.clear()
+            return super()._flush()
 
-    def update_sources(self: Worker, session: int) -> bool:
-        decoded_at_s.append(clock[0])
-        return really_update(self, session)
+        def _update_sources(self, session_id: int) -> bool:
+            decoded_at_s.append(clock_s)
+            return super()._update_sources(session_id)
 
     is_slow = False
-    monkeypatch.setattr(Worker, "_update_sources", update_sources)
-    monkeypatch.setattr(RenderSession, "render", render)
-    monkeypatch.setattr(Worker, "_flush", flush)
-    monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
-    worker = WorkerInThread()
+    worker = WorkerInThread(SlowWorker, now_s=lambda: clock_s)
     try:
         sessions = range(1, 13)
         for session in sessions:

@@ -3,14 +3,14 @@
 The worker runs in a thread of the test, with render sessions that can be made to fail.
 """
 
-import os
-import resource
+import mmap
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -42,6 +42,7 @@ from tonearm.worker.packets.opus_encoder import OpusEncoder
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.sources.cursor import Cursor
 from tonearm.worker.sources.source import DecodingSource
+from tonearm.worker.suspects import SuspectNotes
 
 SONG = music(2.0)
 SONG_PCM = pcm_of(SONG)
@@ -52,8 +53,8 @@ MISPLACED = LookupError("samples 5 to 6 of a store of 7 to 8")
 class BreakableWorker(WorkerInThread):
     """One whose steps for the bad session can be made to fail. Each session that is played has the song as source 1."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        super().__init__()
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, **given: Any) -> None:
+        super().__init__(**given)
         self.song = folder / "song.wav"
         self.song.write_bytes(wav(SONG))
         self.patch = patch
@@ -178,10 +179,10 @@ def test_the_same_error_is_logged_once(worker: BreakableWorker, capfd: pytest.Ca
 
 
 def test_a_process_whose_memory_is_used_up_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit_bytes = address_space_bytes() + 1_000_000
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit_bytes, limit_bytes))
-    monkeypatch.setattr(os, "_exit", sys.exit)
-    worker = BreakableWorker(tmp_path, monkeypatch)
+    def noting(notes: mmap.mmap, _: int) -> SuspectNotes:
+        return SuspectNotes(notes, address_space_bytes() + 1_000_000, exit_process=sys.exit)
+
+    worker = BreakableWorker(tmp_path, monkeypatch, noting=noting)
     worker.breaks_in(RenderSession, "render", MemoryError())
     with suppress(BrokenPipeError):  # it may end before it is told of the file
         worker.play(BAD)

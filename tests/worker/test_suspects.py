@@ -1,11 +1,11 @@
 import mmap
 import os
+from typing import Any
 
 import pytest
 
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
 from tonearm.decoder.pool.process import suspects_of_exit
-from tonearm.worker import suspects
 from tonearm.worker.memory import private_memory_bytes
 from tonearm.worker.suspects import SuspectNotes
 
@@ -17,12 +17,11 @@ KILLED = -11
 class Process:
     """A process with a limit of 400 MiB, whose memory at each step the test sets; and who is suspected at its end."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.used_mib = 50
         self._memory = mmap.mmap(-1, SUSPECT_BYTES)
-        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, self._statm)
-        monkeypatch.setattr(os, "_exit", self._exit)
-        monkeypatch.setattr(suspects, "_PREAD", self._read_statm)
+        exit_process: Any = self._exit
+        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, self._statm, self._read_statm, exit_process)
         self.status = KILLED
 
     def suspects(self) -> set[int]:
@@ -40,8 +39,8 @@ class Process:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    return Process(monkeypatch)
+def process() -> Process:
+    return Process()
 
 
 # What happens one after the other: a pair is noted, a slot and the source that is worked on in it, or 0; a number is

@@ -42,6 +42,7 @@ from tonearm.worker.media.media import open_media
 from tonearm.worker.memory import reopen_statm
 from tonearm.worker.packets.opus_encoder import OpusEncoder, opus_problem
 from tonearm.worker.reading.reader import DescriptorReader
+from tonearm.worker.suspects import SuspectNotes
 from tonearm.worker.worker import Worker
 
 _CLIP_PATH: Final = Path(__file__).parents[1] / "clips" / "welcome.opus"  # importlib.resources is slow to load
@@ -68,7 +69,7 @@ class Exercise:
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
         libavutil()
-        if not opus_problem():  # found by looking into folders
+        if not opus_problem(None):  # found by looking into folders
             OpusEncoder(Output("opus")).encode(SILENT_FRAME)
 
     def __call__(self) -> None:
@@ -116,7 +117,8 @@ def serve_node(node: socket.socket, suspects_descriptor: int, confinement: Confi
     if mode.needs_seccomp and not sandbox.seccomp:
         _refuse_work(node, sandbox)
         os._exit(EXIT_NO_SANDBOX)
-    status = _run(Worker(node, suspects, sandbox))
+    memory_limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+    status = _run(Worker(node, SuspectNotes(suspects, memory_limit_bytes), sandbox))
     os._exit(status)  # without waiting for threads that may still be inside libav
 
 

@@ -43,13 +43,19 @@ class SuspectNotes:
     def __init__(
         self,
         notes: mmap.mmap,
-        limit_bytes: int,
+        memory_limit_bytes: int,
         statm: Callable[[], bytes] = read_statm,
+        statm_at_end: Callable[..., object] = _PREAD,
+        exit_process: Callable[[int], NoReturn] = os._exit,
     ) -> None:
+        """`statm_at_end` reads the same as `statm`, as pread(2), and takes no memory."""
         self._notes = notes
-        self._limit_bytes = limit_bytes
-        self._guilty_growth_bytes = 0 if limit_bytes == resource.RLIM_INFINITY else int(SUSPECT_SHARE * limit_bytes)
-        self._scarce_from_bytes = math.inf if limit_bytes == resource.RLIM_INFINITY else limit_bytes - LEAST_LEFT_BYTES
+        self._statm_at_end = statm_at_end
+        self._exit_process = exit_process
+        self.memory_limit_bytes = memory_limit_bytes
+        is_limited = memory_limit_bytes != resource.RLIM_INFINITY
+        self._guilty_growth_bytes = int(SUSPECT_SHARE * memory_limit_bytes) if is_limited else 0
+        self._scarce_from_bytes = memory_limit_bytes - LEAST_LEFT_BYTES if is_limited else math.inf
         self._is_scarce = False
         self._statm = statm
         # For the end, when nothing can be made any more.
@@ -80,10 +86,10 @@ class SuspectNotes:
     def is_memory_used_up(self) -> bool:
         """Whether a MemoryError comes of what the process holds. Otherwise the step in which it came asked for more
         than `SUSPECT_SHARE` of the limit at once, and there is room for the others."""
-        if self._limit_bytes == resource.RLIM_INFINITY:
+        if self.memory_limit_bytes == resource.RLIM_INFINITY:
             return False
         try:
-            return self._limit_bytes - address_space_bytes() < self._guilty_growth_bytes
+            return self.memory_limit_bytes - address_space_bytes() < self._guilty_growth_bytes
         except MEMORY_ERRORS:
             return True
 
@@ -113,6 +119,6 @@ class SuspectNotes:
         """
         try:
             self._reserve.clear()
-            _PREAD(STATM, self._end_memory, _STATM_BYTES, 0)
+            self._statm_at_end(STATM, self._end_memory, _STATM_BYTES, 0)
         finally:
-            os._exit(EXIT_MEMORY_LIMIT)
+            self._exit_process(EXIT_MEMORY_LIMIT)

@@ -6,14 +6,13 @@ the rendering thread.
 """
 
 import math
-import mmap
 import os
 import queue
-import resource
 import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tonearm.core.admission import NEWEST_YIELDS_S, yields_s
@@ -119,12 +118,12 @@ _R = TypeVar("_R")
 class _Served:
     """A session, and its sources by the numbers of the node."""
 
-    def __init__(self, order: OpenSession) -> None:
+    def __init__(self, order: OpenSession, now_s: float) -> None:
         self.sources: dict[int, SessionSource] = {}  # all whose PCM may be rendered
         self.session = RenderSession(order, self.sources)
         self.decoded: dict[int, DecodingSource | LiveMember] = {}  # those that are open, or being opened
         self.dropped: set[int] = set()  # those whose PCM may be rendered again
-        self.sent_at_s = time.monotonic()  # when the node told what it has sent
+        self.sent_at_s = now_s  # when the node told what it has sent
         self.claim = order.claim
         self.plays_on = order.plays_on
         self.yields_s = NEWEST_YIELDS_S
@@ -136,16 +135,26 @@ class Worker:
     Work is done in steps, each of one session. What raises in a step ends that session and no other (`_step`).
 
     `suspects` notes which source is worked on, where the node can read it after a crash. `sandbox` is what the
-    process reported about its confinement.
+    process reported about its confinement. `opus_library` is the libopus to call, None: ours or the system's. `now_s`
+    is a monotonic clock.
     """
 
-    def __init__(self, node: socket.socket, suspects: mmap.mmap, sandbox: SandboxReport) -> None:
+    def __init__(
+        self,
+        node: socket.socket,
+        suspects: SuspectNotes,
+        sandbox: SandboxReport,
+        *,
+        opus_library: Path | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._node = node
         self._sandbox = sandbox
+        self._opus_library = opus_library
+        self._now_s = now_s
         self._inbox: queue.SimpleQueue[_Item | _NodeGone] = queue.SimpleQueue()
-        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
-        self._suspects = SuspectNotes(suspects, limit_bytes)
-        self._memory = MemoryBudget(limit_bytes)
+        self._suspects = suspects
+        self._memory = MemoryBudget(suspects.memory_limit_bytes)
         self._errors = OwnErrors()
         decoding = DecodeScheduler(range(1), self._suspects.note)
         self._source_services = SourceServices(
@@ -166,13 +175,13 @@ class Worker:
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
-        self._order = RenderOrder(time.monotonic)
+        self._order = RenderOrder(now_s)
         self._packed_runs_out_s = math.inf  # when the first session runs out of frames whose audio is packed
         self._outgoing: list[bytes | memoryview] = []
         # Since the last report:
         self._idle_s = 0.0
         self._made_frames = 0
-        self._reported_s = time.monotonic()
+        self._reported_s = self._now_s()
 
     def run(self) -> None:
         """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket. Ends
@@ -186,7 +195,7 @@ class Worker:
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._source_services.threads.add(RENDER_SLOT)  # one for each slot of the schedulers
-        self._send(Ready(self._sandbox, opus_problem()))
+        self._send(Ready(self._sandbox, opus_problem(self._opus_library)))
         if not self._flush():
             return
         while self._serve_round():
@@ -199,7 +208,7 @@ class Worker:
         """
         touched: set[int] = set()
         item = self._next_item() if self._order else self._wait_for_item()
-        ends_s = time.monotonic() + _ROUND_S
+        ends_s = self._now_s() + _ROUND_S
         while True:
             if isinstance(item, _NodeGone):
                 self._raise_error_of(item)
@@ -217,7 +226,7 @@ class Worker:
                 touched.add(turn.session)
                 if not self._step(turn.session, self._render_block, turn, if_it_raises=True):
                     return False
-            if time.monotonic() >= ends_s:
+            if self._now_s() >= ends_s:
                 break
             item = self._next_item()
         if not self._flush():
@@ -270,9 +279,9 @@ class Worker:
         return 0 if served is None else served.session.current_source
 
     def _wait_for_item(self) -> "_Item | _NodeGone":
-        since_s = time.monotonic()
+        since_s = self._now_s()
         item = self._inbox.get()
-        self._idle_s += time.monotonic() - since_s
+        self._idle_s += self._now_s() - since_s
         return item
 
     def _next_item(self) -> "_Item | _NodeGone | None":
@@ -321,7 +330,7 @@ class Worker:
         session = served.session
         match item:
             case Grant():
-                served.sent_at_s = time.monotonic()
+                served.sent_at_s = self._now_s()
                 session.grant(item, has_memory=self._memory.used <= LESS_AHEAD_FROM)
             case Plan():
                 session.plan(item)
@@ -361,7 +370,7 @@ class Worker:
 
     def _sign_of_life(self, number: int) -> Pong:
         decoding, opening = self._source_services.decoding, self._source_services.opening
-        now_s, busy_s = time.monotonic(), max(decoding.busy_s(), opening.busy_s())
+        now_s, busy_s = self._now_s(), max(decoding.busy_s(), opening.busy_s())
         seconds = now_s - self._reported_s
         decoding_s, late_s = decoding.take_work_s()
         opening_s, _ = opening.take_work_s()
@@ -391,7 +400,7 @@ class Worker:
         if self._served and self._memory.is_nearly_used_up:
             self._send(NoRoom(order.session))
             return
-        self._served[order.session] = _Served(order)
+        self._served[order.session] = _Served(order, self._now_s())
         self._waiting_for_pcm.add(order.session)
 
     def _close_session(self, session_id: int) -> None:
@@ -482,7 +491,7 @@ class Worker:
             for measured in session.take_measured():
                 self._send(measured)
         # The blocks of other sessions may take long. But sending each block by itself would cost more.
-        is_urgent = self._packed_runs_out_s - time.monotonic() < FIRST_BLOCK_FRAMES * FRAME_S
+        is_urgent = self._packed_runs_out_s - self._now_s() < FIRST_BLOCK_FRAMES * FRAME_S
         return self._flush() if is_urgent and self._order else True
 
     def _add_to_order(self, session_id: int, served: _Served) -> None:

@@ -20,9 +20,7 @@ from tonearm.core.frame import (
 from tonearm.decoder.message_coding import MessageSplitter, pack
 from tonearm.decoder.messages import Audio, FromDecoder, Ready
 from tonearm.protocol.framing import packets_as_messages, payload_of
-from tonearm.worker import worker
 from tonearm.worker.media.opus_format import can_pass_through
-from tonearm.worker.packets import opus_encoder
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 
@@ -78,11 +76,8 @@ def test_part_of_a_frame_is_refused() -> None:
 
 
 @pytest.mark.parametrize("library", ["nowhere", __file__, "libc.so.6"])
-def test_without_a_libopus_to_call_a_decoder_process_says_why(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opus_encoder, "library_path", lambda: Path(library))
-    monkeypatch.setattr(opus_encoder, "_libopus", opus_encoder._libopus.__wrapped__)
-    monkeypatch.setattr(worker, "opus_problem", opus_encoder.opus_problem.__wrapped__)
-    process = WorkerInThread()
+def test_without_a_libopus_to_call_a_decoder_process_says_why(library: str) -> None:
+    process = WorkerInThread(opus_library=Path(library))
     try:
         assert process.wait_for(Ready, 0).opus_problem.startswith("libopus cannot be loaded: ")
     finally:

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +10,6 @@ from tests.support.hand_time import HandTime
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.worker.media.media import open_media
 from tonearm.worker.media.opening import open_audio
-from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.guarded_reader import (
     FIRST_BYTES,
     OPENING_BUDGET_BYTES,
@@ -27,45 +25,41 @@ class Zeros(io.BytesIO):
         return bytes(n or 0)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> HandTime:
-    clock = HandTime()
-    monkeypatch.setattr(guarded_reader, "time", SimpleNamespace(monotonic=clock.now_s))
-    return clock
-
-
 def guard(reader: MediaReader) -> GuardedReader:
     return GuardedReader(reader, source_name="song", size_bytes=None)
 
 
-def test_opening_has_a_deadline_and_playing_has_none(clock: HandTime) -> None:
-    reader = TimedReader(Zeros(), "song")
+def test_opening_has_a_deadline_and_playing_has_none() -> None:
+    clock = HandTime()
+    reader = TimedReader(Zeros(), "song", clock.now_s)
     reader.read(10)
     reader.unlimit()
     clock.forward(1000)
     assert reader.read(10) == bytes(10)
-    late = TimedReader(Zeros(), "song")
+    late = TimedReader(Zeros(), "song", clock.now_s)
     clock.forward(15.1)
     with pytest.raises(PlayError) as caught:
         late.read(10)
     assert caught.value.failure.code is FailureCode.TIMEOUT
 
 
-def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too(clock: HandTime) -> None:
+def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> None:
+    clock = HandTime()
+
     class Slow(io.BytesIO):
         def read(self, n: int | None = -1, /) -> bytes:
             clock.forward(10)
             return super().read(min(n or 0, 3000))
 
     with pytest.raises(PlayError) as caught:
-        open_audio(guard(TimedReader(Slow(flac(music(2.0))), "song")))
+        open_audio(guard(TimedReader(Slow(flac(music(2.0))), "song", clock.now_s)))
     assert caught.value.failure.code is FailureCode.TIMEOUT
 
 
 @pytest.mark.parametrize("encode", [flac, opus])
-def test_bytes_that_only_trickle_are_a_timeout(clock: HandTime, encode: Callable[[Signal], bytes]) -> None:
+def test_bytes_that_only_trickle_are_a_timeout(encode: Callable[[Signal], bytes]) -> None:
     """Also where a page of Ogg is read whole: that of the sound has 20 kB."""
-    taken = []
+    clock, taken = HandTime(), list[int]()
 
     class Trickle(io.BytesIO):
         def read(self, n: int | None = -1, /) -> bytes:
@@ -76,7 +70,7 @@ def test_bytes_that_only_trickle_are_a_timeout(clock: HandTime, encode: Callable
             return super().read(min(n or 0, FIRST_BYTES))
 
     with pytest.raises(PlayError) as caught:
-        open_media(Trickle(encode(music(3.0))), name="song", content_type=None, size_bytes=None)
+        open_media(Trickle(encode(music(3.0))), name="song", content_type=None, size_bytes=None, now_s=clock.now_s)
     assert caught.value.failure.code is FailureCode.TIMEOUT
     assert len(taken) < 30
 

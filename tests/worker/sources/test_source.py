@@ -2,8 +2,9 @@
 
 import queue
 import resource
+import time
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -27,7 +28,6 @@ from tonearm.decoder.messages import (
     Titled,
 )
 from tonearm.worker.memory import MemoryBudget
-from tonearm.worker.reading import guarded_reader
 from tonearm.worker.reading.errors import OwnErrors
 from tonearm.worker.sources.cursor import AHEAD_SAMPLES, FIRST_STEP_SAMPLES, CursorReport, Demand, Use
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
@@ -62,6 +62,7 @@ class Bench:
         *,
         is_heard: bool = True,
         most_bytes: int = DATA_CHUNK_BYTES,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most_bytes` come in one answer."""
         self._data = data
@@ -72,7 +73,9 @@ class Bench:
         self._reports: queue.SimpleQueue[CursorReport] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
         order = order or open_order(7, 3, len(data))
-        self.source = DecodingSource(order, None, services_with(self._reports.put, self.noted.__setitem__))
+        self.source = DecodingSource(
+            order, None, replace(services_with(self._reports.put, self.noted.__setitem__), now_s=now_s)
+        )
         self.source.used(order.start_sample, Use(is_current=True, is_heard=is_heard))
         self.source.start()
 
@@ -132,15 +135,14 @@ def test_decoding_keeps_to_its_distance_ahead() -> None:
 
 @pytest.mark.parametrize("encode", [wav, mp3, opus])
 def test_a_source_that_drips_is_not_read_again_beyond_its_time(
-    encode: Callable[[Signal], bytes], monkeypatch: pytest.MonkeyPatch
+    encode: Callable[[Signal], bytes],
 ) -> None:
     """As after its decoder process has died. It ends in the middle of a step or a page, which would take for hours."""
     clock = HandTime()
-    monkeypatch.setattr(guarded_reader, "time", SimpleNamespace(monotonic=clock.now_s))
     data = encode(music(6.0))
     start_sample = 5 * SAMPLE_RATE_HZ
     order = structs.replace(open_order(7, 3, None, start_sample=start_sample, is_seekable=False), resumes=True)
-    bench = Bench(data, order, most_bytes=1000)
+    bench = Bench(data, order, most_bytes=1000, now_s=clock.now_s)
     assert isinstance(bench.next_report(), Opened)
     answers_to_open, bench.most_bytes = bench.answers, 1
     bench.answered = lambda: clock.forward(1.0)

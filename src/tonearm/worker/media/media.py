@@ -1,6 +1,8 @@
 """One opened source: decoded piece by piece into the node's PCM, and seekable to a sample."""
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -68,14 +70,16 @@ def open_media(
     is_live: bool = False,
     titles: StreamTitles | None = None,
     audio: str = "",
+    now_s: Callable[[], float] = time.monotonic,
 ) -> "Media":
     """Opens the audio in the bytes of `reader`.
 
     `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
     `titles` collects the titles of a live source. `audio` names one of several sounds, see `open_audio`.
+    `now_s` is a monotonic clock.
     Reads at most 32 MiB and takes at most 15 s. Raises PlayError; one that the reader raises is passed on unchanged.
     """
-    timed = TimedReader(reader, name)
+    timed = TimedReader(reader, name, now_s)
     first = read_first_bytes(timed, is_live=is_live)
     if not first:
         raise errors.empty()

@@ -45,10 +45,11 @@ class OpusMissing(Exception):
 
 
 class OpusEncoder:
-    """Encodes frames one after the other. For one thread at a time. Raises OpusMissing when there is no libopus."""
+    """Encodes frames one after the other. For one thread at a time. Raises OpusMissing when there is no libopus in
+    `library`; None: there is none of ours and none of the system's."""
 
-    def __init__(self, settings: Output) -> None:
-        self._library = _libopus()
+    def __init__(self, settings: Output, library: Path | None = None) -> None:
+        self._library = _libopus(library)
         self._size_bytes: int = self._library.opus_encoder_get_size(CHANNELS)
         self._memory = ctypes.create_string_buffer(self._size_bytes)
         self._packet = ctypes.create_string_buffer(MOST_OPUS_PACKET_BYTES)
@@ -102,10 +103,11 @@ class OpusEncoder:
 
 
 @cache
-def opus_problem() -> str:
-    """Why nothing can be encoded to Opus; empty where it can. The first call opens files."""
+def opus_problem(library: Path | None) -> str:
+    """Why nothing can be encoded to Opus with `library` (see `OpusEncoder`); empty where it can. The first call opens
+    files."""
     try:
-        OpusEncoder(Output("opus"))
+        OpusEncoder(Output("opus"), library)
     except OpusMissing as error:
         return str(error)
     return ""
@@ -118,8 +120,8 @@ def library_path() -> Path | None:
 
 
 @cache
-def _libopus() -> Any:
-    path = library_path()
+def _libopus(library: Path | None) -> Any:
+    path = library or library_path()
     name = str(path) if path is not None else ctypes.util.find_library("opus")
     if name is None:
         raise OpusMissing("libopus was found neither in the av package nor on this system")

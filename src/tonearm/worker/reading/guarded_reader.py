@@ -7,7 +7,7 @@ files that it could only read without end.
 import io
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from tonearm.core.failure import PlayError, PlayFailure
@@ -51,23 +51,25 @@ class TooLate(PlayError):
 class TimedReader:
     """Passes reads on up to a deadline, `OPENING_DEADLINE_S` from now at first.
 
-    It stands next to the source: a reader above it may ask for many pieces to answer one read.
+    It stands next to the source: a reader above it may ask for many pieces to answer one read. `now_s` is a monotonic
+    clock.
     """
 
-    def __init__(self, reader: MediaReader, source_name: str) -> None:
+    def __init__(self, reader: MediaReader, source_name: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
+        self._now_s = now_s
         self.limit(OPENING_DEADLINE_S, errors.opening_took_too_long(source_name, OPENING_DEADLINE_S))
 
     def limit(self, limit_s: float, too_late: PlayFailure) -> None:
         """From now on there is so much time to read. After it `TooLate` is raised, with this failure."""
-        self._deadline_s: float | None = time.monotonic() + limit_s
+        self._deadline_s: float | None = self._now_s() + limit_s
         self._too_late = too_late
 
     def unlimit(self) -> None:
         self._deadline_s = None
 
     def read(self, n: int) -> bytes:
-        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+        if self._deadline_s is not None and self._now_s() > self._deadline_s:
             raise TooLate(self._too_late)
         return self._reader.read(n)
 

@@ -1,5 +1,6 @@
 """One source in a decoder process: opened, then decoded ahead of what is rendered, a slot at a time."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class SourceServices:
     note: Callable[[int, int], None]  # writes down that a slot works on a source
     errors: OwnErrors
     memory: MemoryBudget  # the less there is, the less is decoded ahead
+    now_s: Callable[[], float] = time.monotonic
 
 
 class DecodingSource:
@@ -93,7 +95,7 @@ class DecodingSource:
             self._reader = RequestingReader(
                 order.size_bytes, order.is_seekable, self._request_read, self._job.without_slot
             )
-        self._content = SourceContent(order, self._reader, self._titles)
+        self._content = SourceContent(order, self._reader, self._titles, services.now_s)
         self._steps = self._run_steps()
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket

@@ -1,6 +1,6 @@
 """Reads the sound of one source: as PCM, or as packets when these can be passed through."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -58,13 +58,18 @@ class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
     It is read by its `packets`, or with `decode_block` where these are None; both give nothing only at the end. All
-    methods may raise PlayError.
+    methods may raise PlayError. `now_s` is a monotonic clock.
     """
 
     def __init__(
-        self, order: OpenSource, reader: DescriptorReader | RequestingReader, titles: StreamTitles | None
+        self,
+        order: OpenSource,
+        reader: DescriptorReader | RequestingReader,
+        titles: StreamTitles | None,
+        now_s: Callable[[], float],
     ) -> None:
         self._order = order
+        self._now_s = now_s
         self._reader = reader
         self._titles = titles
         # Packets of overlays are never passed through: overlays are always mixed.
@@ -196,6 +201,7 @@ class SourceContent:
             is_live=order.is_live,
             titles=self._titles,
             audio=order.audio,
+            now_s=self._now_s,
         )
         self.packets = self._media.take_opus_packets() if self._wants_packets else None
         return self._media
