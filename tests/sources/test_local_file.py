@@ -5,6 +5,7 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -50,11 +51,11 @@ async def content(uri: str, files: bool | tuple[str, ...] = True) -> bytes:
         return data
 
 
-async def test_paths_and_file_uris(music: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(music)
-    for uri in (f"{music}/a song #1.mp3", f"file://{music}/a%20song%20%231.mp3", "a song #1.mp3"):
-        assert await content(uri) == b"sound"
-        assert await content(uri, (str(music),)) == b"sound"
+async def test_paths_and_file_uris(music: Path) -> None:
+    with chdir(music):
+        for uri in (f"{music}/a song #1.mp3", f"file://{music}/a%20song%20%231.mp3", "a song #1.mp3"):
+            assert await content(uri) == b"sound"
+            assert await content(uri, (str(music),)) == b"sound"
     assert await content(f"file://localhost{music}/a%20song%20%231.mp3") == b"sound"
 
 

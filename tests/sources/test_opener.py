@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificate import unsigned_certificate
+from tests.support.environment import variables
 from tests.support.fetching import IMPATIENT, QUICK, failure_of, opened, opener, playlist_of, read_all, read_bytes
 from tests.support.media_server import (
     Answer,
@@ -104,14 +105,15 @@ class TestServersThatFail:
             assert server.requests == []
 
     async def test_unknown_host_name(self, names: "Names") -> None:
-        told = await failure_of("http://nowhere.example/a")
+        told = await failure_of("http://nowhere.example/a", getaddrinfo=names.getaddrinfo)
         assert told.code == FailureCode.NAME_NOT_FOUND
         assert names.asked == ["nowhere.example"] * 3
 
     async def test_name_that_is_found_at_the_second_try(self, server: MediaServer, names: "Names") -> None:
         server.serve("/a", media(BODY))
         names.answers["late.example"] = [[], ["127.0.0.1"]]
-        async with opened(f"http://late.example:{server.port}/a") as source:
+        uri = f"http://late.example:{server.port}/a"
+        async with opened(uri, getaddrinfo=names.getaddrinfo) as source:
             assert await read_all(source) == BODY
 
 
@@ -173,7 +175,7 @@ class TestRedirects:
 
 class TestPrivateNetworks:
     async def test_nothing_is_looked_up(self, names: "Names") -> None:
-        async with opener(private_networks=False) as source_opener:
+        async with opener(private_networks=False, getaddrinfo=names.getaddrinfo) as source_opener:
             source_opener.admit(parse_source_uri("http://music.example/a"))
         assert names.asked == []
 
@@ -187,18 +189,18 @@ class TestPrivateNetworks:
             names.answers["inside.example"] = [addresses]
             own = [("127.0.0.1", canary.port)] if private_networks else []
             uri = f"http://inside.example:{canary.port}/"
-            told = await failure_of(uri, private_networks=private_networks, own_addresses=own)
+            told = await failure_of(
+                uri, private_networks=private_networks, own_addresses=own, getaddrinfo=names.getaddrinfo
+            )
             assert told.code == FailureCode.SOURCE_REFUSED
             assert canary.connections == 0
             assert names.asked == ["inside.example"]
 
-    async def test_proxy_of_the_environment_is_not_used(
-        self, server: MediaServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_proxy_of_the_environment_is_not_used(self, server: MediaServer) -> None:
         async with Canary() as proxy:
-            monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
-            async with opened(server.serve("/a", media(BODY))) as source:
-                assert await read_all(source) == BODY
+            with variables(http_proxy=f"http://127.0.0.1:{proxy.port}"):
+                async with opened(server.serve("/a", media(BODY))) as source:
+                    assert await read_all(source) == BODY
             assert proxy.connections == 0
 
 
@@ -239,10 +241,8 @@ class Names:
 
 
 @pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    made = Names()
-    monkeypatch.setattr("tonearm.sources.guard.socket.getaddrinfo", made.getaddrinfo)
-    return made
+def names() -> Names:
+    return Names()
 
 
 class Asked:
@@ -273,5 +273,5 @@ async def test_policy_judges_each_uri_once_and_not_again_when_a_transfer_is_resu
 
 async def test_a_site_of_pages_that_sends_no_page_names_the_resolver_too(names: Names) -> None:
     for uri, names_resolver in (("https://www.youtube.com/watch?v=x", True), ("https://radio.example/a", False)):
-        told = await failure_of(uri)
+        told = await failure_of(uri, getaddrinfo=names.getaddrinfo)
         assert (told.code, "resolver.enabled" in told.hint) == (FailureCode.NAME_NOT_FOUND, names_resolver)

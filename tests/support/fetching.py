@@ -12,6 +12,7 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import Pattern, SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.sources.guard import AddressGuard
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
@@ -41,9 +42,12 @@ async def opener(
     own_addresses: Iterable[tuple[str, int]] = (),
     settings: FetchSettings = QUICK,
     resolver: ResolverSettings | None = None,
+    **network: Any,
 ) -> AsyncIterator[SourceOpener]:
+    """`network` are other options of `AddressGuard`."""
     policy = SourcePolicy(allowed, blocked, files)
-    made = SourceOpener(policy, private_networks=private_networks, settings=settings, resolver=resolver)
+    guard = AddressGuard(private_networks=private_networks, **network)
+    made = SourceOpener(policy, private_networks=private_networks, settings=settings, resolver=resolver, guard=guard)
     for host, port in own_addresses:
         made.add_own_address(host, port)
     try:

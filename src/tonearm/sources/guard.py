@@ -6,6 +6,7 @@ leads into a private network. A name is refused when one of its addresses is ref
 
 import functools
 import socket
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final, TypeAlias
 
@@ -14,6 +15,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tonearm.sources.detached_threads import DetachedThreads
 
 Address: TypeAlias = IPv4Address | IPv6Address
+AddressInfo: TypeAlias = tuple[
+    socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]
+]
 
 _MAX_LOOKUPS: Final = 32  # at once
 # Networks that `is_global` allows, although they lead to this machine, to many hosts, or through a gateway to any host.
@@ -48,11 +52,33 @@ class AddressRefusedError(OSError):
         self.hint = hint
 
 
-class AddressGuard:
-    """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own."""
+def is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address not in _GLOBAL_UNICAST_V6 or any(address in network for network in _NOT_PUBLIC_V6):
+            return False
+    elif any(address in network for network in _NOT_PUBLIC_V4):
+        return False
+    return address.is_global
 
-    def __init__(self, *, private_networks: bool) -> None:
+
+class AddressGuard:
+    """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own.
+
+    `is_public` says which addresses are on the open internet, `getaddrinfo` looks names up.
+    """
+
+    def __init__(
+        self,
+        *,
+        private_networks: bool,
+        is_public: Callable[[Address], bool] = is_public,
+        getaddrinfo: Callable[..., list[AddressInfo]] = socket.getaddrinfo,  # type: ignore[assignment]
+    ) -> None:
         self._private_networks = private_networks
+        self._is_public = is_public
+        self.getaddrinfo = getaddrinfo
         self._own: set[tuple[Address | None, int]] = set()
 
     def add_own_address(self, host: str, port: int) -> None:
@@ -71,7 +97,7 @@ class AddressGuard:
                 "This is the node's own address and port.",
                 "A node cannot play itself; give the address of the source.",
             )
-        if not self._private_networks and not is_public(address):
+        if not self._private_networks and not self._is_public(address):
             raise AddressRefusedError(
                 "The host leads to an address that is not on the open internet.",
                 "To allow private and local addresses set sources.private_networks = true.",
@@ -121,7 +147,7 @@ class GuardedResolver(AbstractResolver):
         Raises `AddressRefusedError`, `socket.gaierror` when there is none, or `OSError` when the system cannot resolve.
         """
         try:
-            infos = await self._threads.run(functools.partial(_look_up, host, port, family))
+            infos = await self._threads.run(functools.partial(self._look_up, host, port, family))
         except UnicodeError as error:  # a label that is empty or longer than 63 characters
             raise socket.gaierror(socket.EAI_NONAME, "not a valid host name") from error
         results: list[ResolveResult] = []
@@ -143,27 +169,13 @@ class GuardedResolver(AbstractResolver):
     async def close(self) -> None:
         """Does nothing: there is nothing to close."""
 
-
-def _look_up(
-    host: str, port: int, family: socket.AddressFamily
-) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]]]:
-    try:
-        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)  # type: ignore[return-value]
-    except socket.gaierror:
-        # Without a free descriptor the system says that the name does not exist; a socket raises the true reason.
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
-        raise
-
-
-def is_public(address: Address) -> bool:
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if address not in _GLOBAL_UNICAST_V6 or any(address in network for network in _NOT_PUBLIC_V6):
-            return False
-    elif any(address in network for network in _NOT_PUBLIC_V4):
-        return False
-    return address.is_global
+    def _look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[AddressInfo]:
+        try:
+            return self._guard.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+        except socket.gaierror:
+            # Without a free descriptor the system says that the name does not exist; a socket raises the true reason.
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
+            raise
 
 
 def _literal(text: str) -> Address | None:

@@ -85,6 +85,7 @@ class SourceOpener:
 
     `private_networks` permits dialling addresses outside the open internet. The policy's `files` says which files may
     be read. With `resolver` settings, pages are opened as the links behind them. `sounds` are those that clients sent.
+    `guard` looks names up and judges addresses; None: one of the system's network.
     """
 
     def __init__(
@@ -95,12 +96,13 @@ class SourceOpener:
         settings: FetchSettings | None = None,
         resolver: ResolverSettings | None = None,
         sounds: Sounds | None = None,
+        guard: AddressGuard | None = None,
     ) -> None:
         self._policy = policy
         self.sounds: Final = sounds or Sounds()
         self._settings = settings or FetchSettings()
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
-        self._guard = AddressGuard(private_networks=private_networks)
+        self._guard = guard or AddressGuard(private_networks=private_networks)
         self._client = HttpClient(self._guard, self._admit, self._settings)
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None

@@ -136,13 +136,11 @@ async def test_no_other_host_gets_them(server: MediaServer, domain: str) -> None
         assert _cookies(other) == [None]
 
 
-async def test_after_a_cookie_a_private_network_is_as_closed_as_before(
-    server: MediaServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tonearm.sources.guard.is_public", lambda address: str(address) == server.host)
+async def test_after_a_cookie_a_private_network_is_as_closed_as_before(server: MediaServer) -> None:
     async with Canary("127.0.0.2") as canary:
         go = status(302, f"Set-Cookie: k=1; Path=/\r\nLocation: http://127.0.0.2:{canary.port}/a\r\n")
         server.serve("/check", go)
-        told = await failure_of(server.serve("/a", _only_with("k=1", go)), private_networks=False)
+        uri = server.serve("/a", _only_with("k=1", go))
+        told = await failure_of(uri, private_networks=False, is_public=lambda address: str(address) == server.host)
         assert (told.code, canary.connections) == (FailureCode.SOURCE_REFUSED, 0)
         assert "sources.private_networks" in told.hint
