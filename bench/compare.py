@@ -7,6 +7,7 @@ Each tree has its own `.venv` (`make dev`). The first is what the others are com
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
@@ -14,16 +15,16 @@ from statistics import median
 import uvloop
 
 from bench import media
-from bench.streaming import Streaming, streaming
+from bench.streaming import SETTLE_S, Streaming, streaming
 from bench.subjects import tonearm_node
 
 
-def main() -> None:
-    options = _options()
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options(arguments)
     uvloop.run(_compare(options))
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -32,16 +33,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="how often all nodes are started and measured (5)")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each window (15)")
     parser.add_argument("--format", default="mp3", choices=list(media.FORMATS), help="of the file (mp3)")
+    parser.add_argument("--file", type=Path, help="to play, in place of one in that format")
+    parser.add_argument("--settle", type=float, default=SETTLE_S, help="seconds before each window (2)")
     parser.add_argument("--audio", default="pcm", choices=["pcm", "opus"], help="that the listeners want (pcm)")
     parser.add_argument("--bands", action="store_true", help="with 5 bands of the equalizer")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 async def _compare(options: argparse.Namespace) -> None:
     costs: list[list[float]] = [[] for _ in options.trees]  # by tree, µs a frame of each round
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        uri = str(await asyncio.to_thread(media.make_file, folder, options.format))
+        uri = str(options.file or await asyncio.to_thread(media.make_file, folder, options.format))
         for number in range(options.rounds):
             first = number % len(options.trees)
             order = [*range(first, len(options.trees)), *range(first)]
@@ -60,7 +63,7 @@ async def _round(options: argparse.Namespace, folder: Path, uri: str, order: lis
             own = folder / str(index)
             own.mkdir(exist_ok=True)
             subject = tonearm_node(own, python=str(options.trees[index].absolute() / ".venv" / "bin" / "python"))
-            streams = streaming(subject, uri, bands=options.bands, audio=options.audio)
+            streams = streaming(subject, uri, bands=options.bands, audio=options.audio, settle_s=options.settle)
             nodes[index] = await stack.enter_async_context(streams)
         await asyncio.gather(*(node.grow_to(options.players) for node in nodes.values()))
         windows = await asyncio.gather(*(node.window(options.seconds) for node in nodes.values()))

@@ -51,7 +51,15 @@ class Streaming:
     """A subject, its players p0, p1, … and their listeners."""
 
     def __init__(
-        self, subject: Subject, session: aiohttp.ClientSession, side: OrderPipe, uri: str, *, bands: bool, audio: Audio
+        self,
+        subject: Subject,
+        session: aiohttp.ClientSession,
+        side: OrderPipe,
+        uri: str,
+        *,
+        bands: bool,
+        audio: Audio,
+        settle_s: float,
     ) -> None:
         self.subject = subject
         self.session = session
@@ -60,6 +68,7 @@ class Streaming:
         self._uri = uri
         self._bands = bands
         self._audio = audio
+        self._settle_s = settle_s
 
     async def grow_to(self, players: int, *, has_listeners: bool = True) -> None:
         """Adds players until there are so many, with one listener each, and lets all begin and settle."""
@@ -73,19 +82,19 @@ class Streaming:
             self.players = more.stop
         if has_listeners:
             await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
-        await asyncio.sleep(SETTLE_S)
+        await asyncio.sleep(self._settle_s)
 
     async def listen_to(self, numbers: range) -> None:
         """One listener more to each of these players, which are there already; they begin and settle."""
         await self._listen([f"p{number}" for number in numbers])
         await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
-        await asyncio.sleep(SETTLE_S)
+        await asyncio.sleep(self._settle_s)
 
     async def add_listeners(self, count: int, audio: Audio | None = None) -> None:
         """`count` more to each player, of the same kind as its first unless `audio` names another."""
         for number in range(self.players):
             await self._listen([f"p{number}"] * count, audio)
-        await asyncio.sleep(SETTLE_S)
+        await asyncio.sleep(self._settle_s)
 
     async def window(self, seconds: float) -> Streamed:
         return (await self.window_between(seconds, lambda: None))[0]
@@ -110,7 +119,12 @@ class Streaming:
 
 @asynccontextmanager
 async def streaming(
-    starting: AbstractAsyncContextManager[Subject], uri: str, *, bands: bool = False, audio: Audio = "pcm"
+    starting: AbstractAsyncContextManager[Subject],
+    uri: str,
+    *,
+    bands: bool = False,
+    audio: Audio = "pcm",
+    settle_s: float = SETTLE_S,
 ) -> AsyncIterator[Streaming]:
     """Starts the subject and the process of its listeners, who listen to `audio`."""
     timeout = aiohttp.ClientTimeout(total=60)
@@ -119,4 +133,4 @@ async def streaming(
         order_pipe("bench.listeners") as side,
         aiohttp.ClientSession(timeout=timeout) as session,
     ):
-        yield Streaming(subject, session, side, uri, bands=bands, audio=audio)
+        yield Streaming(subject, session, side, uri, bands=bands, audio=audio, settle_s=settle_s)
