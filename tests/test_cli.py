@@ -144,7 +144,7 @@ def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path)
     assert "not server.max_connections = 1000000000" in result.stderr
 
 
-def test_a_node_for_all_addresses_says_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_for_all_addresses_says_what_they_are(tmp_path: Path) -> None:
     assert addresses_behind("127.0.0.1") == addresses_behind("localhost") == []
     trie = """Main:
   +-- 0.0.0.0/0 3 0 5
@@ -162,6 +162,7 @@ def test_a_node_for_all_addresses_says_what_they_are(tmp_path: Path, monkeypatch
 fe800000000000000000000000000001 02 40 20 80     eth0
 20010db8000000000000000000000002 02 40 00 80     eth0
 """
-    monkeypatch.setattr(Path, "read_text", lambda path, **_: trie if path.name == "fib_trie" else interfaces)
-    assert addresses_behind("0.0.0.0") == ["172.17.0.2"]
-    assert addresses_behind("::") == ["2001:db8::2"]
+    (tmp_path / "fib_trie").write_text(trie)
+    (tmp_path / "if_inet6").write_text(interfaces)
+    assert addresses_behind("0.0.0.0", tmp_path) == ["172.17.0.2"]
+    assert addresses_behind("::", tmp_path) == ["2001:db8::2"]

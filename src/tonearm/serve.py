@@ -63,14 +63,14 @@ _DEMO_ID: Final = "demo"
 _LOCAL_IPV4: Final = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
 
 
-def addresses_behind(host: str) -> list[str]:
-    """The addresses at which other machines reach a node that listens on `host`, when `host` means all addresses; none
-    on systems other than Linux."""
+def addresses_behind(host: str, network: Path = Path("/proc/net")) -> list[str]:
+    """The addresses at which other machines reach a node that listens on `host`, when `host` means all addresses, by
+    what the system says in the folder `network`; none on systems other than Linux."""
     try:
         if host == "0.0.0.0":  # noqa: S104 - compared, not bound
-            found = _LOCAL_IPV4.findall(Path("/proc/net/fib_trie").read_text(encoding="ascii"))
+            found = _LOCAL_IPV4.findall((network / "fib_trie").read_text(encoding="ascii"))
         elif host == "::":
-            lines = Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines()
+            lines = (network / "if_inet6").read_text(encoding="ascii").splitlines()
             found = [str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0]))) for line in lines]
         else:
             return []

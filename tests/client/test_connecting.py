@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
+from tests.support.environment import variables
 from tests.support.running_node import running_node
 from tests.support.stranger import stranger
 from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
@@ -46,15 +47,15 @@ async def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         assert await cause(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2) == "timeout"
 
 
-async def test_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_password(tmp_path: Path) -> None:
     async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as process:
         with pytest.raises(Unauthorized, match="TONEARM_PASSWORD"):
             await Node(process.url).__aenter__()
         with pytest.raises(Unauthorized, match="refused the password"):
             await Node(process.url, password="wrong").__aenter__()
-        monkeypatch.setenv("TONEARM_URL", process.url)
-        monkeypatch.setenv("TONEARM_PASSWORD", "sesame")
-        async with Node.from_env() as node:
+        with variables(TONEARM_URL=process.url, TONEARM_PASSWORD="sesame"):
+            of_environment = Node.from_env()
+        async with of_environment as node:
             assert (await node.info()).version
             await node.create_player("a")
 

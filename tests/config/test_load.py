@@ -1,14 +1,14 @@
 """From a file, the environment and options to a configuration."""
 
-import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
-from tonearm.config.load import LoadedConfig, config_template, load_config
+from tonearm.config.load import THIS_MACHINE, LoadedConfig, Machine, config_template, load_config
 from tonearm.config.problem import ConfigError, Given
 from tonearm.config.schema import Config
 
@@ -16,16 +16,16 @@ Load = Callable[..., LoadedConfig]
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Loads the given TOML text with the given environment."""
-    monkeypatch.chdir(tmp_path)
+def load(tmp_path: Path) -> Iterator[Load]:
+    """Loads the given TOML text with the given environment, for this machine or another."""
 
-    def load_text(text: str | bytes, **variables: str) -> LoadedConfig:
+    def load_text(text: str | bytes, machine: Machine = THIS_MACHINE, **variables: str) -> LoadedConfig:
         path = Path("node.toml")
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return load_config(path, variables)
+        return load_config(path, variables, machine=machine)
 
-    return load_text
+    with chdir(tmp_path):
+        yield load_text
 
 
 # What is wrong, and what the one line must say about it.
@@ -137,21 +137,18 @@ def test_an_endless_file_is_not_read_to_its_end() -> None:
         load_config(Path("/dev/zero"), {})
 
 
-def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(load: Load) -> None:
     with pytest.raises(ConfigError) as refused:
-        load("[server]\nport = -1\n[resolver]\nenabled = true\n")
+        load("[server]\nport = -1\n[resolver]\nenabled = true\n", Machine(has_module=lambda name: False))
     assert len(refused.value.problems) == 2
     (problem,) = (problem for problem in refused.value.problems if "resolver.enabled is true" in problem)
     assert "yt-dlp is not installed" in problem
     assert f"{sys.executable} -m pip install yt-dlp" in problem  # with the interpreter that runs
 
 
-def test_the_resolver_is_enabled_with_its_extra(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert load("[resolver]\nenabled = true\n").config.resolver.enabled
+def test_the_resolver_is_enabled_with_its_extra(load: Load) -> None:
+    with_extra = Machine(has_module=lambda name: True)
+    assert load("[resolver]\nenabled = true\n", with_extra).config.resolver.enabled
 
 
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf[server]\nport = 1\n", b"[server]\r\nport = 1\r\n"])
@@ -167,11 +164,11 @@ def test_the_template_is_the_defaults(load: Load) -> None:
     assert load(config_template()).config == Config()
 
 
-def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert load_config(None, {}) == LoadedConfig(Config())
-    Path("tonearm.toml").write_text("[server]\nport = 7\n")
-    loaded = load_config(None, {})
+def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        assert load_config(None, {}) == LoadedConfig(Config())
+        Path("tonearm.toml").write_text("[server]\nport = 7\n")
+        loaded = load_config(None, {})
     assert loaded.config.server.port == 7
     assert loaded.path == Path("tonearm.toml")
 
@@ -292,15 +289,15 @@ def test_the_library_is_where_files_may_be_played(load: Load, tmp_path: Path) ->
     assert warning == f"library.folders: there is no folder {tmp_path}/none"
 
 
-def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path) -> None:
     good, closed, file = tmp_path / "good", tmp_path / "closed", tmp_path / "file"
     good.mkdir()
     closed.mkdir(mode=0)
     file.touch()
     # To root no folder is closed.
-    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(closed))
+    of_another = Machine(may=lambda path, mode: path != str(closed))
     folders = [str(path) for path in (good, closed, file, tmp_path / "none")] + ["not/there"]
-    assert load(f"[sources]\nfiles = {folders}\n").warnings == (
+    assert load(f"[sources]\nfiles = {folders}\n", of_another).warnings == (
         f"sources.files: the folder {closed} cannot be read by the user who runs this",
         f"sources.files: {file} is no folder",
         f"sources.files: there is no folder {tmp_path / 'none'}",

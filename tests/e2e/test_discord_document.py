@@ -3,15 +3,12 @@
 import asyncio
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
-
-import discord
-import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
+from tests.support.environment import variables
 from tests.support.eventually import PATIENCE_S, eventually
-from tests.support.fake_voice import FakeInteraction, fake_voice
+from tests.support.fake_voice import FakeInteraction, fake_voice, without_discord
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import running_node
 
@@ -20,18 +17,15 @@ LAST_LINE = 'bot.run(os.environ["DISCORD_TOKEN"])\n'
 (SOUND,) = blocks("python", (REPOSITORY / "docs" / "soundboard.md").read_text(encoding="utf-8"))
 
 
-async def test_the_bot_plays_in_a_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bot_plays_in_a_channel(tmp_path: Path) -> None:
     for name in ("song", "next"):
         (tmp_path / f"{name}.flac").write_bytes(wav(music(20.0)))  # what a file is decides what is in it
     (tmp_path / "sounds").mkdir()
     (tmp_path / "sounds" / "horn.wav").write_bytes(wav(music(20.0)))
-    ran: list[str] = []
-    monkeypatch.setattr(discord.Client, "run", lambda _, token: ran.append(token))
-    monkeypatch.setenv("DISCORD_TOKEN", "token")
     async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
-        monkeypatch.setenv("TONEARM_URL", process.url)
         program: dict[str, Any] = {}
-        exec(BOT.replace(LAST_LINE, SOUND + LAST_LINE), program)  # noqa: S102 - what a reader pastes
+        with variables(DISCORD_TOKEN="token", TONEARM_URL=process.url), without_discord() as ran:
+            exec(BOT.replace(LAST_LINE, SOUND + LAST_LINE), program)  # noqa: S102 - what a reader pastes
         assert ran == ["token"]
         user = FakeInteraction(voice.channel)
 
@@ -39,10 +33,10 @@ async def test_the_bot_plays_in_a_channel(tmp_path: Path, monkeypatch: pytest.Mo
             await program["tree"].get_command(command).callback(user, **arguments)
             return user.said[-1]
 
-        monkeypatch.setattr(program["tree"], "sync", AsyncMock())
         await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "song.flac"})  # before it was stopped
         async with program["node"], asyncio.timeout(PATIENCE_S):
-            await program["setup_hook"]()
+            with without_discord():
+                await program["setup_hook"]()
             voiceless = FakeInteraction(None)
             voiceless.user.voice = None
             await program["play"].callback(voiceless, "song.flac")

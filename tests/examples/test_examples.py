@@ -12,16 +12,15 @@ from pathlib import Path
 from sys import executable
 from types import ModuleType
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 from discord.app_commands import AppCommandError
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
-from tests.support.environment import environment
+from tests.support.environment import environment, variables
 from tests.support.eventually import eventually
-from tests.support.fake_voice import FakeInteraction, fake_voice
+from tests.support.fake_voice import FakeInteraction, fake_voice, without_discord
 from tests.support.missing_programs import skip_for_want_of
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import RunningNode, running_node
@@ -100,14 +99,14 @@ def songs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_the_music_bot(songs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_music_bot(songs: Path) -> None:
     async with running_node(songs, IMPATIENT) as process, fake_voice() as voice:
-        monkeypatch.setenv("TONEARM_URL", process.url)
-        program = module("music_bot")
+        with variables(TONEARM_URL=process.url):
+            program = module("music_bot")
         bot = program.bot
-        monkeypatch.setattr(bot.tree, "sync", AsyncMock())
         await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "two.wav"})  # before it was stopped
-        await bot.setup_hook()
+        with without_discord():
+            await bot.setup_hook()
         user = FakeInteraction(voice.channel)
 
         async def say(command: str, **arguments: object) -> str:

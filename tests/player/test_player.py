@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import pytest
 
 from tests.support.hand_time import HandTime
+from tests.support.planted_faults import audio_not_taken_in, broken_ticks, frames_not_sent, sources_not_begun
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame, playing
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
@@ -372,12 +373,9 @@ async def test_a_source_that_cannot_be_opened_again_ends_after_what_is_here() ->
 # Faults
 
 
-async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(caplog: pytest.LogCaptureFixture) -> None:
     bench = playing("a", "b", sent=2)
-    with monkeypatch.context() as patch:
-        patch.setattr("tonearm.player.clients.broadcast.Broadcast.send", _fail)
+    with frames_not_sent():
         bench.tick(1)
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
     assert bench.events.named("TrackException")[0]["error"]["code"] == "internal"
@@ -387,20 +385,17 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
     assert bench.listener.messages[-1][-1] == 2
 
 
-async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock() -> None:
     bench = playing("a")
-    monkeypatch.setattr("tonearm.player.sending.Sending.send_next", _fail)
-    bench.tick(50)
+    with broken_ticks():
+        bench.tick(50)
     assert bench.time.waiting_timers == 0 or state(bench) == "failed"
     assert state(bench) == "failed"
 
 
-async def test_an_error_with_a_message_ends_the_track(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_error_with_a_message_ends_the_track(caplog: pytest.LogCaptureFixture) -> None:
     bench = playing("a")
-    with monkeypatch.context() as patch:
-        patch.setattr("tonearm.decoder.session.frame_buffer.FrameBuffer.append", _fail)
+    with audio_not_taken_in():
         bench.audio(10, 5)
     assert ends(bench) == [("a", "loadFailed")]
     assert state(bench) == "failed"
@@ -441,11 +436,11 @@ async def test_an_error_in_the_decoder_at_the_next_track_spares_the_one_that_sou
     assert 3 in bench.started_at
 
 
-async def test_an_error_after_a_source_was_opened_ends_its_track_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tonearm.decoder.opening.source_input.SourceOpening._begin", _fail)
-    bench = PlayerBench("a")
-    bench.listen()
-    await bench.settle()
+async def test_an_error_after_a_source_was_opened_ends_its_track_at_once() -> None:
+    with sources_not_begun():
+        bench = PlayerBench("a")
+        bench.listen()
+        await bench.settle()
     assert ends(bench) == [("a", "loadFailed")]
 
 
@@ -633,10 +628,6 @@ def count_reachable(start: object) -> int:
             found[id(one)] = one
             waiting += gc.get_referents(one)
     return len(found)
-
-
-def _fail(*_: object) -> None:
-    raise ZeroDivisionError("a fault of the node itself")
 
 
 # Seeks

@@ -18,11 +18,8 @@ def test_only_what_an_interpreter_needs_is_handed_on() -> None:
 
 
 @pytest.mark.parametrize("has_user_packages", [True, False])
-def test_packages_of_the_user_are_found_without_their_home(
-    monkeypatch: pytest.MonkeyPatch, has_user_packages: bool
-) -> None:
-    monkeypatch.setattr(site, "ENABLE_USER_SITE", has_user_packages)
-    kept = minimal_environment({"HOME": "/home/me"})
+def test_packages_of_the_user_are_found_without_their_home(has_user_packages: bool) -> None:
+    kept = minimal_environment({"HOME": "/home/me"}, has_user_packages=has_user_packages)
     assert kept == ({"PYTHONUSERBASE": site.getuserbase()} if has_user_packages else {})
 
 

@@ -9,10 +9,11 @@ import asyncio
 import json
 import os
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import Any, Final, cast
+from unittest.mock import AsyncMock, patch
 
 import aiohttp
 import discord
@@ -172,3 +173,15 @@ async def fake_voice() -> AsyncIterator[FakeVoice]:
     finally:
         udp.close()
         await runner.cleanup()
+
+
+@contextmanager
+def without_discord() -> Iterator[list[str]]:
+    """Discord is not asked for anything: what the commands of a bot are is told to nobody, and a bot that runs ends at
+    once. Its token is in the list."""
+    tokens: list[str] = []
+    with (
+        patch.object(discord.app_commands.CommandTree, "sync", AsyncMock()),
+        patch.object(discord.Client, "run", lambda _, token: tokens.append(token)),
+    ):
+        yield tokens

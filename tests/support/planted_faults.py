@@ -15,8 +15,12 @@ import pytest
 
 from tonearm.core.events import DeleteReason
 from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.opening.source_input import SourceOpening
+from tonearm.decoder.session.frame_buffer import FrameBuffer
+from tonearm.player.clients.broadcast import Broadcast
 from tonearm.player.engine import Engine
 from tonearm.player.player import Player
+from tonearm.player.sending import Sending
 from tonearm.server.websocket import WebSocketConnection
 
 OUR_FAULT: Final = "a fault of our own"
@@ -118,6 +122,34 @@ def players_closed_later(may_close: asyncio.Event) -> Iterator[None]:
         await really(engine)
 
     with _in_place_of(Engine, "close", held):
+        yield
+
+
+@contextmanager
+def frames_not_sent() -> Iterator[None]:
+    """To nobody who listens."""
+    with _in_place_of(Broadcast, "send", _fail):
+        yield
+
+
+@contextmanager
+def broken_ticks() -> Iterator[None]:
+    """No player can do what is due at a tick."""
+    with _in_place_of(Sending, "send_next", _fail):
+        yield
+
+
+@contextmanager
+def audio_not_taken_in() -> Iterator[None]:
+    """That a decoder process sends."""
+    with _in_place_of(FrameBuffer, "append", _fail):
+        yield
+
+
+@contextmanager
+def sources_not_begun() -> Iterator[None]:
+    """A source that was opened is not given to a decoder process."""
+    with _in_place_of(SourceOpening, "_begin", _fail):
         yield
 
 

@@ -14,7 +14,7 @@ import shlex
 import sys
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -127,11 +127,27 @@ class LoadedConfig:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the machine of the node has: whether a module can be imported, and whether the user who runs this may do
+    something with a path (`os.access`)."""
+
+    has_module: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
+    may: Callable[[str, int], bool] = os.access
+
+
+THIS_MACHINE: Final = Machine()
+
+
 def load_config(
-    path: Path | None, environment: Mapping[str, str], options: Mapping[str, Given] | None = None
+    path: Path | None,
+    environment: Mapping[str, str],
+    options: Mapping[str, Given] | None = None,
+    machine: Machine = THIS_MACHINE,
 ) -> LoadedConfig:
     """Reads `path` (None: `tonearm.toml` of the working folder, if there is one). The environment overrides it, and the
-    `options` of the command line, by their keys ("server.port"), override both. Raises `ConfigError`.
+    `options` of the command line, by their keys ("server.port"), override both. Raises `ConfigError`, also for what
+    `machine` lacks.
     """
     if path is None and Path(DEFAULT_FILE).exists():
         path = Path(DEFAULT_FILE)
@@ -144,7 +160,7 @@ def load_config(
     dropped = drop_older_keys(raw)
     if dropped:
         warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
-    problems += _missing_extra(raw, given, file_name)
+    problems += _missing_extra(raw, given, file_name, machine)
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
@@ -152,15 +168,17 @@ def load_config(
         raise ConfigError(*problems, *describe(error, given, file_name, text)) from None
     if problems:
         raise ConfigError(*problems)
-    warnings += _unusable_folders(config)
+    warnings += _unusable_folders(config, machine)
     return LoadedConfig(config, path, tuple(warnings))
 
 
-def _missing_extra(raw: Mapping[str, Any], given: Mapping[str, Given], file_name: str) -> Iterator[str]:
+def _missing_extra(
+    raw: Mapping[str, Any], given: Mapping[str, Given], file_name: str, machine: Machine
+) -> Iterator[str]:
     """A line when the resolver is enabled and yt-dlp is not installed. `raw` may be invalid otherwise."""
     resolver = raw.get("resolver")
     is_enabled = isinstance(resolver, dict) and resolver.get("enabled") is True
-    if is_enabled and importlib.util.find_spec("yt_dlp") is None:
+    if is_enabled and not machine.has_module("yt_dlp"):
         place = given["resolver.enabled"].origin if "resolver.enabled" in given else file_name
         yield (
             f"{place}: resolver.enabled is true, but yt-dlp is not installed; install it with "
@@ -168,7 +186,7 @@ def _missing_extra(raw: Mapping[str, Any], given: Mapping[str, Given], file_name
         )
 
 
-def _unusable_folders(config: Config) -> Iterator[str]:
+def _unusable_folders(config: Config, machine: Machine) -> Iterator[str]:
     """A warning for each folder of which nothing can be read, or into which nothing can be written. It may be mounted
     later."""
     files, library = config.sources.files, config.library
@@ -180,9 +198,9 @@ def _unusable_folders(config: Config) -> Iterator[str]:
             yield f"{key}: there is no folder {folder}"
         elif not os.path.isdir(folder):
             yield f"{key}: {folder} is no folder"
-        elif not os.access(folder, os.R_OK | os.X_OK):
+        elif not machine.may(folder, os.R_OK | os.X_OK):
             yield f"{key}: the folder {folder} cannot be read by the user who runs this"
-    if library.uploads and os.path.exists(library.uploads) and not os.access(library.uploads, os.W_OK | os.X_OK):
+    if library.uploads and os.path.exists(library.uploads) and not machine.may(library.uploads, os.W_OK | os.X_OK):
         yield f"library.uploads: the user who runs this cannot write into {library.uploads}"
 
 

@@ -65,13 +65,15 @@ log = logging.getLogger(__name__)
 _KEPT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 
 
-def minimal_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def minimal_environment(
+    environment: Mapping[str, str], *, has_user_packages: bool = bool(site.ENABLE_USER_SITE)
+) -> dict[str, str]:
     """The variables of `environment` that a Python process needs to run.
 
-    Passwords, keys, proxies and other settings are left out.
+    Passwords, keys, proxies and other settings are left out. `has_user_packages`: packages of the user are imported.
     """
     kept = {name: environment[name] for name in _KEPT if name in environment}
-    if site.ENABLE_USER_SITE:
+    if has_user_packages:
         kept["PYTHONUSERBASE"] = site.getuserbase()  # packages of the user are found by HOME, which is not kept
     return kept
 

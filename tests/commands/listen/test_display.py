@@ -85,10 +85,15 @@ def test_a_stream_that_is_gone_does_not_end_the_listening() -> None:
     stream.detach().close()
 
 
-def test_eighty_columns_have_room_for_everything_and_the_title_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Display, "_columns", lambda _: 80)
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: True)
+class TerminalOf80(io.StringIO):
+    """It does not say how many columns it has, so that 80 are taken."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_eighty_columns_have_room_for_everything_and_the_title_is_shortened() -> None:
+    stream = TerminalOf80()
     display = Display(stream)
     short, long = view("Song"), view("A song with a name that is longer than the terminal has room for")
     for shown in (short, long):
