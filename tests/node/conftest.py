@@ -8,7 +8,6 @@ import pytest_asyncio
 
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
-from tests.support.resolver_forks import quick_resolvers
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.node.node import Node
@@ -21,13 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(folder) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-
-
-@pytest.fixture(scope="module")
-def quick_pages() -> Iterator[None]:
-    """For a module whose nodes resolve pages: to load yt-dlp takes a third of a second of each process' start."""
-    with quick_resolvers():
-        yield
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

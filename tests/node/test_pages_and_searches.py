@@ -18,8 +18,6 @@ from tonearm.config.patterns import compile_pattern
 from tonearm.core.playback_requests import Requests
 from tonearm.node.parts import NodeSettings
 
-pytestmark = pytest.mark.usefixtures("quick_pages")
-
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 
 

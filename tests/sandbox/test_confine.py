@@ -18,7 +18,8 @@ from tests.support.eventually import PATIENCE_S
 from tests.support.hostile import got_through
 from tests.support.lesser_kernel import without
 from tests.support.media_server import MediaServer
-from tests.support.resolving import FAKE_SITES, fake_sites
+from tests.support.resolver_forks import FAKE_SITES
+from tests.support.resolving import fake_sites
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxRequiredError, SandboxSupervision
 
 PROGRAM = """

@@ -3,20 +3,18 @@
 import asyncio
 import os
 import socket
+import sys
 from asyncio.subprocess import create_subprocess_exec
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
-from tests.support.resolving import FAKE_SITES
 from tests.support.sibling_forks import SiblingTemplate
 from tonearm.decoder.pool.starting import ForkedProcess
 from tonearm.sources.resolver import children
 from tonearm.sources.resolver.pages import COMMAND
 
+FAKE_SITES: Final = (sys.executable, "-B", "-P", str(Path(__file__).with_name("fake_sites.py")))
 _WORDS: Final = {FAKE_SITES: "fake", COMMAND: "real"}  # what the template is told, for the commands that it stands for
 
 
@@ -49,24 +47,23 @@ def _template() -> SiblingTemplate:
     return SiblingTemplate("resolver_template.py", children.child_environment(os.environ))
 
 
-@contextmanager
-def quick_resolvers() -> Iterator[None]:
-    """What the node starts to resolve pages is a fork meanwhile, unless a test has a command of its own for it."""
+def load() -> None:
+    """Starts the process that the others are forked from, if that was not done yet."""
     _template()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(children, "create_subprocess_exec", _start)
-        yield
 
 
-async def _start(*command: str, limit: int, **options: Any) -> Any:
+async def start_quickly(*command: str, limit: int, **options: Any) -> Any:
+    """For `ResolverSettings.start_process`: a fork, unless a test has a command of its own. To load yt-dlp takes each
+    other start a third of a second."""
     word = _WORDS.get(command[: len(COMMAND)]) or _WORDS.get(command[: len(FAKE_SITES)])
     ours, theirs = socket.socketpair()
+    process: ForkedProcess | None = None
     with theirs:
-        process = word and _template().start(
-            [word, *command[len(COMMAND if word == "real" else FAKE_SITES) :]],
-            {0: theirs.fileno(), 1: theirs.fileno()},
-        )
-    if not process:
+        if word:
+            words = [word, *command[len(COMMAND if word == "real" else FAKE_SITES) :]]
+            descriptors = {0: theirs.fileno(), 1: theirs.fileno()}
+            process = await asyncio.to_thread(_template().start, words, descriptors)  # the first waits for the modules
+    if process is None:
         ours.close()
         return await create_subprocess_exec(*command, limit=limit, **options)
     return _Process(process, *await asyncio.open_connection(sock=ours, limit=limit))

@@ -1,21 +1,21 @@
 """A resolver that knows the site `fake` of `tests/support/fake_sites.py`: pages /fake/WHAT of servers on 127.0.0.1."""
 
 import json
-import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.support.media_server import Answer, media
+from tests.support.resolver_forks import FAKE_SITES, load, start_quickly
 from tests.support.sandboxing import SANDBOX
 from tonearm.sources.resolver.pages import ResolverSettings
 
-FAKE_SITES: Final = (sys.executable, "-B", "-P", str(Path(__file__).with_name("fake_sites.py")))
-
 
 def fake_sites(**settings: Any) -> ResolverSettings:
-    return ResolverSettings(
-        **{"sites": ("fake",), "command": FAKE_SITES, "timeout_s": 30.0, "sandbox": SANDBOX, **settings}
-    )
+    load()  # so that it holds no descriptor that would seem to be a node's
+    return real_sites(**{"sites": ("fake",), "command": FAKE_SITES, "timeout_s": 30.0, "sandbox": SANDBOX, **settings})
+
+
+def real_sites(**settings: Any) -> ResolverSettings:
+    return ResolverSettings(start_process=start_quickly, **settings)
 
 
 def html(head: str, body: str = "") -> Answer:

@@ -4,6 +4,7 @@ import atexit
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ class SiblingTemplate:
                 pass_fds=[other.fileno()],
                 env=dict(variables),
             )
+        self._lock = threading.Lock()
         atexit.register(self._end)
 
     @property
@@ -37,8 +39,9 @@ class SiblingTemplate:
     def start(self, arguments: Sequence[object], descriptors: Mapping[int, int]) -> ForkedProcess | None:
         """`descriptors` of this process by the numbers that they are to have. None where there are no such forks."""
         words = [" ".join(map(str, descriptors)), *map(str, arguments)]
-        socket.send_fds(self._socket, ["\0".join(words).encode()], list(descriptors.values()))
-        answer = self._socket.recv(_ANSWER_BYTES)
+        with self._lock:
+            socket.send_fds(self._socket, ["\0".join(words).encode()], list(descriptors.values()))
+            answer = self._socket.recv(_ANSWER_BYTES)
         assert answer, "the process that others are forked from has ended"
         return ForkedProcess(int(answer)) if int(answer) else None
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.fetching import QUICK, opener, opening_fails, read_all
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
-from tests.support.resolving import fake_sites, html, told
+from tests.support.resolving import fake_sites, html, real_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, Stage
@@ -17,12 +17,9 @@ from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
-from tonearm.sources.resolver.pages import ResolverSettings
-
-pytestmark = pytest.mark.usefixtures("quick_pages")
 
 BODY = bytes(range(256)) * 2000
-GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
+GENERIC = real_sites(sites=("generic",), timeout_s=60.0)
 
 
 async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, OpenedSource]:

@@ -26,8 +26,6 @@ from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
 from tonearm.sources.resolver.pages import ResolverSettings
 
-pytestmark = pytest.mark.usefixtures("quick_pages")
-
 
 class Echo:
     """A server that tells what it was sent, packs, redirects and sets cookies, as the path says."""
@@ -138,7 +136,7 @@ async def test_patterns_judge_whole_https_addresses(tmp_path: Any) -> None:
     async with (
         MediaServer() as server,
         MediaServer(tls=tls) as secure,
-        resolving(ResolverSettings(sites=("generic",), timeout_s=60.0), blocked="/secret") as it,
+        resolving(real_sites(sites=("generic",), timeout_s=60.0), blocked="/secret") as it,
     ):
         server.serve("/page", redirect(secure.url("/secret?a=b")))
         server.serve("/fine", redirect(secure.url("/fine")))

@@ -12,7 +12,7 @@ import pytest
 from tests.support.certificate import unsigned_certificate
 from tests.support.eventually import eventually
 from tests.support.media_server import Canary, MediaServer, media, once_set, redirect, stall, status
-from tests.support.resolving import fake_sites, html, told
+from tests.support.resolving import fake_sites, html, real_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.policy import SourcePolicy
@@ -24,9 +24,7 @@ from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.resolver.answers import ResolvedPage
 from tonearm.sources.resolver.pages import PageResolver, ResolverSettings, ResolverSetupError
 
-pytestmark = pytest.mark.usefixtures("quick_pages")
-
-GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
+GENERIC = real_sites(sites=("generic",), timeout_s=60.0)
 
 
 class PortsRefused(AddressGuard):
@@ -133,7 +131,7 @@ class TestRealPages:
 
 class TestSites:
     async def test_which_uris_are_pages(self) -> None:
-        async with resolving(ResolverSettings(sites=("YouTube", "soundcloud"))) as it:
+        async with resolving(real_sites(sites=("YouTube", "soundcloud"))) as it:
             await it.pages.start()
             for uri, is_page in (
                 ("https://www.youtube.com/watch?v=dQw4w9WgXcQ", True),
@@ -147,19 +145,19 @@ class TestSites:
 
     @pytest.mark.parametrize("sites", [(), ("all",)])
     async def test_none_named_is_all_but_generic(self, sites: tuple[str, ...]) -> None:
-        async with resolving(ResolverSettings(sites=sites)) as it:
+        async with resolving(real_sites(sites=sites)) as it:
             await it.pages.start()
             assert not it.pages.resolves_any_page
             assert await it.pages.is_page(parse_source_uri("https://vimeo.com/12345"))
             assert not await it.pages.is_page(parse_source_uri("https://a.example/page.html"))
 
     async def test_a_name_that_is_none_is_told(self) -> None:
-        async with resolving(ResolverSettings(sites=("youtube", "yuotube"))) as it:
+        async with resolving(real_sites(sites=("youtube", "yuotube"))) as it:
             with pytest.raises(ResolverSetupError, match=r"resolver\.sites: .*'yuotube'"):
                 await it.pages.start()
 
     async def test_a_process_that_cannot_work_is_told(self) -> None:
-        async with resolving(ResolverSettings(command=("/bin/false",))) as it:
+        async with resolving(real_sites(command=("/bin/false",))) as it:
             with pytest.raises(ResolverSetupError, match=r"resolver\.enabled"):
                 await it.pages.start()
             assert not await it.pages.is_page(parse_source_uri("http://a.example/"))

@@ -24,8 +24,6 @@ from tonearm.sources.resolver.messages import Message
 from tonearm.sources.resolver.pages import ResolverSettings
 from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
 
-pytestmark = pytest.mark.usefixtures("quick_pages")
-
 # Notes that it was started, waits for leave, and then is the real one.
 NOTING = """
 import os, sys, time

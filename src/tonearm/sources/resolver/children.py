@@ -19,6 +19,9 @@ from tonearm.sources.resolver.messages import ASK, BYTES, LARGEST_BODY_BYTES, LA
 Serve: TypeAlias = Callable[[str, Message], Awaitable[Message]]
 """Replies to what a process asks for, by the word for it. Raises `ChildBroken` for what it may not ask for."""
 
+StartProcess: TypeAlias = Callable[..., Awaitable[Process]]
+"""Starts a program as `asyncio.create_subprocess_exec` does."""
+
 
 class ChildBroken(Exception):
     """The process ended, or its answer cannot be parsed; it cannot be used any more."""
@@ -37,9 +40,9 @@ class ResolverChild:
         self.sandbox: SandboxReport | None = None
 
     @classmethod
-    async def start(cls, command: Sequence[str]) -> Self:
+    async def start(cls, command: Sequence[str], start_process: StartProcess) -> Self:
         """Raises `OSError` when the system cannot."""
-        process = await create_subprocess_exec(
+        process = await start_process(
             *command,
             stdin=PIPE,
             stdout=PIPE,
@@ -149,8 +152,10 @@ class ChildPool:
         start_s: float = 30.0,
         answers_at_most: int = 100,
         take_note: Callable[[SandboxReport], None] | None = None,
+        start_process: StartProcess = create_subprocess_exec,
     ) -> None:
         self._command = tuple(command)
+        self._start_process = start_process
         self._answers_at_most = answers_at_most
         self._take_note = take_note
         self._warm_up = warm_up
@@ -272,7 +277,7 @@ class ChildPool:
         child = None
         try:
             async with asyncio.timeout(self._start_s):
-                child = await ResolverChild.start(self._command)
+                child = await ResolverChild.start(self._command, self._start_process)
                 self._working.add(child)
                 if self._is_closed:
                     raise ChildBroken("the node is shutting down")

@@ -7,6 +7,7 @@ each of them is resolved when it is to be played.
 import asyncio
 import logging
 import sys
+from asyncio.subprocess import create_subprocess_exec
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -44,7 +45,7 @@ from tonearm.sources.resolver.answers import (
     resolve_error,
     resolve_problem,
 )
-from tonearm.sources.resolver.children import ChildBroken, ChildPool
+from tonearm.sources.resolver.children import ChildBroken, ChildPool, StartProcess
 from tonearm.sources.resolver.messages import Message
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
 from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
@@ -68,7 +69,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ResolverSettings:
-    """`sites` are names of yt-dlp's extractors; none, or `all`, are all but `generic`. `timeout_s` is for one page."""
+    """`sites` are names of yt-dlp's extractors; none, or `all`, are all but `generic`. `timeout_s` is for one page.
+    `start_process` starts the programs that read pages, by `command`."""
 
     timeout_s: float = 20.0
     sites: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ class ResolverSettings:
     # Where prepared scripts are kept over restarts.
     scripts_folder: Path | None = None
     sandbox: SandboxMode = SandboxMode.AUTO
+    start_process: StartProcess = create_subprocess_exec
 
 
 class ResolverSetupError(Exception):
@@ -221,6 +224,7 @@ class PageResolver:
             idle_s=settings.idle_s,
             keeps_one=True,
             warm_up={"op": "sites"},
+            start_process=settings.start_process,
             start_s=settings.start_timeout_s,
             take_note=self.sandbox.take_note,
         )
@@ -229,6 +233,7 @@ class PageResolver:
             at_most=settings.pages_at_once,
             idle_s=settings.idle_s,
             warm_up={"op": "start"},  # a page's time limit does not include the start, which may take long
+            start_process=settings.start_process,
             start_s=settings.start_timeout_s,
             take_note=self.sandbox.take_note,
         )
