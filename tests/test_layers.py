@@ -270,3 +270,17 @@ def test_no_module_leads_back_to_itself() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"imports in a circle: {' -> '.join(error.args[1])}")
+
+
+# What a test has otherwise than a node it gives where the object is made. These plant faults, or trace threads.
+REPLACE_WHAT_IS_CALLED: Final = {
+    *("sources/test_library.py", "worker/test_session_errors.py", "worker/reading/test_reader.py"),
+    *("support/fake_voice.py", "support/planted_faults.py"),
+}
+
+
+def test_hardly_any_test_replaces_what_a_module_calls() -> None:
+    folder = Path(__file__).parent
+    words = re.compile(r"\b(monkeypatch|MonkeyPatch|patch\.object|mock\.patch)\b")
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if words.search(path.read_text("utf-8"))}
+    assert found - {Path(__file__).name} == REPLACE_WHAT_IS_CALLED

@@ -3,16 +3,17 @@
 import json
 import logging
 import re
-import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from tests.support.edge import StillNode, running_edge
+from tests.support.hand_time import HandTime
 from tests.support.http_client import Answer, Headers, request, send_json, websocket
 from tonearm.server.app import EdgeSettings, build_app, listen_on
 
@@ -135,12 +136,9 @@ async def test_one_that_stays_is_known_after_a_restart_until_all_are_logged_out(
         assert (await request(port, "GET", "/info", headers=again)).status == 401
 
 
-async def test_the_password_is_not_guessed(
-    node: StillNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_s = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    async with running_edge(node, SETTINGS) as port:
+async def test_the_password_is_not_guessed(node: StillNode, caplog: pytest.LogCaptureFixture) -> None:
+    time = HandTime()
+    async with running_edge(node, replace(SETTINGS, now_s=time.now_s)) as port:
         with caplog.at_level(logging.WARNING):
             for wrong in ("", "pa55", PASSWORD + " ", PASSWORD.upper(), "\ufffd"):
                 answer = await log_in(port, wrong)
@@ -154,7 +152,7 @@ async def test_the_password_is_not_guessed(
         assert "127.0.0.1" in logged[0]
         assert PASSWORD not in logged[0]
         assert (await request(port, "GET", "/info", headers=(("Authorization", PASSWORD.encode()),))).status == 200
-        now_s += 60.0
+        time.forward(60.0)
         assert (await log_in(port)).status == 204
 
 

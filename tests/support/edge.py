@@ -10,11 +10,11 @@ from typing import Any, cast
 from tests.support.hand_time import HandTime
 from tests.support.player_bench import HandPool
 from tonearm.core.opened_source import OpenedSource, ReportWait
-from tonearm.core.play_queue import LeftOut, Playlist
+from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
 from tonearm.description.operation import Operation
-from tonearm.node.node import Node
+from tonearm.node.node import AddedTracks, Node
 from tonearm.node.parts import NodeSettings, usual_parts
 from tonearm.node.tracks import Lookup
 from tonearm.player.clients.sinks import EventSink, FrameSink
@@ -80,9 +80,9 @@ class StillNode(Node):
     async def saved(self, player_id: str) -> bool:
         return player_id not in self.unsaved
 
-    async def create_player(self, *values: Any, **named: Any) -> LeftOut:
+    async def create_player(self, player_id: str, *values: Any, **named: Any) -> AddedTracks:
         self._fail("create_player")
-        return await super().create_player(*values, **named)
+        return await super().create_player(player_id, *values, **named)
 
     def player(self, player_id: str) -> PlayerHandle:
         self._fail("player")

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import chain
@@ -41,7 +42,7 @@ class EdgeSettings:
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
     what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
-    With `has_login` a node with a password serves the dashboard; `logged_out_path` is for `Login`.
+    With `has_login` a node with a password serves the dashboard; `logged_out_path` and `now_s` are for `Login`.
     """
 
     password: str = ""
@@ -57,6 +58,7 @@ class EdgeSettings:
     requests_per_second: float = 0.0
     has_login: bool = False
     logged_out_path: Path | None = None
+    now_s: Callable[[], float] = time.monotonic
 
     @property
     def is_for_own_machine(self) -> bool:
@@ -110,7 +112,9 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         StateRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
-    login = Login(settings.password, settings.logged_out_path) if settings.has_login and settings.password else None
+    login = None
+    if settings.has_login and settings.password:
+        login = Login(settings.password, settings.logged_out_path, settings.now_s)
     if login is not None:  # before the page's files, which have any name
         routes = (*routes, *LoginRoutes(login).routes())
     if settings.is_for_own_machine or login is not None:

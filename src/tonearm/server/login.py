@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -33,9 +34,12 @@ _DEFAULT_PORT: Final = "80"
 
 class Login:
     """`password` is the node's. In the file at `ended_path`, if there is one, stands when all were logged out: its time
-    of change. None: that is forgotten with the process."""
+    of change. None: that is forgotten with the process. `now_s` is a monotonic clock."""
 
-    def __init__(self, password: str, ended_path: Path | None = None) -> None:
+    def __init__(
+        self, password: str, ended_path: Path | None = None, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._now_s = now_s
         self._password = password.encode("utf-8", "surrogateescape")
         self._ended_path = ended_path
         ended_ms = 0
@@ -65,12 +69,12 @@ class Login:
         """204 with a cookie, 401 for a wrong password, or 429 after too many of these. They are not raised, for who
         tries passwords is logged less often than other refusals."""
         path, address = request.path, origin_of(request.remote or "")
-        wait_s = self._wrong.wait_s(address, time.monotonic())
+        wait_s = self._wrong.wait_s(address, self._now_s())
         if wait_s:
             error = TooManyRequests(wait_s, "Too many wrong passwords were tried. Wait, and try again.")
             return refusal_reply(error, path, request.id)
         if not hmac.compare_digest(password.encode("utf-8", "surrogateescape"), self._password):
-            if self._wrong.note(address, time.monotonic()):
+            if self._wrong.note(address, self._now_s()):
                 log.warning(
                     "a wrong password was tried at the dashboard's login from %s", text_for_logs(request.client)
                 )
