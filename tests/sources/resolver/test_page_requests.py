@@ -16,7 +16,7 @@ from tests.sources.resolver.test_page_resolver import resolving
 from tests.support.certificate import unsigned_certificate
 from tests.support.fake_sites import outcome
 from tests.support.media_server import MediaServer, drip, media, raw, redirect, stall
-from tests.support.resolving import fake_sites, html, told
+from tests.support.resolving import fake_sites, html, real_sites, told
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.metadata import JsonObject
 from tonearm.core.policy import SourcePolicy
@@ -24,7 +24,6 @@ from tonearm.sources.guard import AddressGuard
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
-from tonearm.sources.resolver.pages import ResolverSettings
 
 
 class Echo:
