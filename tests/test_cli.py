@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run_tonearm
+from tests.support.environment import python_path
 from tonearm import VERSION
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
@@ -17,6 +18,12 @@ from tonearm.serve import addresses_behind
 def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
     result = run_tonearm("--version", folder=tmp_path, is_fork=False)
     assert (result.returncode, result.stdout) == (0, f"tonearm {VERSION}\n")
+
+
+def test_ctrl_c_has_no_traceback_while_modules_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    result = run_tonearm("players", folder=tmp_path, variables=python_path(tmp_path), is_fork=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
 
 
 def test_without_a_command_the_usage_is_told(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 Imports are made where they are needed, so that `--version` and a usage error answer at once.
 """
 
+import errno
 import gc
 import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -27,14 +30,48 @@ _FILE: Final = click.Path(path_type=Path)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with `arguments` (None: those of the process) and returns its exit code."""
+    code: object = ExitCode.FAILED
     try:
-        code = tonearm.main(arguments, prog_name="tonearm", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return 130  # what a shell shows for a command that SIGINT ended
+        try:
+            code = tonearm.main(arguments, prog_name="tonearm", standalone_mode=False)
+        except click.ClickException as error:
+            code = error.exit_code
+            error.show()
+            if isinstance(error, click.NoSuchOption):
+                sys.stderr.write("The id of a player that begins with - goes behind --, as in: tonearm status -- -x\n")
+        except (KeyboardInterrupt, click.Abort):
+            code = 130  # what a shell shows for a command that SIGINT ended
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        # The reader or the terminal is gone: there is nobody to be told, neither now nor by Python at its end.
+        null = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(null, stream.fileno())
     return code if isinstance(code, int) else ExitCode.OK
+
+
+class _Password(click.ParamType[str]):
+    """A password; with `is_file` that in a file, which others should not be able to read."""
+
+    def __init__(self, *, is_file: bool) -> None:
+        self.name = "file" if is_file else "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
+        password = str(value)
+        if self.name == "file":
+            try:
+                password = Path(value).read_text(encoding="utf-8").rstrip("\r\n")
+                if os.stat(value).st_mode & stat.S_IROTH:
+                    sys.stderr.write(f"tonearm: warning: others of this machine can read {value}: chmod 600 {value}\n")
+            except (OSError, ValueError) as error:
+                self.fail(f"{value} cannot be read: {getattr(error, 'strerror', error)}", param, context)
+            if not password:
+                self.fail(f"{value} is empty; the password is its first line", param, context)
+        if re.search(r"[\r\n\0]", password):
+            self.fail("a password is one line; this one has a line break", param, context)
+        return password
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,12 +94,12 @@ def _players_there(context: click.Context, _: click.Parameter, begun: str) -> li
     from tonearm.commands.show import player_ids
 
     given = context.params
-    url, password = (given.get("url") or DEFAULT_NODE, given.get("password") or "")
+    url, password = given.get("url") or DEFAULT_NODE, given.get("password_file") or given.get("password") or ""
     return [found for found in player_ids(NodeOptions(url, password)) if found.startswith(begun)]
 
 
-def _player_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.argument("player", required=required, shell_complete=_players_there)
+def _player_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("player", required=False, shell_complete=_players_there)(command)
 
 
 def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,16 +110,23 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Which node: `at` of the command."""
 
     @wraps(command)
-    def at_node(url: str, password: str, **options: Any) -> int:
+    def at_node(url: str, password: str, password_file: str | None, **options: Any) -> int:
         from tonearm.commands.running import NodeOptions
 
-        return cast(int, command(at=NodeOptions(url, password), **options))
+        if click.get_current_context().get_parameter_source("password") is ParameterSource.COMMANDLINE:
+            remedy = "take --password-file, or TONEARM_PASSWORD"
+            sys.stderr.write(f"tonearm: warning: others of this machine can read --password; {remedy}\n")
+        return cast(int, command(at=NodeOptions(url, password_file or password), **options))
 
     password = click.option(
         "--password",
         envvar=["TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"],
         default="",
+        type=_Password(is_file=False),
         help="Default: the environment variable TONEARM_PASSWORD, else TONEARM_SERVER__PASSWORD.",
+    )
+    file = click.option(
+        "--password-file", type=_Password(is_file=True), metavar="FILE", help="A file with the password."
     )
     url = click.option(
         "--url",
@@ -90,7 +134,7 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=DEFAULT_NODE,
         help=f"The node; default: TONEARM_URL, else {DEFAULT_NODE}.",
     )
-    return url(password(at_node))
+    return url(password(file(at_node)))
 
 
 def _wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +151,18 @@ def _wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="For scripts: an object of JSON in each line.")(command)
+
+
+def _sound_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Which program: `output` of the command, None for the first that is there, "" for none."""
+
+    @wraps(command)
+    def sounding(output: str | None, silent: bool, **options: Any) -> int:
+        return cast(int, command(output="" if silent else output, **options))
+
+    programs = click.Choice(["mpv", "ffplay", "pw-play", "paplay", "aplay"])
+    output = click.option("--output", type=programs, help="What sounds; default: the first of these that is there.")
+    return output(click.option("--silent", is_flag=True, help="Do not sound on this machine.")(sounding))
 
 
 @tonearm.command("serve")
@@ -190,11 +246,12 @@ def _check_config_command(config: Path | None) -> int:
     help="The player's id; one that there is gets the tracks into its queue, and stays.",
 )
 @click.option("--keep", is_flag=True, help="Leave a new player there at the end, too.")
+@_sound_options
 @_json_option
 @_wait_option
 @_node_options
 def _play_command(**options: Any) -> int:
-    """Play files, links or searches, and show how far they are.
+    """Play files, links or the words of a search, and show how far they are.
 
     Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit. With --json each
     event is a line.
@@ -215,7 +272,7 @@ def _players_command(**options: Any) -> int:
 
 
 @tonearm.command("queue")
-@_player_argument()
+@_player_argument
 @_json_option
 @_node_options
 def _queue_command(**options: Any) -> int:
@@ -237,7 +294,7 @@ def _info_command(**options: Any) -> int:
 
 
 @tonearm.command("events")
-@_player_argument()
+@_player_argument
 @_json_option
 @_wait_option
 @_node_options
@@ -268,13 +325,16 @@ def _doctor_command(context: click.Context, /, **options: Any) -> int:
 
 
 @tonearm.command("listen")
-@_player_argument()
+@_player_argument
 @click.option("--save", type=_FILE, metavar="FILE.wav", help="Write the audio to a WAV file.")
 @click.option("--raw", is_flag=True, help="Write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA).")
+@_sound_options
 @_wait_option
 @_node_options
 def _listen_command(**options: Any) -> int:
-    """Listen to a player in the terminal.
+    """Listen to a player in the terminal, and aloud.
+
+    With --save or --raw, or where a program reads what is shown, it is silent without --output.
 
     Shows its state, position, the level of each channel, true peak (dBTP) and the loudness of the last 400 ms (LUFS,
     EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
@@ -285,8 +345,54 @@ def _listen_command(**options: Any) -> int:
     return listen(**options)
 
 
+# Each with the words after it, and what it does.
+_CONTROLS: Final = {
+    "status": ("[PLAYER]", "Say what a player does."),
+    "create": ("PLAYER [URI...]", "Make a player, which plays these."),
+    "delete": ("[PLAYER]", "End a player."),
+    "pause": ("[PLAYER]", "Have a player stand still."),
+    "resume": ("[PLAYER]", "Go on after a pause, or play the last track again."),
+    "stop": ("[PLAYER]", "End the track; the queue stays."),
+    "skip": ("[PLAYER]", "To the next track."),
+    "previous": ("[PLAYER]", "Back to the track before."),
+    "seek": ("[PLAYER] 1:30|+10|-10", "To a place in the track, or that many seconds on or back."),
+    "volume": ("[PLAYER] [80|+5|-5]", "Set the volume in percent, or tell it."),
+    "loop": ("[PLAYER] [none|track|queue]", "Set what comes again at its end, or tell it."),
+    "add": ("[PLAYER] URI...", "Put files, links or the words of a search into the queue."),
+    "remove": ("[PLAYER] NUMBER...", "Take tracks out of the queue, by the numbers that `queue` shows."),
+    "move": ("[PLAYER] FROM TO", "Move a track in the queue, by the numbers that `queue` shows."),
+    "clear": ("[PLAYER]", "Take all out of the queue."),
+    "shuffle": ("[PLAYER]", "Put the queue into another order."),
+    "say": ("[PLAYER] URI", "Play a sound over the music, which is lowered meanwhile."),
+}
+
+
+def _add_control(order: str, words: str, told: str) -> None:
+    is_required = bool(re.sub(r"\[[^]]*]", "", words).strip())
+
+    # What is no option may be a number below 0.
+    @tonearm.command(order, help=told, context_settings={"ignore_unknown_options": order in ("seek", "volume")})
+    @click.argument("words", metavar=words, nargs=-1, required=is_required, shell_complete=_players_there)
+    @_json_option
+    @_node_options
+    def command(**options: Any) -> int:
+        from tonearm.commands.control import control
+
+        return control(order, **options)
+
+    if order == "add":
+        click.option("--next", is_flag=True, help="At the queue's beginning.")(command)
+    if order == "say":
+        duck = click.FloatRange(-60, 0)
+        click.option("--duck", type=duck, default=-18.0, show_default=True, metavar="DB", help="Of the music.")(command)
+
+
+for _order, (_words, _told) in _CONTROLS.items():
+    _add_control(_order, _words, _told)
+
+
 @tonearm.command("export")
-@_player_argument(required=False)
+@_player_argument
 @click.option("--output", "-o", "file", type=_FILE, metavar="FILE", help="Default: stdout.")
 @_node_options
 def _export_command(**options: Any) -> int:
@@ -298,7 +404,7 @@ def _export_command(**options: Any) -> int:
 
 @tonearm.command("import")
 @click.argument("file", type=_FILE)
-@_player_argument(required=False)
+@_player_argument
 @_node_options
 def _import_command(**options: Any) -> int:
     """Have a node take over the players of such a file, or one."""
@@ -311,16 +417,21 @@ def _import_command(**options: Any) -> int:
 @click.option("--node", "nodes", multiple=True, metavar="URL", help=f"A node; default: {DEFAULT_NODE}.")
 @click.option(
     "--password-file",
-    "password_files",
+    "passwords",
     multiple=True,
-    type=_FILE,
+    type=_Password(is_file=True),
     metavar="FILE",
-    help="The node's password, or one file for each --node; default: server.password of the configuration.",
+    help="The node's password, or one file for each --node; default: TONEARM_PASSWORD, else server.password of the "
+    "configuration.",
 )
 @click.option("--port", type=int, default=2334, show_default=True, help="Port to listen on.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--own-password-file", type=_FILE, metavar="FILE", help="The password of the page itself, for another --host."
+    "--own-password-file",
+    "own_password",
+    type=_Password(is_file=True),
+    metavar="FILE",
+    help="The password of the page itself, for another --host.",
 )
 @click.option(
     "--name",
@@ -330,19 +441,17 @@ def _import_command(**options: Any) -> int:
     help="The name by which a proxy with TLS is reached that stands before the page, such as radio.example.",
 )
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
-def _dashboard_command(nodes: Sequence[str], password_files: Sequence[Path], no_browser: bool, **options: Any) -> int:
+def _dashboard_command(nodes: Sequence[str], passwords: Sequence[str], no_browser: bool, **options: Any) -> int:
     """See and steer nodes in a browser on this machine."""
     from tonearm.config.problem import ConfigError
     from tonearm.dashboard.command import dashboard
 
-    password = ""
-    if not password_files:
-        try:
-            password = _load(None, {}).config.server.password.get_secret_value()
-        except ConfigError as error:
+    try:
+        given = [os.environ.get("TONEARM_PASSWORD") or _load(None, {}).config.server.password.get_secret_value()]
+    except ConfigError as error:
+        if not passwords:
             return _refuse(str(error))
-    urls = list(nodes) or [DEFAULT_NODE]
-    return dashboard(urls, password_files, password, opens_browser=not no_browser, **options)
+    return dashboard(list(nodes) or [DEFAULT_NODE], passwords or given, opens_browser=not no_browser, **options)
 
 
 def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":

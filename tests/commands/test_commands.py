@@ -1,6 +1,7 @@
 """The commands that speak to a node, as a script and as a person at a terminal runs them."""
 
 import asyncio
+import fcntl
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +64,25 @@ async def test_players_and_queue(node: RunningNode) -> None:
     assert missing.stderr.startswith("tonearm: There is no player 'nobody'; `tonearm players` shows")
 
 
+@pytest.mark.parametrize("columns", [80, 50, 40, 1])
+def test_tables_have_a_line_for_each_in_so_many_columns(node: RunningNode, tmp_path: Path, columns: int) -> None:
+    """Titles are shortened first, ids last."""
+    with shared_node(tmp_path, IMPATIENT) as own:
+        (tmp_path / "A title of thirty letters, yes.wav").write_bytes(wav(music(0.2)))
+        for name in ("lobby", "living-room"):
+            body = {"id": name, "uri": "A title of thirty letters, yes.wav", "paused": True}
+            assert asked(own, "POST", "/v0/players", body).status == 201
+        asked(own, "POST", "/v0/players/lobby/queue", {"uri": "A title of thirty letters, yes.wav"})
+        (waiting,) = asked(own, "GET", "/v0/players/lobby/queue").json()
+        variables = {"TONEARM_URL": own.url, "COLUMNS": str(columns)}
+        for words, count in ((("players",), 3), (("queue", "lobby"), 2)):
+            lines = run_tonearm(*words, folder=tmp_path, variables=variables).stdout.splitlines()
+            assert (len(lines), max(map(len, lines)) <= columns) == (count, True), lines
+            if columns >= 40:
+                assert "A tit" in lines[1]
+                assert columns < 50 or lines[-1].startswith("living-room  ") or waiting["id"] in lines[-1]
+
+
 def test_info(node: RunningNode) -> None:
     shown = tonearm(node, "info", "song.wav")
     assert shown.returncode == 0
@@ -73,9 +94,9 @@ def test_info(node: RunningNode) -> None:
 
 
 def test_play_to_the_end(node: RunningNode) -> None:
-    played = tonearm(node, "play", "clip.wav", "clip.wav")
+    played = tonearm(node, "play", "clip.wav", "clip.wav", "--silent")
     assert (played.returncode, played.stdout, played.stderr) == (0, "clip\nclip\n", "")
-    events = [json.loads(line) for line in tonearm(node, "play", "clip.wav", "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in tonearm(node, "play", "clip.wav", "--json", "--silent").stdout.splitlines()]
     assert {"TrackStart", "TrackEnd"} <= {event["op"] for event in events}
     failed = tonearm(node, "play", "missing.wav")
     assert failed.returncode == 1
@@ -86,7 +107,7 @@ def test_play_at_a_terminal(node: RunningNode) -> None:
     (node.folder / "long.wav").write_bytes(wav(music(60.0)))
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "terminal"],
+        [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "terminal", "--silent"],
         cwd=node.folder,
         env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
         stdin=theirs,
@@ -101,8 +122,29 @@ def test_play_at_a_terminal(node: RunningNode) -> None:
     assert process.wait(60) == 0
     os.close(ours)
     assert b"long" in shown
-    assert b"dBFS" in shown
+    assert b"dBTP" in shown
     assert "terminal" not in [player["id"] for player in asked(node, "GET", "/v0/players").json()]
+
+
+def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -> None:
+    (node.folder / "long.wav").write_bytes(wav(music(60.0)))
+    ours, theirs = pty.openpty()
+    with (node.folder / "errors").open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tonearm", "play", "long.wav", "--player", "gone", "--silent"],
+            cwd=node.folder,
+            env=environment({"TONEARM_URL": node.url, "TERM": "xterm"}),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=errors,
+            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)),
+        )
+    os.close(theirs)
+    _until(ours, b"playing")
+    os.close(ours)
+    assert process.wait(60) == 128 + signal.SIGHUP
+    assert (node.folder / "errors").read_bytes() == b""
+    assert "gone" not in [player["id"] for player in asked(node, "GET", "/v0/players").json()]
 
 
 def _until(terminal: int, word: bytes) -> bytes:
@@ -206,7 +248,7 @@ def test_a_shell_can_complete(node: RunningNode) -> None:
 
 
 def test_a_reader_who_has_enough_ends_a_command_without_a_word(node: RunningNode) -> None:
-    command = f"{sys.executable} -m tonearm play clip.wav clip.wav --json | head -1"
+    command = f"{sys.executable} -m tonearm play clip.wav clip.wav --silent --json | head -1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=node.folder,
@@ -216,6 +258,18 @@ def test_a_reader_who_has_enough_ends_a_command_without_a_word(node: RunningNode
         check=False,
     )
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    for words in ("--help", "players", "check-config"):
+        with subprocess.Popen(
+            [sys.executable, "-m", "tonearm", words],
+            cwd=node.folder,
+            env=environment({"TONEARM_URL": node.url}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as unread:
+            assert unread.stdout is not None
+            assert unread.stderr is not None
+            unread.stdout.close()
+            assert unread.stderr.read() == b"", words
 
 
 def test_a_terminal_that_knows_ascii_only_gets_ascii(node: RunningNode) -> None:
@@ -228,13 +282,13 @@ def test_a_terminal_that_knows_ascii_only_gets_ascii(node: RunningNode) -> None:
 
 def test_a_player_of_somebody_else_stays(node: RunningNode) -> None:
     assert asked(node, "POST", "/v0/players", {"id": "theirs", "idle": True}).status == 201
-    assert tonearm(node, "play", "clip.wav", "--player", "theirs").returncode == 0
+    assert tonearm(node, "play", "clip.wav", "--player", "theirs", "--silent").returncode == 0
     assert asked(node, "DELETE", "/v0/players/theirs").status == 204
 
 
 def test_a_player_that_goes_away_is_told(node: RunningNode) -> None:
     running = RunningTonearm(
-        *("play", "song.wav", "song.wav", "--player", "shortly"),
+        *("play", "song.wav", "song.wav", "--player", "shortly", "--silent"),
         folder=node.folder,
         variables={"TONEARM_URL": node.url},
     )
@@ -246,7 +300,9 @@ def test_a_player_that_goes_away_is_told(node: RunningNode) -> None:
 
 def test_a_command_that_is_ended_leaves_no_player(node: RunningNode) -> None:
     running = RunningTonearm(
-        *("play", "song.wav", "song.wav", "--player", "ended"), folder=node.folder, variables={"TONEARM_URL": node.url}
+        *("play", "song.wav", "song.wav", "--player", "ended", "--silent"),
+        folder=node.folder,
+        variables={"TONEARM_URL": node.url},
     )
     assert running.stdout.readline() == b"song\n"
     running.send_signal(signal.SIGTERM)

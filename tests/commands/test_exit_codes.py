@@ -24,6 +24,9 @@ COMMANDS: Final = {
     "listen": ("nobody",),
     "export": (),
     "import": ("players.json",),
+    "status": ("nobody",),
+    "volume": ("nobody", "-5"),
+    "create": ("somebody",),
 }
 
 
@@ -76,6 +79,16 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
         (("listen", "nobody"), NO_PLAYER),
         (("listen", "nobody", "--save", "heard.wav"), NO_PLAYER),
         (("export", "nobody"), NO_PLAYER),
+        *(((order, "nobody"), NO_PLAYER) for order in ("status", "delete", "skip", "clear", "volume")),
+        (("add", "nobody", "http://127.0.0.1:1/"), NO_PLAYER),
+        (("move", "nobody", "1", "2"), NO_PLAYER),
+        (("seek", "nobody", "+10"), NO_PLAYER),
+        (("say", "nobody", "http://127.0.0.1:1/"), NO_PLAYER),
+        (("skip",), "There are no players; `tonearm create NAME` makes one"),
+        (
+            ("play", "some", "words"),
+            "No file 'some words' here, and this node searches nothing: resolver.enabled is off.",
+        ),
         (("import", "players.json"), "Player nobody: "),
         (("import", "players.json", "else"), "There is no player else in players.json."),
         (("import", "none.json"), "none.json cannot be read: No such file or directory."),
@@ -83,7 +96,7 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
         (("export", "-o", "no/such/folder.json"), "no/such/folder.json cannot be written: No such file or directory."),
         (("info", "missing.wav"), "file"),
         (("play", "missing.wav"), "file"),
-        (("play", "song.wav", "--player", "no/such?id"), "id"),
+        (("play", "http://127.0.0.1:1/", "--player", "no/such?id"), "id"),
     ],
 )
 def test_what_the_node_refuses_is_1(node: RunningNode, arguments: tuple[str, ...], words: str) -> None:
@@ -92,15 +105,37 @@ def test_what_the_node_refuses_is_1(node: RunningNode, arguments: tuple[str, ...
     assert not (node.folder / "heard.wav").exists()
 
 
+def test_the_password_stands_in_a_file(node: RunningNode, tmp_path: Path) -> None:
+    for content, mode, code, told in (
+        (f"{PASSWORD}\n", 0o600, 0, ""),
+        (f"{PASSWORD}\r\n", 0o644, 0, "tonearm: warning: others of this machine can read secret: chmod 600 secret\n"),
+        ("wrong", 0o600, 4, "refused the password"),
+        ("", 0o600, 2, "secret is empty; the password is its first line"),
+        ("two\nlines", 0o600, 2, "a password is one line; this one has a line break"),
+        ("\udcff", 0o600, 2, "secret cannot be read: "),
+    ):
+        (tmp_path / "secret").write_bytes(content.encode(errors="surrogateescape"))
+        (tmp_path / "secret").chmod(mode)
+        done = run_tonearm("players", "--password-file", "secret", "--url", node.url, folder=tmp_path)
+        assert (done.returncode, told in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+    shown = run_tonearm("players", "--password", PASSWORD, "--url", node.url, folder=tmp_path)
+    assert shown.returncode == 0
+    assert "others of this machine can read --password; take --password-file" in shown.stderr
+    variables = {"TONEARM_PASSWORD": f"{PASSWORD}\n", "TONEARM_URL": node.url}
+    broken = run_tonearm("players", folder=tmp_path, variables=variables)
+    assert (broken.returncode, "this one has a line break" in broken.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        *((command, "--nonsense") for command in (*COMMANDS, "doctor", "dashboard", "serve")),
-        *((command,) for command, others in COMMANDS.items() if others),
+        *((command, "--nonsense") for command in (*COMMANDS, "doctor", "dashboard", "serve") if command != "volume"),
+        *((command,) for command in ("info", "play", "import", "add", "create", "move", "seek")),
         ("players", "more"),
         ("play", "song.wav", "--wait", "-1"),
         ("listen", "lobby", "--wait", "long"),
         ("dashboard", "--port", "many"),
+        ("play", "song.wav", "--output", "vlc"),
         ("nonsense",),
     ],
 )

@@ -13,6 +13,7 @@ import pytest_asyncio
 from tests.support.command import RunningTonearm
 from tests.support.dashboard_command import DashboardCommand, dashboard_before_two, running_dashboard
 from tests.support.http_client import connected
+from tests.support.running_node import running_node
 
 PASSWORD = (("Authorization", "sesame"),)
 
@@ -216,6 +217,23 @@ async def test_its_own_password_is_asked_for_and_not_guessed(tmp_path: Path) -> 
                 assert int(answer.headers["Retry-After"]) <= 6
             async with own.get(f"{page.url}/dashboard/nodes.json") as answer:  # who is in stays in
                 assert answer.status == 200
+
+
+async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as node:
+        process = RunningTonearm(
+            *("dashboard", "--no-browser", "--port", "0", "--node", node.url),
+            folder=tmp_path,
+            variables={"TONEARM_PASSWORD": "sesame"},
+        )
+        try:
+            page = DashboardCommand(process, [node])
+            async with browser() as own:
+                assert await page.enter(own) == 200
+                async with own.get(f"{page.url}/nodes/0/v0/players") as answer:
+                    assert (answer.status, await answer.json()) == (200, [])
+        finally:
+            process.end()
 
 
 @pytest.mark.parametrize(

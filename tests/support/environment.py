@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process' environment without settings of a node, and `extra`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
+    """This process' environment without settings of a node or of a terminal, and `extra`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TONEARM_", "COLUMNS", "LINES"))}
     return {**kept, "PYTHONUNBUFFERED": "1", **(extra or {})}
 
 

@@ -22,6 +22,7 @@ import sys
 from contextlib import closing
 from typing import Any
 
+import tonearm.commands.control
 import tonearm.commands.doctor
 import tonearm.commands.listen
 import tonearm.commands.play

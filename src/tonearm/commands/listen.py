@@ -9,35 +9,20 @@ import stat
 import sys
 import time
 import wave
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final, TypeAlias
 
 from tonearm.client import AudioStream, Event, Node, TonearmError
 from tonearm.commands.listen_display import Display, Meters, Pacing, PlayerView
-from tonearm.commands.running import NodeOptions, complain, patience, run
+from tonearm.commands.running import NodeOptions, complain, patience, player_or_only, run
+from tonearm.commands.sounding import OutputEndedError, PipeWriter, Speaker, found_program, no_program
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAMES_PER_SECOND, SAMPLE_BYTES, SAMPLE_RATE_HZ
 from tonearm.process import ExitCode
 
 # RIFF sizes are 32 bits; the rest is room for the header.
 _LARGEST_WAV_BYTES: Final = (1 << 32) - 4096
-_RAW_BACKLOG_BYTES: Final = FRAMES_PER_SECOND * FRAME_BYTES  # one second, as the node keeps for a listener
-_RAW_CLOSE_PATIENCE_S: Final = 1.0
-
-
-class OutputEndedError(Exception):
-    """The output takes no more; the message is a sentence for the user."""
-
-
-class PcmWriter(Protocol):
-    def write(self, pcm: bytes) -> None:
-        """Raises `OutputEndedError`."""
-        ...
-
-    async def close(self) -> None:
-        """Gives on what is still kept. Raises `OutputEndedError`."""
-        ...
 
 
 class WavWriter:
@@ -72,75 +57,21 @@ class WavWriter:
             raise OutputEndedError(f"{self._path} cannot be finished: {error.strerror or error}.") from None
 
 
-class FileWriter:
-    """PCM into an open file, which never makes anybody wait."""
+PcmWriter: TypeAlias = WavWriter | PipeWriter | Speaker
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, pcm: bytes) -> None:
-        try:
-            self._file.write(pcm)
-            self._file.flush()
-        except OSError as error:
-            raise OutputEndedError(f"stdout cannot be written: {error.strerror or error}.") from None
-
-    async def close(self) -> None:
-        """The file belongs to the process."""
+MAX_LATENCY_MS: Final = 1000  # rather late than lost: a file is to have all of it
 
 
-class PipeWriter(asyncio.BaseProtocol):
-    """PCM into a pipe without waiting for its reader: what it does not take within a second is left out."""
-
-    def __init__(self) -> None:
-        self._transport: asyncio.WriteTransport | None = None
-        self._gone = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._gone.set()
-
-    def write(self, pcm: bytes) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            raise OutputEndedError("The program that reads the audio has ended.")
-        if transport.get_write_buffer_size() < _RAW_BACKLOG_BYTES:
-            transport.write(pcm)
-
-    async def close(self) -> None:
-        if self._transport is None:
-            return
-        self._transport.close()  # once the reader has taken the rest
-        try:
-            await asyncio.wait_for(self._gone.wait(), _RAW_CLOSE_PATIENCE_S)
-        except TimeoutError:
-            self._transport.abort()
-
-
-async def open_raw_writer(stdout: BinaryIO) -> PcmWriter:
-    """The writer of PCM on `stdout`. Raises `OutputEndedError` for a terminal."""
-    if stdout.isatty():
-        raise OutputEndedError("--raw writes audio; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2")
-    mode = os.fstat(stdout.fileno()).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return FileWriter(stdout)
-    _, writer = await asyncio.get_running_loop().connect_write_pipe(PipeWriter, stdout)
-    return writer
-
-
-_MAX_LATENCY_MS: Final = 1000  # rather late than lost: a file is to have all of it
-
-
-def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOptions) -> int:
+def listen(player: str | None, save: Path | None, raw: bool, output: str | None, wait_s: float, at: NodeOptions) -> int:
     """Listens until the player is deleted or the user ends it, through restarts of the node."""
     # stdout belongs to the audio when it was asked for there.
     display = Display(sys.stderr if raw else sys.stdout)
+    has_reader = raw or save is not None or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    sounds = output != "" and (output is not None or not has_reader)
 
     async def work(node: Node) -> int:
-        heard = node.player(player)
+        heard = await player_or_only(node, player)
+        program = found_program(output) if sounds else None
         writers: list[PcmWriter] = []
         async with aclosing(heard.events()) as events:
             first = await anext(events)  # what is wrong is raised here, before a file is written over
@@ -148,14 +79,31 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
                 if save is not None:
                     writers.append(WavWriter(save))
                 if raw:
-                    writers.append(await open_raw_writer(sys.stdout.buffer))
-                listening = _Listening(display, writers, first)
+                    if sys.stdout.isatty():
+                        raise OutputEndedError(
+                            "--raw writes audio; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2"
+                        )
+                    writers.append(PipeWriter(sys.stdout.fileno()))
+                if program is not None:
+                    writers.append(Speaker(program, display.say))
+                hearing = Hearing(display, writers, first)
                 # The events came first, so the TrackStart that the first listener brings about is not missed.
-                async with heard.audio(max_latency_ms=_MAX_LATENCY_MS) as audio:
-                    display.say(f"listening to {player} on {at.url}; Ctrl-C stops")
-                    return await listening.run(events, audio, wait_s)
+                async with heard.audio(max_latency_ms=MAX_LATENCY_MS) as audio:
+                    through = f" through {program}" if program else ""
+                    display.say(f"listening to {heard.id} on {at.url}{through}; Ctrl-C stops")
+                    if sounds and program is None:
+                        display.say(no_program(heard.stream_url()))
+                    ending = "The connection to the node was lost."
+                    try:
+                        await hearing.run(events, audio, wait_s, asyncio.Event().wait())
+                        ending = "The player is gone."
+                    except asyncio.CancelledError:
+                        ending = "Stopped."
+                    finally:
+                        display.say(f"{ending} {hearing.summary(audio)}.")
             finally:
-                await _finish(writers)
+                await finish(writers)
+        return ExitCode.OK
 
     try:
         return run(at, work)
@@ -163,7 +111,7 @@ def listen(player: str, save: Path | None, raw: bool, wait_s: float, at: NodeOpt
         return complain(str(error))
 
 
-async def _finish(writers: Sequence[PcmWriter]) -> None:
+async def finish(writers: Sequence[PcmWriter]) -> None:
     """Raises the last `OutputEndedError`."""
     failure = None
     for writer in writers:
@@ -175,41 +123,37 @@ async def _finish(writers: Sequence[PcmWriter]) -> None:
         raise failure
 
 
-class _Listening:
+class Hearing:
     """What is heard and shown of a player. `first` is the event with its whole state."""
 
     def __init__(self, display: Display, writers: Sequence[PcmWriter], first: Event) -> None:
-        self._display = display
-        self._writers = writers
         self._view = PlayerView()
         self._view.follow(first)
+        self._display = display
+        self._writers = writers
         self._pacing = Pacing()
         self._meters = Meters()
         self._frames = 0
 
-    async def run(self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float) -> int:
-        """Until the player is gone, the node stays away for so long, or the task is cancelled, as signals do. Raises
-        `OutputEndedError` and `TonearmError`."""
-        ending = "The connection to the node was lost."
-        try:
-            async with patience(wait_s) as heed:
-                helpers = [asyncio.create_task(self._follow(events, heed)), asyncio.create_task(self._draw())]
-                try:
-                    await self._hear(audio)
-                finally:
-                    for helper in helpers:
-                        helper.cancel()
-                    await asyncio.gather(*helpers, return_exceptions=True)
-            ending = "The player is gone."
-        except asyncio.CancelledError:
-            ending = "Stopped."
-        except TonearmError:
-            self._display.say(f"{ending} {self._summary(audio)}.")
-            raise
-        self._display.say(f"{ending} {self._summary(audio)}.")
-        return ExitCode.OK
+    async def run(
+        self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float, until: Awaitable[object]
+    ) -> None:
+        """Until the player is gone, the node stays away for so long, or `until` is over. Raises `OutputEndedError` and
+        `TonearmError`."""
+        async with patience(wait_s) as heed:
+            ends = [asyncio.ensure_future(one) for one in (self._hear(audio), until)]
+            helpers = [asyncio.ensure_future(one) for one in (self._follow(events, heed), self._draw())]
+            try:
+                done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+            finally:
+                for task in (*ends, *helpers):
+                    task.cancel()
+                await asyncio.gather(*ends, *helpers, return_exceptions=True)
 
-    def _summary(self, audio: AudioStream) -> str:
+    def summary(self, audio: AudioStream) -> str:
+        """Of all that was heard."""
         told = f"{self._frames / FRAMES_PER_SECOND:.1f} s heard"
         told += f", {self._pacing.late_frames} of {self._frames} frames late"
         if audio.lost:
@@ -235,9 +179,12 @@ class _Listening:
                 is_break, sentence = self._view.follow(event)
                 if is_break:
                     self._pacing.interrupted()
-                sentence = sentence or heed(event)
-                if sentence:
-                    self._display.say(sentence)
+                self._take(event, sentence or heed(event))
+
+    def _take(self, event: Event, sentence: str | None) -> None:
+        """An event, and what is to be said of it, if anything."""
+        if sentence:
+            self._display.say(sentence)
 
     async def _draw(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""What `tonearm listen` shows: one line that is drawn again on a terminal, or plain lines elsewhere.
+"""What `tonearm listen` and `play` show: some lines that are drawn again on a terminal, or plain lines elsewhere.
 
 It shows peak levels as bars, true peak (dBTP) and loudness by EBU R128 (LUFS), measured from the frames that come, how
 evenly they arrive, and what the player's events reported last.
@@ -6,8 +6,10 @@ evenly they arrive, and what the player's events reported last.
 
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -46,6 +48,7 @@ from tonearm.core.printable import printable
 from tonearm.worker.filters.blocks import FULL_SCALE
 from tonearm.worker.filters.loudness import Meter, TruePeakMeter
 
+_NO_LIMIT: Final = 10_000
 SILENCE_DB: Final = -60.0  # where the bars begin
 
 
@@ -194,8 +197,8 @@ class PlayerView(Mirror):
 
 
 def _title(track: Track) -> str:
-    """Author and title of a track, or what it was given as."""
-    return f"{track.info.author} - {track.info.title}" if track.info.author else track.info.title
+    """Title and author of a track, or what it was given as."""
+    return f"{track.info.title} - {track.info.author}" if track.info.author else track.info.title
 
 
 def _sentence(event: Event) -> str | None:
@@ -226,69 +229,60 @@ def _sentence(event: Event) -> str | None:
 
 _SENTENCE_TITLE_COLUMNS: Final = 65  # so that a sentence with a title fits 80
 _BAR_WIDTH: Final = 16
-_NARROWEST_BAR: Final = 4
-_TITLE_COLUMNS: Final = 30  # that the bars leave to a title, where they can
+_TITLE_COLUMNS: Final = 15  # that are left to a title in any case: twelve letters and three dots
 _NEAR_CEILING_DB: Final = 0.1  # as near as the limiter and the measuring agree
-_FALLBACK_COLUMNS: Final = 80
-TERMINAL_INTERVAL_S: Final = 0.1
-PLAIN_INTERVAL_S: Final = 1.0
 
 
 class Display:
-    """Draws on `stream`. A stream that is gone (a closed pipe) is passed over: the audio goes on."""
+    """Draws on `stream`: on a terminal some lines drawn again, with `keys` under them; elsewhere plain lines. A
+    stream that is gone (a closed pipe) is passed over: the audio goes on."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, keys: str = "") -> None:
         self._stream = stream
+        self._keys = keys
         self._is_terminal = stream.isatty()
         self._last = ""
         can_draw_blocks = (stream.encoding or "").lower().startswith("utf")
         self._full, self._empty = ("█", "░") if can_draw_blocks else ("#", ".")
-
-    @property
-    def interval_s(self) -> float:
-        """How often a status is worth drawing."""
-        return TERMINAL_INTERVAL_S if self._is_terminal else PLAIN_INTERVAL_S
+        self.interval_s = 0.1 if self._is_terminal else 1.0  # how often a status is worth drawing
 
     def show(self, view: PlayerView, levels: MeterReading, late_frames: int) -> None:
-        measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
-        state = "paused" if view.paused else view.state.value
+        state = f"{'paused' if view.paused else view.state.value:<7} {_times(view)}"
+        bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels.peaks_db)
+        measured = f"{bars} {_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
-        head, end = f"{state:<7} {_times(view)}  ", f" {measured}  {extras}late {late_frames}  "
+        extras += f"late {late_frames}"
         title = printable(view.title)
         if self._is_terminal:
-            # What does not fit is taken from the bars first, then from the title.
-            columns = self._columns() - 1 - len(head) - len(end)
-            width = (columns - min(cell_len(title), _TITLE_COLUMNS) - 1) // 2
-            bars = self._bars(levels, max(_NARROWEST_BAR, min(width, _BAR_WIDTH)))
-            line = f"{head}{bars}{end}{_shortened(title, columns - len(bars))}"
-            self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
+            columns, rows = shutil.get_terminal_size()
+            settings = f"volume {round(view.volume * 100)} %  waiting {view.queue_length}"
+            lines = [title, f"{state}  {settings}  {extras}", measured, *([self._keys] if self._keys else [])]
+            drawn = "\n".join(_shortened(line, columns - 1) for line in lines[:rows])
+            self._write(f"\r\x1b[J{drawn}\r" + "\x1b[A" * drawn.count("\n"))
             return
-        line = f"{head}{self._bars(levels, _BAR_WIDTH)}{end}{title}"
+        columns = int(given) if (given := os.environ.get("COLUMNS", "")).isdigit() else _NO_LIMIT
+        end = f"  {measured}  {extras}"
+        shown = _shortened(title, max(columns - len(state) - len(end) - 2, _TITLE_COLUMNS))
+        line = _shortened(f"{state}  {shown}{end}", columns)
         if line != self._last:
             self._write(f"{line}\n")
         self._last = line
 
-    def _bars(self, levels: MeterReading, width: int) -> str:
-        return " ".join(bar(level_db, width, self._full, self._empty) for level_db in levels.peaks_db)
-
     def say(self, sentence: str) -> None:
         """A line that stays."""
-        clear = "\r\x1b[K" if self._is_terminal else ""
-        self._write(f"{clear}{printable(sentence)}\n")
+        self.clear()
+        self._write(f"{printable(sentence)}\n")
 
-    def _columns(self) -> int:
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns or _FALLBACK_COLUMNS
-        except (OSError, ValueError):
-            return _FALLBACK_COLUMNS
+    def clear(self) -> None:
+        """What is drawn again and again goes."""
+        if self._is_terminal:
+            self._write("\r\x1b[J")
 
     def _write(self, text: str) -> None:
         encoding = self._stream.encoding or "ascii"
-        try:
+        with suppress(OSError):
             self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()
-        except OSError:
-            pass
 
 
 def _times(view: PlayerView) -> str:
@@ -309,11 +303,8 @@ def _decibels(value: float) -> str:
     return "   -- " if value == -math.inf else f"{value:6.1f}"
 
 
-def _cut(text: str, columns: int) -> str:
-    """As much of `text` as fits."""
-    return text if cell_len(text) <= columns else set_cell_size(text, columns)
-
-
 def _shortened(text: str, columns: int) -> str:
-    """`text`, or its beginning and a sign that there is more."""
-    return text if cell_len(text) <= columns else f"{_cut(text, columns - 3)}..."
+    """`text`, or its beginning and a sign that there is more, in at most so many columns."""
+    if cell_len(text) <= columns:
+        return text
+    return f"{set_cell_size(text, columns - 3)}..." if columns > 3 else set_cell_size(text, max(columns, 0))

@@ -1,77 +1,83 @@
 """`tonearm play`: a player for a terminal, on a node."""
 
 import asyncio
-import math
 import os
 import re
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final
-
-from rich.bar import Bar
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, nullcontext, suppress
+from typing import Final
 
 from tonearm.client import (
     AudioStream,
+    Disconnected,
     Event,
     Node,
     Player,
     PlayerExists,
-    PlayerGone,
     PlayerUpdate,
     QueueEnd,
+    Reconnected,
     State,
     TonearmError,
     TrackException,
     TrackStart,
 )
-from tonearm.commands.running import (
-    NodeOptions,
-    clock,
-    complain,
-    patience,
-    print_json,
-    run,
-    say,
-    seen_by_node,
-    with_remedy,
-)
+from tonearm.commands.listen import MAX_LATENCY_MS, Hearing
+from tonearm.commands.listen_display import Display
+from tonearm.commands.running import NodeOptions, complain, playable, print_json, run, say, with_remedy
+from tonearm.commands.sounding import Speaker, found_program, no_program
+from tonearm.core.frame import FRAME_S
 from tonearm.core.printable import printable
 from tonearm.process import ExitCode
 
-_DRAWN_EACH_S: Final = 0.1
-_FLOOR_DB: Final = -60.0
+_HELP: Final = "space pause  n skip  p previous  ← → 10 s  + - volume  q quit"
 _SEEK_MS: Final = 10_000
 _KEY: Final = re.compile("\x1b\\[.|.", re.DOTALL)
 
 
-def play(tracks: Sequence[str], player: str | None, keep: bool, as_json: bool, wait_s: float, at: NodeOptions) -> int:
+def play(
+    tracks: Sequence[str],
+    player: str | None,
+    keep: bool,
+    output: str | None,
+    as_json: bool,
+    wait_s: float,
+    at: NodeOptions,
+) -> int:
     """Until the queue is at its end or the user quits. 1 when nothing could be played."""
 
+    is_drawn, sounds = sys.stdout.isatty() and not as_json, output != ""
+    display = Display(sys.stdout, _HELP if sys.stdin.isatty() else "")
+    tell = display.say if is_drawn else complain
+
     async def work(node: Node) -> int:
+        program = found_program(output) if sounds else None
+        wanted = await playable(node, tracks)
         playing_in, is_ours = await _player(node, player)
+        speaker = Speaker(program, tell) if program else None
+        if sounds:
+            tell(f"sounds through {program}" if program else no_program(playing_in.stream_url()))
         try:
-            async with patience(wait_s) as heed:
-                playing = _Playing(playing_in, heed, as_json=as_json)
-                # The sound is asked for first, so that the beginning of the first track has a listener.
-                async with playing_in.audio() as audio:
-                    hearing = asyncio.create_task(playing.hear(audio))
-                    await playing_in.queue.put(*(seen_by_node(track, at.url) for track in tracks))
-                    try:
-                        return await playing.to_the_end()
-                    finally:
-                        hearing.cancel()
+            # Sound and events are asked for first, so that nothing of the first track is missed.
+            async with (
+                aclosing(playing_in.events()) as events,
+                playing_in.audio(max_latency_ms=MAX_LATENCY_MS) as audio,
+            ):
+                playing = _Playing(display, speaker, await anext(events), playing_in, as_json=as_json)
+                await playing_in.queue.put(*wanted)
+                with _keys(playing.press) if is_drawn else nullcontext():
+                    return await playing.to_the_end(events, audio, wait_s)
         finally:
+            if is_drawn:
+                display.clear()
             if is_ours and not keep:
                 with suppress(TonearmError):  # it is gone already, or the node is
                     await playing_in.delete()
+            if speaker is not None:
+                await speaker.close()
 
     return run(at, work)
 
@@ -85,94 +91,74 @@ async def _player(node: Node, name: str | None) -> tuple[Player, bool]:
         return await node.player(name).refresh(), False
 
 
-class _Playing:
-    """What is shown and what keys do while a player plays."""
+class _Playing(Hearing):
+    """Of a player whose queue ends, with what keys do meanwhile."""
 
-    def __init__(self, player: Player, heed: Callable[[Event], str | None], *, as_json: bool) -> None:
+    def __init__(
+        self, display: Display, speaker: Speaker | None, first: Event, player: Player, *, as_json: bool
+    ) -> None:
+        super().__init__(display, [speaker] if speaker else [], first)
+        self._speaker = speaker
         self._player = player
-        self._heed = heed
         self._as_json = as_json
         self._is_drawn = sys.stdout.isatty() and not as_json
         self._ended = asyncio.Event()
-        self._peak_db = _FLOOR_DB
-        self._has_played = False
-        self._error: TonearmError | None = None
+        self._has_played = self._has_quit = False
         self._pressed: set[asyncio.Task[None]] = set()
-        player.on(object, self._take)  # before anything is played: nothing of it is missed
 
-    async def hear(self, audio: AudioStream) -> None:
-        """Measures the level, and is the listener whom the player plays to."""
-        try:
-            async for frame in audio:
-                samples = memoryview(frame.payload).cast("h")
-                peak = max(max(samples), -min(samples), 1)
-                self._peak_db = max(20 * math.log10(peak / 32768), self._peak_db - 1.0, _FLOOR_DB)
-        except TonearmError as error:
-            self._error = error
-            self._ended.set()
-
-    async def to_the_end(self) -> int:
+    def _tell(self, sentence: str) -> None:
         if self._is_drawn:
-            await self._show()
+            self._display.say(sentence)
         else:
-            await self._ended.wait()
-        if self._error is not None:
-            raise self._error
+            complain(sentence)
+
+    async def _draw(self) -> None:
+        if self._is_drawn:
+            await super()._draw()
+
+    async def to_the_end(self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float) -> int:
+        """Of the queue, unless the user quits before. The exit code. Raises `TonearmError`."""
+        await self.run(events, audio, wait_s, self._heard_all(audio))
+        if not self._ended.is_set():
+            raise TonearmError(f"The player {self._player.id} is gone.")
         return ExitCode.OK if self._has_played else ExitCode.FAILED
 
-    def _take(self, event: Any) -> None:
+    async def _heard_all(self, audio: AudioStream) -> None:
+        await self._ended.wait()
+        if self._speaker is None or self._has_quit:
+            return
+        self._speaker.plays_out = True
+        received = -1
+        while received != audio.received and self._view.state is State.IDLE:
+            received = audio.received  # the last frames come on another socket than the event
+            await asyncio.sleep(2 * FRAME_S)
+
+    def _take(self, event: Event, sentence: str | None) -> None:
         if self._as_json:
             print_json(event)
-        told = self._heed(event)
-        if told:
-            complain(told)
         match event:
             case TrackStart():
                 self._has_played = True
                 if not self._as_json and not self._is_drawn:
                     say(printable(event.track.info.title))
             case TrackException():
-                complain(f"{event.error.message} {event.error.hint}")
-            case PlayerGone():
-                self._error = self._error or TonearmError(f"The player {event.id} is gone.")
-                self._ended.set()
+                self._tell(f"{event.error.message} {event.error.hint}")
+            case Disconnected() | Reconnected() if sentence:
+                self._tell(sentence)
             case QueueEnd() | PlayerUpdate(state=State.FAILED):
                 self._ended.set()
 
-    async def _show(self) -> None:
-        with _keys(self._press), Live(console=Console(), refresh_per_second=10, transient=True) as live:
-            while not self._ended.is_set():
-                live.update(self._view())
-                await asyncio.sleep(_DRAWN_EACH_S)
-
-    def _view(self) -> Group:
-        player = self._player
-        info = player.current.info if player.current else None
-        length_ms = info.length if info else 0
-        state = "paused" if player.paused else player.state.value
-        at = f"{clock(player.position)} / {clock(length_ms)}" if length_ms else clock(player.position)
-        progress, level = Table.grid(), Table.grid(padding=(0, 1))
-        progress.add_row(ProgressBar(total=max(length_ms, 1), completed=min(player.position, length_ms), width=60))
-        level.add_row(Bar(-_FLOOR_DB, 0, self._peak_db - _FLOOR_DB, width=30), f"{self._peak_db:5.1f} dBFS")
-        return Group(
-            Text(printable(info.title) if info else "", style="bold"),
-            Text(f"{state}  {at}  volume {round(player.volume * 100)} %  waiting {len(player.queue)}"),
-            progress,
-            level,
-            Text("space pause  n skip  p previous  ← → 10 s  + - volume  q quit", style="dim"),
-        )
-
-    def _press(self, key: str) -> None:
+    def press(self, key: str) -> None:
         task = asyncio.ensure_future(self._do(key))
         self._pressed.add(task)
         task.add_done_callback(self._pressed.discard)
 
     async def _do(self, key: str) -> None:
-        player = self._player
+        player, now = self._player, self._view
         try:
             match key:
                 case " ":
-                    await (player.resume() if player.paused else player.pause())
+                    await (player.resume() if now.paused else player.pause())
                 case "n":
                     await player.skip()
                 case "p":
@@ -180,12 +166,12 @@ class _Playing:
                 case "\x1b[C" | "\x1b[D":
                     await player.seek_by(_SEEK_MS if key.endswith("C") else -_SEEK_MS)
                 case "+" | "-":
-                    await player.set_volume(min(max(player.volume + (0.05 if key == "+" else -0.05), 0), 5))
+                    await player.set_volume(min(max(now.volume + (0.05 if key == "+" else -0.05), 0), 5))
                 case "q":
-                    self._has_played = True
+                    self._has_played = self._has_quit = True
                     self._ended.set()
         except TonearmError as error:
-            complain(with_remedy(error))
+            self._tell(with_remedy(error))
 
 
 @contextmanager
@@ -213,4 +199,5 @@ def _keys(press: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,29 +1,37 @@
 """What commands have in common: a node to speak to, an exit code for each way to fail, and how answers are shown."""
 
 import asyncio
+import errno
 import json
+import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tonearm.client import (
+    ApiError,
     ConnectError,
     Disconnected,
     Event,
     Node,
+    Player,
     PlayerNotFound,
     Reconnected,
     TonearmError,
+    Track,
     Unauthorized,
     UnknownEvent,
 )
@@ -39,6 +47,10 @@ class NodeOptions:
 
     url: str
     password: str = field(repr=False)
+
+
+class WrongUse(TonearmError):
+    """The command's words cannot be meant. The message says what they are."""
 
 
 def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: float = 10.0) -> int:
@@ -59,24 +71,76 @@ def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: f
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         async with Node(at.url, password=at.password, timeout_s=timeout_s) as node:
-            return await work(node)
+            try:
+                return await work(node)
+            except PlayerNotFound as error:
+                near = get_close_matches(error.player_id, [one.id for one in await node.players()], 1)
+                return complain(with_remedy(error, *near))
 
     try:
         return asyncio.run(reached())
     except asyncio.CancelledError:
         return 128 + stopped_by  # what a shell shows for it
     except (ConnectError, Unauthorized) as error:
-        is_wrong_use = isinstance(error, ConnectError) and error.cause == "wrong_address"
-        return complain(error.message, ExitCode.WRONG_USE if is_wrong_use else ExitCode.UNREACHED)
+        cause = error.cause if isinstance(error, ConnectError) else ""
+        told = f"Nothing listens at {at.url}; start one with `tonearm serve`."
+        return complain(
+            told if cause == "nothing_listens" else error.message,
+            ExitCode.WRONG_USE if cause == "wrong_address" else ExitCode.UNREACHED,
+        )
     except TonearmError as error:
-        return complain(with_remedy(error))
+        return complain(with_remedy(error), ExitCode.WRONG_USE if isinstance(error, WrongUse) else ExitCode.FAILED)
 
 
-def with_remedy(error: TonearmError) -> str:
-    """What the error says, with what is to be done about it in a terminal."""
+def with_remedy(error: TonearmError, *near: str) -> str:
+    """What the error says, with what is to be done about it in a terminal; `near`: the player that may be meant."""
     if isinstance(error, PlayerNotFound):
-        return f"There is no player {error.player_id!r}; `tonearm players` shows those that there are."
+        meant = "".join(f"did you mean {one!r}? " for one in near)
+        return f"There is no player {error.player_id!r}; {meant}`tonearm players` shows those that there are."
     return error.message
+
+
+async def player_or_only(node: Node, name: str | None) -> Player:
+    """The player of this name; without one the only player that there is. Raises `TonearmError`."""
+    if name is not None:
+        return node.player(name)
+    players = await node.players()
+    if not players:
+        raise TonearmError("There are no players; `tonearm create NAME` makes one, and `tonearm play` does.")
+    if len(players) > 1:
+        shown = ", ".join(player.id for player in players[:5]) + (", …" if len(players) > 5 else "")
+        raise WrongUse(f"Name the player, for there are {len(players)}: {shown}.")
+    return players[0]
+
+
+async def playable(node: Node, given: Sequence[str]) -> list[str | Track]:
+    """What the node is to play: a file here by its whole path, what the node knows as it is, and the best match for
+    other words. When all are such, they are the words of one search. Raises `TonearmError`."""
+    known = [await _known(node, seen_by_node(one, node.url)) for one in given]
+    if not any(known):
+        return [await _best_match(node, " ".join(given))]
+    return [uri or await _best_match(node, one) for uri, one in zip(known, given, strict=True)]
+
+
+async def _known(node: Node, uri: str) -> str | None:
+    if "://" in uri or os.path.isabs(uri):
+        return uri
+    with suppress(ApiError):  # a form that is none, or a folder that the node must not read
+        return uri if await node.explain(uri) is None else None
+    return None
+
+
+async def _best_match(node: Node, words: str) -> Track:
+    try:
+        found = await node.search(words, limit=1)
+    except ApiError as error:
+        if error.code != "resolver_disabled":
+            raise
+        told = f"No file {words!r} here, and this node searches nothing: resolver.enabled is off."
+        raise TonearmError(told) from error
+    if not found:
+        raise TonearmError(f"No file {words!r} here, and nothing was found by these words.")
+    return found[0]
 
 
 @asynccontextmanager
@@ -104,7 +168,8 @@ async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]
 
 def complain(sentence: str, code: int = ExitCode.FAILED) -> int:
     """On stderr. Returns `code`."""
-    sys.stderr.write(f"tonearm: {one_line(sentence)}\n")
+    with suppress(OSError):  # nobody reads it any more
+        sys.stderr.write(f"tonearm: {one_line(sentence)}\n")
     return code
 
 
@@ -115,7 +180,9 @@ def say(line: str) -> None:
     try:
         sys.stdout.write(f"{line}\n".encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):  # EIO: a terminal that is gone
+            complain(f"stdout cannot be written: {error.strerror}.")
         Console().on_broken_pipe()
 
 
@@ -136,19 +203,44 @@ def print_json(value: Any) -> None:
     say(json.dumps(as_plain(value), ensure_ascii=False))
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], otherwise: str = "") -> None:
-    """As `show`; `otherwise` is for no rows."""
+def print_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    otherwise: str = "",
+    narrowing: Sequence[tuple[str, int]] = (),
+) -> None:
+    """As `show`; `otherwise` is for no rows. With `narrowing` a row has one line: as long as there is not enough
+    room, the columns of these heads are shortened to so many letters, one after the other, or go (0)."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = {head: max(map(cell_len, (head, *column))) for head, *column in zip(heads, *cells, strict=True)}
+    whole = dict(widths)
+    room = (_columns() if narrowing else None) or _NO_FOLD
+    for head, least in narrowing:
+        excess = sum(widths.values()) + 2 * len(widths) - 2 - room
+        if excess > 0 and least:
+            widths[head] = min(widths[head], max(widths[head] - excess, least))
+        elif excess > 0:
+            del widths[head]
+    for head in widths:  # what the last column that went has left over
+        free = room - sum(widths.values()) - 2 * len(widths) + 2
+        widths[head] += max(min(free, whole[head] - widths[head]), 0)
     table = Table(box=None, header_style="bold", show_header=any(heads), pad_edge=False)
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    show(table if table.rows else otherwise)
+    for head, width in widths.items():
+        table.add_column(head, **({"no_wrap": True, "width": width} if narrowing else {"overflow": "fold"}))
+    for row in cells:
+        table.add_row(*(Text(cell) for head, cell in zip(heads, row, strict=True) if head in widths))
+    show(table if table.rows else otherwise, room if narrowing else None)
 
 
-def show(what: RenderableType) -> None:
-    """In colours and folded only on a terminal: elsewhere a line is for `grep`."""
-    console = Console(width=None if sys.stdout.isatty() else _NO_FOLD)
+def _columns() -> int | None:
+    """Of the terminal, or of the variable COLUMNS; None where neither is there: lines are as long as they are."""
+    is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return max(shutil.get_terminal_size().columns, 1) if is_given else None
+
+
+def show(what: RenderableType, columns: int | None = None) -> None:
+    """In colours and folded only on a terminal, or where `columns` are given: elsewhere a line is for `grep`."""
+    console = Console(width=columns or (None if sys.stdout.isatty() else _NO_FOLD))
     with console.capture() as captured:
         console.print(what)
     say("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -11,6 +11,7 @@ from tonearm.commands.running import (
     clock,
     complain,
     patience,
+    player_or_only,
     print_json,
     print_table,
     run,
@@ -47,7 +48,8 @@ def show_players(as_json: bool, at: NodeOptions) -> int:
                 (player.id, state, info.title if info else "", at, str(len(player.queue)), str(player.listeners))
             )
         heads = ("Player", "State", "Title", "Position", "Waiting", "Listeners")
-        print_table(heads, rows, otherwise="There are no players.")
+        narrowing = [("Title", 13), ("Listeners", 0), ("Waiting", 0), ("Position", 0), ("Title", 6), ("State", 0)]
+        print_table(heads, rows, "There are no players.", [*narrowing, ("Title", 0), ("Player", 1)])
         return ExitCode.OK
 
     return run(at, work)
@@ -66,9 +68,9 @@ def player_ids(at: NodeOptions) -> list[str]:
         return []
 
 
-def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
+def show_queue(player: str | None, as_json: bool, at: NodeOptions) -> int:
     async def work(node: Node) -> int:
-        tracks = await node.player(player).queue.list(wait_ms=1000)
+        tracks = await (await player_or_only(node, player)).queue.list(wait_ms=1000)
         if as_json:
             for track in tracks:
                 print_json(track)
@@ -77,7 +79,9 @@ def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
             (str(number), track.title, track.author, clock(track.length) if track.length else "", track.id)
             for number, track in enumerate(tracks, 1)
         )
-        print_table(("", "Title", "Author", "Length", "Id"), rows, otherwise="Nothing waits.")
+        heads = ("", "Title", "Author", "Length", "Id")
+        narrowing = [("Title", 13), ("Author", 0), ("Length", 0), ("Title", 6), ("Id", 1), ("Title", 1)]
+        print_table(heads, rows, "Nothing waits.", narrowing)
         return ExitCode.OK
 
     return run(at, work)
@@ -103,11 +107,12 @@ def show_info(uri: str, as_json: bool, at: NodeOptions) -> int:
     return run(at, work)
 
 
-def show_events(player: str, as_json: bool, wait_s: float, at: NodeOptions) -> int:
+def show_events(player: str | None, as_json: bool, wait_s: float, at: NodeOptions) -> int:
     """Until the player is gone, or the node stays away for so long."""
 
     async def work(node: Node) -> int:
-        async with patience(wait_s) as heed, aclosing(node.player(player).events()) as events:
+        followed = await player_or_only(node, player)
+        async with patience(wait_s) as heed, aclosing(followed.events()) as events:
             async for event in events:
                 told = heed(event)
                 if as_json:

@@ -9,7 +9,6 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
 
 from aiohttp import web
 
@@ -29,24 +28,21 @@ class WrongOptions(Exception):
 
 def dashboard(
     urls: Sequence[str],
-    password_files: Sequence[Path],
-    default_password: str,
+    passwords: Sequence[str],
     *,
     host: str,
     port: int,
-    own_password_file: Path | None,
+    own_password: str | None,
     names: Sequence[str] = (),
     opens_browser: bool,
 ) -> int:
     """Serves until SIGTERM or Ctrl-C, and returns the exit code.
 
-    `password_files` is one file for all nodes, or one for each of `urls` in their order; without any `default_password`
-    is for all nodes. `own_password_file` has the password of the page itself. `names` are those of a proxy with TLS in
-    front of it.
+    `passwords` is one for all nodes, or one for each of `urls` in their order, "" for none; `own_password` that of the
+    page itself, if any. `names` are those of a proxy with TLS in front of it.
     """
     try:
-        nodes = _known_nodes(urls, password_files, default_password)
-        own_password = "" if own_password_file is None else _password_in(own_password_file)
+        nodes = _known_nodes(urls, passwords)
         if not is_loopback(host) and not own_password:
             raise WrongOptions(
                 f"at {host} other machines can reach the dashboard, and with it the nodes; give it a password "
@@ -55,7 +51,7 @@ def dashboard(
         for name in names:
             if not is_host_header(name):
                 raise WrongOptions(f"{name} is no name for --name; it looks like radio.example, or radio.example:8443")
-        visitors = Visitors(host, own_password, names=names)
+        visitors = Visitors(host, own_password or "", names=names)
         address = f"https://{names[0]}" if names else ""
         return asyncio.run(_serve(visitors, nodes, host, port, address, opens_browser))
     except WrongOptions as error:
@@ -63,29 +59,17 @@ def dashboard(
         return ExitCode.WRONG_USE
 
 
-def _known_nodes(urls: Sequence[str], files: Sequence[Path], default_password: str) -> list[KnownNode]:
+def _known_nodes(urls: Sequence[str], passwords: Sequence[str]) -> list[KnownNode]:
     """Each node with its password. Raises `WrongOptions`."""
     for url in urls:
         if not url.startswith(("http://", "https://")):
             raise WrongOptions(f"{url} is no address of a node; it looks like http://127.0.0.1:2333")
-    if len(files) not in (0, 1, len(urls)):
+    if len(passwords) not in (1, len(urls)):
         raise WrongOptions(
-            f"there are {len(urls)} nodes and {len(files)} password files; give one for all, or one each"
+            f"there are {len(urls)} nodes and {len(passwords)} password files; give one for all, or one each"
         )
-    passwords = [_password_in(file) for file in files] or [default_password]
-    if len(passwords) == 1:
-        passwords *= len(urls)
-    return [KnownNode(url, password) for url, password in zip(urls, passwords, strict=True)]
-
-
-def _password_in(file: Path) -> str:
-    try:
-        password = file.read_text(encoding="utf-8").strip("\r\n")
-    except (OSError, UnicodeError) as error:
-        raise WrongOptions(f"{file} cannot be read: {error}") from error
-    if not password:
-        raise WrongOptions(f"{file} is empty; the password is its first line")
-    return password
+    each = [*passwords] if len(passwords) > 1 else [*passwords] * len(urls)
+    return [KnownNode(url, password) for url, password in zip(urls, each, strict=True)]
 
 
 async def _serve(

@@ -12,7 +12,7 @@ def test_the_snapshot_tells_everything() -> None:
     view = PlayerView()
     view.follow(seen("PlayerState", state="playing", paused=True, position=1500, track=track("Song", "Someone", 9000)))
     assert (view.state, view.paused, view.position_ms) == ("playing", True, 1500)
-    assert (view.title, view.length_ms, view.is_stream) == ("Someone - Song", 9000, False)
+    assert (view.title, view.length_ms, view.is_stream) == ("Song - Someone", 9000, False)
 
 
 def test_the_position_goes_on_between_updates() -> None:
@@ -47,11 +47,11 @@ def test_pause_and_resume_and_ends_are_breaks_but_updates_while_playing_are_not(
 def test_starts_are_worth_a_line_and_what_is_over_is_not_shown_any_more() -> None:
     view = PlayerView()
     started = seen("TrackStart", track=track("Song", "Singer", length_ms=9_000), position=0)
-    assert view.follow(started)[1] == "track starts: Singer - Song"
-    assert (view.title, view.length_ms) == ("Singer - Song", 9_000)
+    assert view.follow(started)[1] == "track starts: Song - Singer"
+    assert (view.title, view.length_ms) == ("Song - Singer", 9_000)
     long = seen("TrackStart", track=track("A title as recordings of live concerts have it " * 3, "Singer"), position=0)
     sentence = view.follow(long)[1] or ""
-    assert sentence.startswith("track starts: Singer - A title as")
+    assert sentence.startswith("track starts: A title as")
     assert (len(sentence), sentence[-3:]) == (79, "...")
     view.follow(seen("TrackEnd", track=track("Song", "Singer"), reason="loadFailed", playedMs=0))
     assert (view.title, view.length_ms) == ("", 0)
