@@ -142,7 +142,7 @@ def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> No
 
     listener = RunningTonearm(*listen[1:], folder=tmp_path)
     for status in listener.stdout:
-        if b"tonearm - Welcome" in status and b"playing" in status:
+        if b"Welcome - tonearm" in status and b"playing" in status:
             break
 
     assert skip[:3] == ["curl", "-X", "POST"]

@@ -30,6 +30,9 @@ _FILE: Final = click.Path(path_type=Path)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with `arguments` (None: those of the process) and returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # as `>&-` has it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
     code: object = ExitCode.FAILED
     try:
         try:
@@ -43,9 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = 130  # what a shell shows for a command that SIGINT ended
         sys.stdout.flush()
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EIO):
+        if error.errno not in (errno.EPIPE, errno.EIO, errno.ENOSPC):
             raise
-        # The reader or the terminal is gone: there is nobody to be told, neither now nor by Python at its end.
+        if error.errno == errno.ENOSPC:
+            sys.stderr.write(f"tonearm: stdout cannot be written: {error.strerror}.\n")
+        # Else the reader or the terminal is gone: there is nobody to be told, neither now nor by Python at its end.
         null = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(null, stream.fileno())

@@ -137,7 +137,8 @@ def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -
             stdin=theirs,
             stdout=theirs,
             stderr=errors,
-            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
         )
     os.close(theirs)
     _until(ours, b"playing")
@@ -270,6 +271,17 @@ def test_a_reader_who_has_enough_ends_a_command_without_a_word(node: RunningNode
             assert unread.stderr is not None
             unread.stdout.close()
             assert unread.stderr.read() == b"", words
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "tonearm", "players"]
+        done = subprocess.run(
+            command,
+            env=environment({"TONEARM_URL": node.url}),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "tonearm: stdout cannot be written: No space left on device.\n")
 
 
 def test_a_terminal_that_knows_ascii_only_gets_ascii(node: RunningNode) -> None:
@@ -298,14 +310,15 @@ def test_a_player_that_goes_away_is_told(node: RunningNode) -> None:
     assert (running.wait(), errors) == (1, b"tonearm: The player shortly is gone.\n")
 
 
-def test_a_command_that_is_ended_leaves_no_player(node: RunningNode) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_leaves_no_player(node: RunningNode, number: int) -> None:
     running = RunningTonearm(
         *("play", "song.wav", "song.wav", "--player", "ended", "--silent"),
         folder=node.folder,
         variables={"TONEARM_URL": node.url},
     )
     assert running.stdout.readline() == b"song\n"
-    running.send_signal(signal.SIGTERM)
+    running.send_signal(number)
     _, errors = running.communicate()
-    assert (running.wait(), errors) == (128 + signal.SIGTERM, b"")
+    assert (running.wait(), errors.strip()) == (128 + number, b"")
     assert b'"ended"' not in asked(node, "GET", "/v0/players").body

@@ -49,7 +49,10 @@ def failed(folder: Path, url: str, password: str, *arguments: str) -> tuple[int,
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_where_nothing_listens_or_the_password_is_wrong_it_is_4(node: RunningNode, command: str) -> None:
-    for url, words in (("http://127.0.0.1:1", "Nothing listens at"), (node.url, "refused the password")):
+    for url, words in (
+        ("http://127.0.0.1:1", "Nothing listens at http://127.0.0.1:1; start one with `tonearm serve`."),
+        (node.url, "refused the password"),
+    ):
         returned, told = failed(node.folder, url, "wrong", command, *COMMANDS[command])
         assert (returned, told.count("\n")) == (4, 1), told
         assert words in told

@@ -227,7 +227,7 @@ async def test_the_password_may_come_from_the_environment(tmp_path: Path) -> Non
             variables={"TONEARM_PASSWORD": "sesame"},
         )
         try:
-            page = DashboardCommand(process, [node])
+            page = DashboardCommand(process, [node], "http://localhost")
             async with browser() as own:
                 assert await page.enter(own) == 200
                 async with own.get(f"{page.url}/nodes/0/v0/players") as answer:

@@ -40,7 +40,7 @@ from tonearm.client import (
     TrackStuck,
 )
 from tonearm.client.events import Mirror
-from tonearm.commands.running import clock
+from tonearm.commands.running import clock, complain
 from tonearm.core.filters import Effects
 from tonearm.core.frame import CHANNELS, FRAME_S
 from tonearm.core.overlays import OverlayState
@@ -235,11 +235,13 @@ _NEAR_CEILING_DB: Final = 0.1  # as near as the limiter and the measuring agree
 
 class Display:
     """Draws on `stream`: on a terminal some lines drawn again, with `keys` under them; elsewhere plain lines. A
-    stream that is gone (a closed pipe) is passed over: the audio goes on."""
+    stream that is gone (a closed pipe) is passed over: the audio goes on. With `is_quiet` it draws nothing, and says on
+    stderr what there is to say."""
 
-    def __init__(self, stream: TextIO, keys: str = "") -> None:
+    def __init__(self, stream: TextIO, keys: str = "", *, is_quiet: bool = False) -> None:
         self._stream = stream
         self._keys = keys
+        self._is_quiet = is_quiet
         self._is_terminal = stream.isatty()
         self._last = ""
         can_draw_blocks = (stream.encoding or "").lower().startswith("utf")
@@ -247,6 +249,8 @@ class Display:
         self.interval_s = 0.1 if self._is_terminal else 1.0  # how often a status is worth drawing
 
     def show(self, view: PlayerView, levels: MeterReading, late_frames: int) -> None:
+        if self._is_quiet:
+            return
         state = f"{'paused' if view.paused else view.state.value:<7} {_times(view)}"
         bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels.peaks_db)
         measured = f"{bars} {_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
@@ -270,13 +274,14 @@ class Display:
 
     def say(self, sentence: str) -> None:
         """A line that stays."""
-        self.clear()
-        self._write(f"{printable(sentence)}\n")
+        if self._is_quiet:
+            complain(sentence)
+        else:
+            self.clear(f"{printable(sentence)}\n")
 
-    def clear(self) -> None:
+    def clear(self, instead: str = "") -> None:
         """What is drawn again and again goes."""
-        if self._is_terminal:
-            self._write("\r\x1b[J")
+        self._write("\r\x1b[J" + instead if self._is_terminal and not self._is_quiet else instead)
 
     def _write(self, text: str) -> None:
         encoding = self._stream.encoding or "ascii"

@@ -27,7 +27,7 @@ from tonearm.client import (
 )
 from tonearm.commands.listen import MAX_LATENCY_MS, Hearing
 from tonearm.commands.listen_display import Display
-from tonearm.commands.running import NodeOptions, complain, playable, print_json, run, say, with_remedy
+from tonearm.commands.running import NodeOptions, playable, print_json, run, say, with_remedy
 from tonearm.commands.sounding import Speaker, found_program, no_program
 from tonearm.core.frame import FRAME_S
 from tonearm.core.printable import printable
@@ -48,18 +48,16 @@ def play(
     at: NodeOptions,
 ) -> int:
     """Until the queue is at its end or the user quits. 1 when nothing could be played."""
-
     is_drawn, sounds = sys.stdout.isatty() and not as_json, output != ""
-    display = Display(sys.stdout, _HELP if sys.stdin.isatty() else "")
-    tell = display.say if is_drawn else complain
+    display = Display(sys.stdout, _HELP if sys.stdin.isatty() else "", is_quiet=not is_drawn)
 
     async def work(node: Node) -> int:
         program = found_program(output) if sounds else None
         wanted = await playable(node, tracks)
         playing_in, is_ours = await _player(node, player)
-        speaker = Speaker(program, tell) if program else None
+        speaker = Speaker(program, display.say) if program else None
         if sounds:
-            tell(f"sounds through {program}" if program else no_program(playing_in.stream_url()))
+            display.say(f"sounds through {program}" if program else no_program(playing_in.stream_url()))
         try:
             # Sound and events are asked for first, so that nothing of the first track is missed.
             async with (
@@ -67,12 +65,12 @@ def play(
                 playing_in.audio(max_latency_ms=MAX_LATENCY_MS) as audio,
             ):
                 playing = _Playing(display, speaker, await anext(events), playing_in, as_json=as_json)
+
                 await playing_in.queue.put(*wanted)
                 with _keys(playing.press) if is_drawn else nullcontext():
                     return await playing.to_the_end(events, audio, wait_s)
         finally:
-            if is_drawn:
-                display.clear()
+            display.clear()
             if is_ours and not keep:
                 with suppress(TonearmError):  # it is gone already, or the node is
                     await playing_in.delete()
@@ -106,16 +104,6 @@ class _Playing(Hearing):
         self._has_played = self._has_quit = False
         self._pressed: set[asyncio.Task[None]] = set()
 
-    def _tell(self, sentence: str) -> None:
-        if self._is_drawn:
-            self._display.say(sentence)
-        else:
-            complain(sentence)
-
-    async def _draw(self) -> None:
-        if self._is_drawn:
-            await super()._draw()
-
     async def to_the_end(self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float) -> int:
         """Of the queue, unless the user quits before. The exit code. Raises `TonearmError`."""
         await self.run(events, audio, wait_s, self._heard_all(audio))
@@ -142,9 +130,9 @@ class _Playing(Hearing):
                 if not self._as_json and not self._is_drawn:
                     say(printable(event.track.info.title))
             case TrackException():
-                self._tell(f"{event.error.message} {event.error.hint}")
+                self._display.say(f"{event.error.message} {event.error.hint}")
             case Disconnected() | Reconnected() if sentence:
-                self._tell(sentence)
+                self._display.say(sentence)
             case QueueEnd() | PlayerUpdate(state=State.FAILED):
                 self._ended.set()
 
@@ -171,7 +159,7 @@ class _Playing(Hearing):
                     self._has_played = self._has_quit = True
                     self._ended.set()
         except TonearmError as error:
-            self._tell(with_remedy(error))
+            self._display.say(with_remedy(error))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -240,10 +241,14 @@ def _columns() -> int | None:
 
 def show(what: RenderableType, columns: int | None = None) -> None:
     """In colours and folded only on a terminal, or where `columns` are given: elsewhere a line is for `grep`."""
-    console = Console(width=columns or (None if sys.stdout.isatty() else _NO_FOLD))
-    with console.capture() as captured:
-        console.print(what)
-    say("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    shown = StringIO()
+    console = Console(
+        file=shown,
+        force_terminal=sys.stdout.isatty(),
+        width=columns or (None if sys.stdout.isatty() else _NO_FOLD),
+    )
+    console.print(what)
+    say("\n".join(line.rstrip() for line in shown.getvalue().splitlines()))
 
 
 def clock(ms: float) -> str:
