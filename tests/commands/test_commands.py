@@ -272,9 +272,8 @@ def test_a_reader_who_has_enough_ends_a_command_without_a_word(node: RunningNode
             unread.stdout.close()
             assert unread.stderr.read() == b"", words
     with open("/dev/full", "wb") as full:
-        command = [sys.executable, "-m", "tonearm", "players"]
         done = subprocess.run(
-            command,
+            [sys.executable, "-m", "tonearm", "players"],
             env=environment({"TONEARM_URL": node.url}),
             stdout=full,
             stderr=subprocess.PIPE,
