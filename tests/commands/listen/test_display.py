@@ -2,17 +2,25 @@
 
 import io
 import os
+from collections.abc import Iterator
 
 import pytest
 from rich.cells import cell_len
 
+from tests.support.environment import variables
 from tests.support.listened_node import seen, track
 from tonearm.commands.listen_display import Display, MeterReading, PlayerView
 
 
 @pytest.fixture(autouse=True)
-def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+def no_columns() -> Iterator[None]:
+    with variables(COLUMNS=""):
+        yield
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
 
 
 def view(title: str, length_ms: int = 4_000_000, is_stream: bool = False) -> PlayerView:
@@ -69,13 +77,11 @@ def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 50, 40, 5, 1])
-def test_a_terminal_gets_lines_that_fit_and_are_drawn_again(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("LINES", "30")
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
-    monkeypatch.setattr(stream, "isatty", lambda: True)
-    display = Display(stream, keys="space pause")
-    display.show(view("日本語の名前" * 20), MeterReading((0.0, 0.0), 0.0, 0.0), 0)
+def test_a_terminal_gets_lines_that_fit_and_are_drawn_again(columns: int) -> None:
+    stream = Terminal(io.BytesIO(), encoding="utf-8", newline="")
+    with variables(COLUMNS=str(columns), LINES="30"):
+        display = Display(stream, keys="space pause")
+        display.show(view("日本語の名前" * 20), MeterReading((0.0, 0.0), 0.0, 0.0), 0)
     stream.seek(0)
     drawn = stream.read()
     assert (drawn[:4], drawn[-10:]) == ("\r\x1b[J", "\r\x1b[A\x1b[A\x1b[A")
@@ -99,12 +105,10 @@ def test_a_stream_that_is_gone_does_not_end_the_listening() -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 50, 40])
-def test_the_columns_of_a_pipe_are_kept_and_have_twelve_letters_of_the_title(
-    columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_the_columns_of_a_pipe_are_kept_and_have_twelve_letters_of_the_title(columns: int) -> None:
     stream = io.StringIO()
-    Display(stream).show(view("Twelve letters and more of it"), MeterReading((0.0, -6.0), -5.8, -14.24), 0)
+    with variables(COLUMNS=str(columns)):
+        Display(stream).show(view("Twelve letters and more of it"), MeterReading((0.0, -6.0), -5.8, -14.24), 0)
     assert len(stream.getvalue()) == columns + 1
     if columns > 40:
         assert "  Twelve lette..." in stream.getvalue()
