@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
+from tests.support.pictures import flac_with, png
 from tests.support.running_node import RunningNode
 from tonearm.client import (
     PRESETS,
@@ -69,6 +70,15 @@ async def test_the_verbs_do_what_they_say(node: Node) -> None:
     assert (await player.history())[0].uri == "clip.wav"
     await player.delete()
     assert await node.players() == []
+
+
+async def test_the_picture_inside_of_a_file(process: RunningNode, node: Node) -> None:
+    (process.folder / "with.flac").write_bytes(flac_with(music(2.0), png()))
+    player = await node.create_player("a", "with.flac", paused=True)
+    assert await player.artwork() == (png(), "image/png")
+    assert await (await node.create_player("b", "song.wav", paused=True)).artwork() is None
+    with pytest.raises(PlayerNotFound):
+        await node.player("nobody").artwork()
 
 
 async def test_refusals_are_errors_of_their_kind(node: Node) -> None:

@@ -18,6 +18,8 @@ from tonearm.client import (
     Disconnected,
     MetadataChange,
     Node,
+    PlayerCreate,
+    PlayerDelete,
     PlayerGone,
     PlayerNotFound,
     PlayerState,
@@ -90,6 +92,33 @@ async def test_what_happened_while_the_connection_was_cut_comes_afterwards(proce
         assert [type(event) for event in seen] == [PlayerState, Disconnected, Reconnected, *[MetadataChange] * 20]
         assert [event.metadata["n"] for event in seen if isinstance(event, MetadataChange)] == list(range(20))
         assert player.metadata in ({}, {"n": 19})  # the mirror has a connection of its own
+
+
+async def test_one_socket_tells_of_all_players_and_keeps_what_their_handles_show(
+    process: RunningNode, node: Node
+) -> None:
+    async with cuttable(process.port) as relay, Node(relay.url) as far:
+        await node.create_player("a", "song.wav")
+        handles = [far.player(name) for name in "abc"]
+        seen: list[object] = []
+        async with asyncio.timeout(60):
+            async for event in far.events():
+                seen.append(event)
+                match event:
+                    case PlayerState() if event.id == "a" and len(seen) == 1:
+                        await node.create_player("b", paused=True)
+                    case PlayerCreate(id="b"):
+                        assert handles[1].paused
+                        relay.cut()
+                        await node.create_player("c", volume=0.5)
+                    case PlayerState(id="c"):
+                        await node.player("c").delete()
+                    case PlayerDelete():
+                        break
+        told = [type(event) for event in seen]
+        assert told.index(PlayerCreate) < told.index(Disconnected) < told.index(Reconnected)
+        assert handles[0].current is not None
+        assert handles[2].volume == 0.5
 
 
 async def test_a_program_too_slow_for_the_events_gets_the_state_instead(node: Node) -> None:

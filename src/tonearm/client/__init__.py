@@ -41,6 +41,7 @@ from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.events import (
     CrossfadeChange,
+    EventsLost,
     FiltersChange,
     ListenersChange,
     LoopModeChange,
@@ -48,6 +49,7 @@ from tonearm.protocol.events import (
     OverlayEnd,
     OverlayException,
     OverlayStart,
+    PlayerCreate,
     PlayerDelete,
     PlayerPause,
     PlayerResume,
@@ -77,6 +79,7 @@ __all__ = [
     "EndReason",
     "Event",
     "EventStream",
+    "EventsLost",
     "FiltersChange",
     "Forbidden",
     "Frame",
@@ -97,6 +100,7 @@ __all__ = [
     "Playable",
     "PlayedTrack",
     "Player",
+    "PlayerCreate",
     "PlayerDelete",
     "PlayerExists",
     "PlayerGone",

@@ -42,23 +42,32 @@ class Connection:
         """As `request`, with a body that is no JSON and may take as long as it takes."""
         return await self._asked(method, path, content, aiohttp.ClientTimeout(sock_connect=self._timeout_s))
 
+    async def content(self, path: str) -> tuple[bytes, str]:
+        """The bytes of what is no JSON, and their media type. Raises `ApiError` and `ConnectError`."""
+        return await self._answer("GET", path, None, self._limits, "*/*")
+
     async def _asked(
         self, method: str, path: str, data: bytes | BinaryIO | None, limits: aiohttp.ClientTimeout | None = None
     ) -> Any:
-        headers = {"Accept": "application/json"}
-        try:
-            async with self._opened().request(
-                method, self._address(path), data=data, headers=headers, timeout=limits or self._limits
-            ) as answer:
-                text = await answer.text(errors="replace")
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise await self._diagnosed(error) from error
-        if not text:
+        body, _ = await self._answer(method, path, data, limits or self._limits, "application/json")
+        if not body:
             return None
         try:
-            return json.loads(text)
+            return json.loads(body.decode(errors="replace"))
         except ValueError:
             raise self._not_tonearm() from None
+
+    async def _answer(
+        self, method: str, path: str, data: bytes | BinaryIO | None, limits: aiohttp.ClientTimeout, accept: str
+    ) -> tuple[bytes, str]:
+        headers = {"Accept": accept}
+        try:
+            async with self._opened().request(
+                method, self._address(path), data=data, headers=headers, timeout=limits
+            ) as answer:
+                return await answer.read(), answer.content_type
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise await self._diagnosed(error) from error
 
     async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
         """Raises `ApiError` and `ConnectError`."""

@@ -210,6 +210,20 @@ class EventStream:
         return [event] if ended.reason is EndReason.STOPPED else [event, QueueEnd(self._id, ended.track)]
 
 
+class NodeEventStream(EventStream):
+    """As `EventStream`, of all players of a node: it begins with the state of each, and so again after a lost
+    connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, "")
+
+    async def connect(self) -> None:
+        self._socket = await self._connection.socket("/v0/events?snapshot=true")
+
+    def _with_own(self, event: Event) -> list[Event]:
+        return [event]
+
+
 def _fields(text: str) -> dict[str, Any]:
     """Of a JSON object; none of what is no such."""
     try:

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -10,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerExists
+from tonearm.client.events import Event, NodeEventStream
 from tonearm.client.filters import preset_body
 from tonearm.client.player import Player
 from tonearm.client.tracks import (
@@ -30,6 +32,7 @@ from tonearm.client.tracks import (
     read,
 )
 from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.events import EventsLost
 from tonearm.protocol.replies import LibraryFiles, LoadedPlaylist, NodeInfo, SentFile, SentSound, Stats
 
 PlayerT = TypeVar("PlayerT", bound=Player)
@@ -136,6 +139,18 @@ class Node:
             player.take_state(state)
             found.append(player)
         return found
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """What happens to all players, on one socket: first the state of each, as a `PlayerState`, and so again after a
+        lost connection. What handles show, as `node.player("lobby").position`, is kept by it, too. What is raised, and
+        when, is as with `Player.events`; `QueueEnd` and `PlayerGone` are of a player's own events only."""
+        stream = NodeEventStream(self._connection)
+        await stream.connect()
+        async with aclosing(stream.received()) as received:
+            async for event in received:
+                if not isinstance(event, EventsLost) and (player := self._players.get(event.id)) is not None:
+                    await player.take_event(event)
+                yield event
 
     async def load(self, identifier: str) -> Track | None:
         """What a URI or a search is, opened to look; None for what cannot be played. Raises `Forbidden`."""

@@ -4,14 +4,14 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import UnionType
 from typing import Any, Literal, Self, TypeVar, overload
 from urllib.parse import quote
 
 from tonearm.client.audio import AudioFormat, AudioStream
 from tonearm.client.connection import Connection
-from tonearm.client.errors import PlayerNotFound, TonearmError
+from tonearm.client.errors import NotFound, PlayerNotFound, TonearmError
 from tonearm.client.events import Event, EventStream, Mirror, Place, PlayerGone, QueueEnd, event_kind
 from tonearm.client.filters import filter_changes, preset_body
 from tonearm.client.tracks import (
@@ -106,21 +106,29 @@ class Player:
 
     async def refresh(self) -> Self:
         """Asks for the whole state and follows it from now on. Raises `PlayerNotFound`."""
-        state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
-        self._mirror.take_state(state)
+        state = await self._asked()
         self._follow_from(Place(state.life, state.seq))
         return self
 
     async def created(self) -> Self:
         """As `refresh`, of a new player: its events are followed from the first one on."""
-        state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
-        self._mirror.take_state(state)
+        state = await self._asked()
         self._follow_from(Place(state.life, 0))
         return self
 
     def take_state(self, state: protocol.Player) -> None:
         """Fills the mirror, once, with a state that was asked for."""
         self._mirror.take_state(state)
+
+    async def take_event(self, event: Event) -> None:
+        """Keeps the mirror of a player that is not followed on a socket of its own: `Node.events` has its events."""
+        if self._following is not None and not self._following.done():
+            return
+        if isinstance(event, events.PlayerCreate):  # no event tells what it was created with
+            with suppress(TonearmError):
+                await self._asked()
+        else:
+            self._mirror.take(event)
 
     async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Metadata = None) -> str | None:
         """Plays `track` now, in place of the current one, and returns its id. Without one: goes on."""
@@ -197,6 +205,15 @@ class Player:
     async def history(self) -> list[PlayedTrack]:
         """What was played, the newest first, at most 50."""
         return read(HISTORY_MODEL, await self._send("GET", "history"))
+
+    async def artwork(self) -> tuple[bytes, str] | None:
+        """The picture inside the current file, and its media type; None when there is none."""
+        try:
+            return await self._connection.content(f"{self._path}/artwork")
+        except NotFound as error:
+            if isinstance(error, PlayerNotFound):
+                raise
+            return None
 
     async def delete(self) -> None:
         """Ends the player, its streams and its sockets."""
@@ -405,6 +422,12 @@ class Player:
             await result
         except Exception:
             log.exception("A callback of player %s failed.", self.id)
+
+    async def _asked(self) -> protocol.Player:
+        """The whole state, which the mirror has then."""
+        state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
+        self._mirror.take_state(state)
+        return state
 
     async def _send(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
         return await self._connection.request(method, f"{self._path}/{what}", body)
