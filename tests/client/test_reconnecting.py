@@ -99,26 +99,25 @@ async def test_one_socket_tells_of_all_players_and_keeps_what_their_handles_show
 ) -> None:
     async with cuttable(process.port) as relay, Node(relay.url) as far:
         await node.create_player("a", "song.wav")
-        handles = [far.player(name) for name in "abc"]
         seen: list[object] = []
         async with asyncio.timeout(60):
             async for event in far.events():
                 seen.append(event)
                 match event:
-                    case PlayerState() if event.id == "a" and len(seen) == 1:
+                    case PlayerState(id="a") if len(seen) == 1:
+                        assert far.player("a").current is not None
                         await node.create_player("b", paused=True)
                     case PlayerCreate(id="b"):
-                        assert handles[1].paused
+                        assert far.player("b").paused
                         relay.cut()
                         await node.create_player("c", volume=0.5)
                     case PlayerState(id="c"):
+                        assert far.player("c").volume == 0.5
                         await node.player("c").delete()
                     case PlayerDelete():
                         break
         told = [type(event) for event in seen]
         assert told.index(PlayerCreate) < told.index(Disconnected) < told.index(Reconnected)
-        assert handles[0].current is not None
-        assert handles[2].volume == 0.5
 
 
 async def test_a_program_too_slow_for_the_events_gets_the_state_instead(node: Node) -> None:

@@ -148,7 +148,9 @@ class Node:
         await stream.connect()
         async with aclosing(stream.received()) as received:
             async for event in received:
-                if not isinstance(event, EventsLost) and (player := self._players.get(event.id)) is not None:
+                # Kept until the program has seen the event, so that it finds in the handle what came with it.
+                player = None if isinstance(event, EventsLost) else self.player(event.id)
+                if player is not None:
                     await player.take_event(event)
                 yield event
 
