@@ -7,6 +7,7 @@
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
+## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
 PYTHON ?=
@@ -17,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners check fuzz soak faults bench soundcheck pictures docs format clip clean
+.PHONY: help run install dev test test-busy test-listeners test-homeassistant check fuzz soak faults bench soundcheck pictures docs format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -45,6 +46,22 @@ test-listeners: $(VENV)/.dev
 	@sh tools/install_listeners.sh $(PROGRAMS)
 	@$(PIP) -r requirements/browser.txt || echo "playwright could not be installed; the tests of the dashboard are skipped."
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
+
+# The component for Home Assistant in the harness of that, which wants libraries and a Python of its own, and a node of this
+# one. To install it takes minutes, so it is no part of `make test` and `.ci/run`. It pins older libraries than the client
+# needs, so that those are put over them without asking it.
+HOMEASSISTANT := .venv-homeassistant
+HOMEASSISTANT_PYTHON ?= python3.13
+CLIENT_NEEDS := aiohttp aiohappyeyeballs aiosignal frozenlist multidict propcache pydantic pydantic-core typing-extensions typing-inspection yarl
+test-homeassistant: $(VENV)/.dev $(HOMEASSISTANT)/.ready
+	cd examples/homeassistant && TONEARM_BIN=$(CURDIR)/$(BIN) $(CURDIR)/$(HOMEASSISTANT)/bin/python -m pytest $(ARGS)
+
+$(HOMEASSISTANT)/.ready: requirements/homeassistant.txt requirements/runtime.txt
+	@PYTHON="$(HOMEASSISTANT_PYTHON)" sh tools/make_venv.sh $(HOMEASSISTANT)
+	@echo "Installing Home Assistant (some minutes) ..."
+	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/homeassistant.txt
+	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c requirements/runtime.txt $(CLIENT_NEEDS)
+	@touch $@
 
 # All tests beside processes that never wait, RUNS times; prints a table. What fails here depends on how fast a machine is.
 RUNS ?= 1
