@@ -54,6 +54,7 @@ HOMEASSISTANT := .venv-homeassistant
 HOMEASSISTANT_PYTHON ?= python3.13
 CLIENT_NEEDS := aiohttp aiohappyeyeballs aiosignal frozenlist multidict propcache pydantic pydantic-core typing-extensions typing-inspection yarl
 test-homeassistant: $(VENV)/.dev $(HOMEASSISTANT)/.ready
+	cd examples/homeassistant && MYPYPATH=../../src $(CURDIR)/$(HOMEASSISTANT)/bin/python -m mypy --strict --implicit-reexport custom_components/tonearm
 	cd examples/homeassistant && TONEARM_BIN=$(CURDIR)/$(BIN) $(CURDIR)/$(HOMEASSISTANT)/bin/python -m pytest $(ARGS)
 
 $(HOMEASSISTANT)/.ready: requirements/homeassistant.txt requirements/runtime.txt

@@ -12,10 +12,12 @@ from typing import Any
 
 import custom_components
 import pytest
+import yaml
 from homeassistant.config_entries import ConfigEntryState
 from homeassistant.core import HomeAssistant, State, callback
 from homeassistant.exceptions import HomeAssistantError
-from pytest_homeassistant_custom_component.common import MockConfigEntry
+from homeassistant.setup import async_setup_component
+from pytest_homeassistant_custom_component.common import MockConfigEntry, async_mock_service
 
 from tonearm.client import Node, OverlayEnd, OverlayStart, TrackEnd
 
@@ -220,6 +222,29 @@ async def test_an_announcement_is_heard_over_the_music_which_goes_on(
     state = hass.states.get(KITCHEN)
     assert state is not None
     assert (state.state, state.attributes["media_title"]) == ("playing", "1")
+
+
+async def test_the_automations_of_the_document_run(hass: HomeAssistant, node: Node, entry: MockConfigEntry) -> None:
+    text = (REPOSITORY / "docs" / "homeassistant.md").read_text(encoding="utf-8")
+    automations = [
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    ]
+    automations[1]["actions"][0]["data"]["media_content_id"] = "music/song.flac"
+    spoken = async_mock_service(hass, "tts", "speak")
+    for sensor, before in (("washing_machine", "on"), ("doorbell", "off")):
+        hass.states.async_set(f"binary_sensor.{sensor}", before)
+    assert await async_setup_component(hass, "automation", {"automation": automations})
+    player = await node.player("kitchen").refresh()
+    events = player.events(OverlayStart)
+    told = asyncio.create_task(anext(events))
+    hass.states.async_set("binary_sensor.washing_machine", "off")
+    hass.states.async_set("binary_sensor.doorbell", "on")
+    await told
+    await events.aclose()
+    (overlay,) = (await node.request("GET", "/v0/players/kitchen"))["overlays"]
+    assert (overlay["duckDb"], overlay["volume"]) == (-30.0, 0.8)
+    await hass.async_block_till_done()
+    assert [call.data["media_player_entity_id"] for call in spoken] == [KITCHEN]
 
 
 async def test_the_library_is_browsed_and_a_folder_played(
