@@ -220,6 +220,8 @@ def _processes(node: int) -> dict[str, Try]:
             child = start()
             if child == 0:
                 os._exit(0)
+            # The child has no thread but this one: it may wait for another one to take the interpreter's lock.
+            os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
         return attempt

@@ -83,7 +83,7 @@ _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
 _SAFE_IN_PATH: Final = "%/:@!$&'()*+,;=~"
 _SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
-_NOT_ALLOWED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9._~:@!$&'()*+,;=/?%-]+", re.ASCII)
+_NOT_ALLOWED: Final = re.compile(r"(?:%(?![0-9A-Fa-f]{2}))+|[^A-Za-z0-9._~:@!$&'()*+,;=/?%-]+", re.ASCII)
 _HERE: Final = frozenset({".", "%2e", "%2E"})
 _UP: Final = frozenset(first + second for first in _HERE for second in _HERE)
 _DOTS: Final = _HERE | _UP
