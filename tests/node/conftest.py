@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.support import resolver_forks
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
 from tests.support.sandboxing import SANDBOX
@@ -26,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def shared_node() -> AsyncIterator[Node]:
     # A player waits for its listener as long as a slow machine needs to connect it.
     settings = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000, decoder_sandbox=SANDBOX)
+    resolver_forks.load()  # else a test's first one opens a descriptor that this node would seem to have left
     async with running_node(settings) as node:
         yield node
 
