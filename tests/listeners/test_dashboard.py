@@ -110,6 +110,7 @@ async def test_keys_steer_the_player_unless_something_else_uses_them(tmp_path: P
 
         await done(node, "PATCH", "/v0/players/lobby/position", {"position": 60_000})
         await does("Space", lambda now: now["paused"])
+        await browser.button("Play").wait_for()
         for key, expected in (("j", 50), ("l", 60), ("ArrowRight", 65), ("ArrowLeft", 60)):
             await keyboard.press(key)
             await eventually(partial(_is_at, node, expected), f"{key} goes to {expected} s")

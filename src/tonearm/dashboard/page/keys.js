@@ -12,8 +12,12 @@ const FIELD_MS = 1000; // until the page that has it is there
 
 const seek = (offset) => ({ act }) => act("PATCH", "/position", { offset });
 const post = (path) => ({ act }) => act("POST", path);
-const toggle = ({ feed, act }) => act("POST", isPlaying(feed.state) ? "/pause" : "/play");
-// By the volume as it will be: a key that is held down is faster than the node's answers.
+// By the state as it will be: keys are faster than the node's answers and events.
+const toggle = ({ feed, act }) => {
+  const paused = isPlaying(feed.state);
+  feed.state = { ...feed.state, paused };
+  return act("POST", paused ? "/pause" : "/play");
+};
 const louder = (step) => ({ feed, act }) => {
   const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, feed.state.volume + step))) / 100;
   feed.state = { ...feed.state, volume };
