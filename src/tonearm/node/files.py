@@ -47,6 +47,10 @@ class Files:
         self._opener = opener
         self._loader = loader
 
+    @property
+    def takes_files(self) -> bool:
+        return self._uploads is not None
+
     async def listing(
         self, path: str, query: str, offset: int, limit: int, *, came_through_proxy: bool
     ) -> LibraryListing:

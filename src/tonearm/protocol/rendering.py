@@ -279,9 +279,9 @@ def failure_out(failure: PlayFailure) -> JsonObject:
 # The library
 
 
-def library_out(found: LibraryListing) -> JsonObject:
+def library_out(found: LibraryListing, takes_files: bool) -> JsonObject:
     """`replies.LibraryFiles` without its entries."""
-    return {"path": found.path, "parent": found.parent, "total": found.total}
+    return {"path": found.path, "parent": found.parent, "total": found.total, "takesFiles": takes_files}
 
 
 def library_entry_out(entry: LibraryEntry, info: TrackInfo | None) -> JsonObject:

@@ -440,6 +440,7 @@ class LibraryFiles(WireModel):
     path: str = Field(description="What is listed; `/` is the library as a whole.")
     parent: str | None = Field(description="The path of the folder around it; null for the library as a whole.")
     total: Count = Field(description="How many entries there are without `offset` and `limit`.")
+    takes_files: bool = Field(description="Whether files can be sent: `library.uploads` names a folder.")
     entries: list[LibraryEntry] = Field(description="Folders first, each in natural order.")
 
 

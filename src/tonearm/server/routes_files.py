@@ -38,7 +38,7 @@ class FileRoutes:
         details = files.details(found.entries, came_through_proxy=by_proxy) if wants_details else None
         known = {} if details is None else await while_connected(call.request, details)
         entries = (library_entry_out(entry, known.get(entry)) for entry in found.entries)
-        return await json_object_reply(call.request, library_out(found), "entries", entries)
+        return await json_object_reply(call.request, library_out(found, files.takes_files), "entries", entries)
 
     async def _send(self, call: Call) -> web.Response:
         files, by_proxy = self._node.files, call.came_through_proxy

@@ -17,7 +17,8 @@ export async function add(api, id, notices, uris) {
   if (!uris.length) return undefined;
   const done = ({ count: added, leftOut }) => `${count(added, "track")} added.${leftOut}`;
   const result = await notices.of(enqueue(api, id, uris.map((uri) => ({ uri }))), done);
-  if (result) tryLinks(api, notices, uris);
+  for (const warning of result?.warnings ?? []) notices.show(warning, { isProblem: true });
+  if (result && !result.warnings.length) tryLinks(api, notices, uris);
   return result;
 }
 

@@ -72,14 +72,6 @@ export class NodeApi {
     return this.resolving;
   }
 
-  // Whether files can be sent to the node. Where they can, it refuses an empty one by itself.
-  canUpload() {
-    return this.ask("POST", "v0/files?name=empty.wav").then(
-      () => true,
-      ({ status }) => status === 400,
-    );
-  }
-
   // Sends a file; `told` gets how much of it is sent, 0 to 1. Throws ApiError.
   upload(file, told) {
     return new Promise((sent, failed) => {

@@ -36,15 +36,13 @@ export function ChooseMusic({ api, uploads, take, close }) {
       pages.set(page, answer.entries);
       setLoaded((before) => before + 1);
       setTotal(answer.total);
+      setCanSend(answer.takesFiles);
       setProblem(answer.total ? "" : "There is nothing here that can be played.");
     } catch (error) {
       setTotal(0);
       setProblem(error.message);
     }
   };
-  useEffect(() => {
-    api.canUpload().then(setCanSend);
-  }, []);
   useEffect(() => {
     const timer = setTimeout(async () => {
       shown.pages = new Map();

@@ -20,12 +20,13 @@ function* pieces(tracks) {
 }
 
 // Queues `tracks`, `{uri, metadata?, startMs?, endMs?}`, in their order at `index`, else at the end. What it gives has
-// `count` and what was left out, `leftOut`, as the node says it. When one is refused, none is there afterwards, unless
+// `count`, what was left out, `leftOut`, and `warnings`, as the node says it. When one is refused, none is there afterwards, unless
 // the player is not to stay.
 export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
   const added = [];
   let count = 0;
   let leftOut = "";
+  let warnings = [];
   let sent = 0;
   try {
     for (const piece of pieces(tracks)) {
@@ -36,6 +37,7 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
       added.push(...ids);
       count += ids.length;
       sent += piece.length;
+      warnings = warnings.concat(answer.warnings ?? []);
       if (answer.leftOut) leftOut = ` ${answer.leftOut.count} left out: ${answer.leftOut.reasons.join(" ")}`;
     }
   } catch (error) {
@@ -46,7 +48,7 @@ export async function enqueue(api, id, tracks, { index, stays = true } = {}) {
     });
     throw error;
   }
-  return { count, leftOut };
+  return { count, leftOut, warnings };
 }
 
 // Why the path of a file or a folder, or a search, cannot be played; empty when it can. Links are believed: theirs may
@@ -62,8 +64,8 @@ export async function createPlayer(api, id, uris) {
   const problem = uris.length ? await problemOf(api, uris[0]) : "";
   if (problem) throw new Error(problem);
   if (uris.length < 2) {
-    const { leftOut } = await api.ask("POST", "v0/players", uris.length ? { id, uri: uris[0] } : { id, idle: true });
-    return leftOut ? ` ${leftOut.count} left out: ${leftOut.reasons.join(" ")}` : "";
+    const { leftOut, warnings = [] } = await api.ask("POST", "v0/players", uris.length ? { id, uri: uris[0] } : { id, idle: true });
+    return ["", ...(leftOut ? [`${leftOut.count} left out:`, ...leftOut.reasons] : []), ...warnings].join(" ");
   }
   await api.ask("POST", "v0/players", { id, idle: true, paused: true });
   try {
