@@ -788,7 +788,8 @@ async def _give(page: Any, way: str, files: dict[str, bytes]) -> None:
             dataTransfer.items.add(new File([bytes], name));
           }
           const settings = {dataTransfer, clipboardData: dataTransfer, bubbles: true, cancelable: true};
-          document.body.dispatchEvent(way === "drop" ? new DragEvent(way, settings) : new ClipboardEvent(way, settings));
+          const Given = way === "drop" ? DragEvent : ClipboardEvent;
+          document.body.dispatchEvent(new Given(way, settings));
         }""",
         (way, [(name, b64encode(data).decode()) for name, data in files.items()]),
     )

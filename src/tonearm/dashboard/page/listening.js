@@ -1,4 +1,4 @@
-// Hears one player of all in the page, whichever page is shown, about 0.2 s after the node sent it: Opus where the browser
+// Hears one player of all in the page, whichever page is shown, under 0.3 s after the node sent it: Opus where the browser
 // has WebCodecs, else PCM. A media element plays it, so that a phone's lock screen shows it. Where there is no
 // AudioWorklet, on pages that are neither https nor from this machine, the element plays a stream.
 
@@ -6,7 +6,7 @@ import { PlayerFeed } from "./feeds.js";
 import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
 import { Store, keep, kept } from "./store.js";
 
-const ELEMENT_MS = 45; // by which the media element is behind the graph: measured in Chromium, 35 to 55
+const ELEMENT_MS = 105; // by which the media element is behind the graph: measured in Chromium with PulseAudio, 105 to 110
 
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
 export const NOTHING_HEARD = {
