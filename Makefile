@@ -8,6 +8,7 @@
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
+## make lock   the hashes in requirements/, after a version was changed there
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
 PYTHON ?=
@@ -18,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-homeassistant check fuzz soak faults bench soundcheck pictures docs format clip clean
+.PHONY: help run install dev test test-busy test-listeners test-homeassistant check fuzz soak faults bench soundcheck pictures docs format lock clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -61,7 +62,8 @@ $(HOMEASSISTANT)/.ready: requirements/homeassistant.txt requirements/runtime.txt
 	@PYTHON="$(HOMEASSISTANT_PYTHON)" sh tools/make_venv.sh $(HOMEASSISTANT)
 	@echo "Installing Home Assistant (some minutes) ..."
 	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/homeassistant.txt
-	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c requirements/runtime.txt $(CLIENT_NEEDS)
+	@grep -o '^[a-z][^ ]*==[^ ]*' requirements/runtime.txt > $(HOMEASSISTANT)/pins.txt # constraints with hashes want names with versions
+	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c $(HOMEASSISTANT)/pins.txt $(CLIENT_NEEDS)
 	@touch $@
 
 # All tests beside processes that never wait, RUNS times; prints a table. What fails here depends on how fast a machine is.
@@ -134,6 +136,16 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The hashes in requirements/, of all platforms, after a version was changed there.
+LOCKS := build runtime resolver dev browser
+lock: $(VENV)/.made
+	@$(PIP) uv==0.13.9
+	@for name in $(LOCKS); do \
+	  grep '^[a-z]' requirements/$$name.txt | sed 's/ *\\$$//' > build/$$name.in && \
+	  $(BIN)/uv --quiet --no-config pip compile --no-deps --universal --python-version 3.11.9 --generate-hashes --no-header --no-annotate \
+	    build/$$name.in --output-file requirements/$$name.txt > build/lock.log || { cat build/lock.log; exit 1; }; \
+	done
+
 # The bundled clip is made by a script of ours; it is kept in the repository, so this is run by hand.
 clip: $(VENV)/.runtime
 	$(BIN)/python tools/make_clip.py src/tonearm/clips/welcome.opus
@@ -152,7 +164,7 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.txt requirements/runtime.txt 
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/resolver.txt requirements/dev.txt
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) -r requirements/dev.txt
+	@$(PIP) -r requirements/runtime.txt -r requirements/resolver.txt -r requirements/dev.txt
 	@touch $@

@@ -119,6 +119,16 @@ def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path, wheels: 
         node.wait(60)
 
 
+def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
+    """pip takes a file only if its hash is one of those; and no file here says where files come from."""
+    for name in ("build", "runtime", "resolver", "dev", "browser"):
+        pinned = (REPOSITORY / "requirements" / f"{name}.txt").read_text()
+        packages = re.findall(
+            r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", pinned, re.M
+        )
+        assert "".join(packages) == pinned
+
+
 def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
     command = [sys.executable, str(REPOSITORY / "tools" / "check_install.py")]
     assert subprocess.run(command, env=environment(), check=False).returncode == 0
