@@ -124,7 +124,7 @@ def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
     for name in ("build", "runtime", "resolver", "dev", "browser"):
         pinned = (REPOSITORY / "requirements" / f"{name}.txt").read_text()
         packages = re.findall(
-            r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", pinned, re.M
+            r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", pinned, re.MULTILINE
         )
         assert "".join(packages) == pinned
 
