@@ -123,9 +123,8 @@ def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
     """pip takes a file only if its hash is one of those; and no file here says where files come from."""
     for name in ("build", "runtime", "resolver", "dev", "browser"):
         pinned = (REPOSITORY / "requirements" / f"{name}.txt").read_text()
-        packages = re.findall(
-            r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", pinned, re.MULTILINE
-        )
+        package = r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+"
+        packages = re.findall(package, pinned, re.MULTILINE)
         assert "".join(packages) == pinned
 
 
