@@ -288,6 +288,8 @@ def _parse(given: str, text: str) -> SourceUri:
         return _http(given, scheme, rest)
     if scheme == "file":
         return _file(given, _path_of_file_uri(rest))
+    if scheme == "spotify" and ":" in rest:  # the form that Spotify's apps give: spotify:track:<id>
+        return _http(given, "https", f"//open.spotify.com/{rest.replace(':', '/')}")
     raise BadRequest(
         f"The scheme {found[1]!r} cannot be played; use http, https, file or a path "
         f"(a path whose first part holds a colon starts with ./).{hint_for_link(bare)}"

@@ -1,0 +1,158 @@
+"""Whether what a search found is the recording that is wanted: by its length, title and artists, and the words that
+tell other recordings of a song apart."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tonearm.core.play_queue import PlaylistEntry
+
+_LENGTH_MS: Final = 3000
+_LENGTH_SHARE: Final = 0.04
+
+# Words of a title that mean another recording of the same song. Where both sides have one, it is the song's own.
+_OTHER_RECORDING: Final = frozenset(
+    """
+    8d acapella acoustic acoustique akustik backing bootleg concert cover covered covers demo dub extended guitar
+    instrumental karaoke lesson live lofi mashup medley nightcore orchestral parody piano reaction rehearsal
+    remix remixed reversed rmx slowed sped speed tribute tutorial unplugged vivo
+    кавер караоке концерт ремикс минус
+    """.split()
+)
+_SAME: Final = {
+    **{"remixed": "remix", "rmx": "remix", "covered": "cover", "covers": "cover", "speed": "sped", "vivo": "live"},
+    **{"acoustique": "acoustic", "akustik": "acoustic"},
+}
+# In scripts without blanks between words: karaoke, live, and covers.
+_OTHER_RECORDING_PARTS: Final = (
+    *("カラオケ", "歌ってみた", "弾いてみた", "ライブ", "カバー", "翻唱", "伴奏", "现场", "現場"),
+    *("노래방", "라이브", "커버"),
+)
+# What a title says beside its name: guests, and which master it is. It may be missing on either side.
+_GUESTS: Final = re.compile(r"\b(?:feat|ft|featuring)\b\.?\s.*", re.IGNORECASE)
+_BESIDE: Final = re.compile(
+    r"\b(?:feat|ft|featuring|with|remaster(?:ed)?|remastérisé|mono|stereo|version|edit|mix|single|album|bonus|deluxe|"
+    r"from|original|explicit|clean|soundtrack|ost|live|acoustic|remix|instrumental|demo|karaoke|cover)\b",
+    re.IGNORECASE,
+)
+_BRACKETS: Final = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]|（([^（）]*)）|【([^【】]*)】")
+_LITTLE: Final = frozenset({"the", "a", "an", "and", "und", "et", "y", "n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A track as its service describes it. `length_ms` is 0 and `isrc` empty when it does not say them. `uri` is the
+    link of the service."""
+
+    uri: str
+    title: str
+    artists: tuple[str, ...]
+    length_ms: int = 0
+    isrc: str = ""
+    artwork_url: str | None = None
+
+    @property
+    def author(self) -> str:
+        return ", ".join(self.artists)
+
+    @property
+    def words(self) -> str:
+        """What to search for: the first artist, and the title without its guests."""
+        title = _BRACKETS.sub(lambda found: "" if _GUESTS.match(_inside(found)) else found[0], self.title)
+        title = _GUESTS.sub("", title)
+        return " ".join(f"{self.artists[0] if self.artists else ''} {title}".split())
+
+
+def fitting(wanted: Recording, found: Sequence[PlaylistEntry]) -> list[PlaylistEntry]:
+    """Those of `found` that are the recording, the likeliest first: the artist's own before others' uploads, then by
+    how near their length is."""
+    is_fit = [entry for entry in found if _is_it(wanted, entry)]
+    return sorted(is_fit, key=lambda entry: (not _is_by_artist(wanted, entry), abs(entry.length_ms - wanted.length_ms)))
+
+
+def nearest(wanted: Recording, found: Sequence[PlaylistEntry]) -> PlaylistEntry | None:
+    """Which of `found` comes closest, for a message that says why none fits: one with the title before others."""
+    return min(
+        found,
+        key=lambda entry: (not _has_title(wanted, entry), abs(entry.length_ms - wanted.length_ms)),
+        default=None,
+    )
+
+
+def _is_it(wanted: Recording, entry: PlaylistEntry) -> bool:
+    most_ms = max(_LENGTH_MS, _LENGTH_SHARE * wanted.length_ms)
+    has_length = not wanted.length_ms or (entry.length_ms > 0 and abs(entry.length_ms - wanted.length_ms) <= most_ms)
+    return (
+        has_length
+        and _has_title(wanted, entry)
+        and (not wanted.artists or any(_names(artist, _all_of(entry)) for artist in wanted.artists))
+        and _other_recording(wanted.title, wanted) == _other_recording(_all_of(entry), wanted)
+    )
+
+
+def _has_title(wanted: Recording, entry: PlaylistEntry) -> bool:
+    return _names(_name_of(wanted.title), entry.title or "") or _names(_name_of(wanted.title), _all_of(entry))
+
+
+def _is_by_artist(wanted: Recording, entry: PlaylistEntry) -> bool:
+    """`… - Topic` is what YouTube calls the uploads of labels."""
+    author = entry.author.removesuffix(" - Topic")
+    return any(_names(artist, author) for artist in wanted.artists)
+
+
+def _all_of(entry: PlaylistEntry) -> str:
+    return f"{entry.title or ''} {entry.author}"
+
+
+def _name_of(title: str) -> str:
+    """The title without what stands beside its name; the whole title where nothing else is in it."""
+    name = _BRACKETS.sub(lambda found: "" if _BESIDE.search(_inside(found)) else found[0], title)
+    name, dash, beside = name.partition(" - ")
+    if dash and not _BESIDE.search(beside):
+        name = f"{name} {beside}"
+    return _GUESTS.sub("", name) if _words(_GUESTS.sub("", name)) else title
+
+
+def _inside(found: re.Match[str]) -> str:
+    return next(filter(None, found.groups()), "").strip()
+
+
+def _names(wanted: str, text: str) -> bool:
+    """Whether all words of `wanted` are in `text`, or its letters in a row, as in `AdeleVEVO` and in scripts without
+    blanks."""
+    words, there = _telling(_words(wanted)), _words(text)
+    if not words:
+        return _folded(wanted) in _folded(text)
+    return set(words) <= set(there) or "".join(words) in "".join(_telling(there))
+
+
+def _other_recording(text: str, wanted: Recording) -> set[str]:
+    """The words in `text` that mean another recording, but for those in the artists' names and one of each in the
+    name of the song, as in `Live Forever`."""
+    words = _words(text)
+    for word in _words(_name_of(wanted.title)):
+        if word in words:
+            words.remove(word)
+    left = set(words).difference(*map(_words, wanted.artists))
+    folded = _folded(text)
+    marks = {_SAME.get(word, word) for word in left & _OTHER_RECORDING}
+    return marks | {part for part in _OTHER_RECORDING_PARTS if part in folded}
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in lower case, without accents and apostrophes."""
+    return re.findall(r"\w+", re.sub(r"['’`´]", "", _folded(text)))
+
+
+def _telling(words: list[str]) -> list[str]:
+    """The words without those that are often left out, unless there are no others."""
+    return [word for word in words if word not in _LITTLE] or words
+
+
+def _folded(text: str) -> str:
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    # Marks over Latin, Greek and Cyrillic letters are left out; in other scripts they tell letters apart.
+    bare = "".join(one for one in parts if not "\u0300" <= one <= "\u036f")
+    return unicodedata.normalize("NFKC", bare)

@@ -1,0 +1,101 @@
+"""Which of what a search finds is the recording that is wanted."""
+
+import pytest
+
+from tonearm.core.play_queue import PlaylistEntry
+from tonearm.core.recordings import Recording, fitting, nearest
+from tonearm.core.source_uri import parse_source_uri
+
+
+def wanted(title: str, *artists: str, length_s: float = 244) -> Recording:
+    return Recording("https://www.deezer.com/track/1", title, artists, round(length_s * 1000))
+
+
+def found(title: str, author: str, length_s: float = 244) -> PlaylistEntry:
+    return PlaylistEntry(parse_source_uri("https://video.example/1"), title, author, length_ms=round(length_s * 1000))
+
+
+FERRY = wanted("Night Ferry", "The Lanterns")
+
+
+@pytest.mark.parametrize(
+    ("recording", "title", "author", "length_s"),
+    [
+        (FERRY, "Night Ferry", "The Lanterns - Topic", 244),
+        (FERRY, "The Lanterns - Night Ferry (Official Video) [HD]", "LanternsVEVO", 246),
+        (FERRY, "Lanterns: NIGHT FERRY", "Some Label", 253),  # 4 %
+        (FERRY, "Night Ferry (2011 Remaster)", "The Lanterns", 244),
+        (wanted("Night Ferry - Remastered 2011", "The Lanterns"), "The Lanterns - Night Ferry", "x", 244),
+        (wanted("Night Ferry (feat. Ada Blue)", "The Lanterns", "Ada Blue"), "Night Ferry", "Ada Blue", 244),
+        (wanted("Night Ferry", "The Lanterns", "Ada Blue"), "Night Ferry ft. Ada Blue", "Uploads", 244),
+        (wanted("Rock & Roll", "Led"), "Rock and Roll", "Led", 244),
+        (wanted("Don't Go", "Sea"), "Dont Go", "Sea", 244),
+        (wanted("Café", "Beyoncé"), "CAFE", "Beyonce", 244),
+        (wanted("Live Forever", "Oasis"), "Oasis - Live Forever (Official Audio)", "x", 244),
+        (wanted("Night Ferry - Live at Home", "The Lanterns"), "The Lanterns - Night Ferry (Live)", "x", 244),
+        (wanted("Dancing with Myself", "Idol"), "Idol - Dancing With Myself", "x", 244),
+        (wanted("夜のフェリー", "灯籠"), "【公式】灯籠「夜のフェリー」MV", "灯籠", 244),
+        (wanted("Ночной паром", "Фонари"), "Фонари — Ночной паром", "x", 244),
+        (wanted("???", "Who"), "Who - ???", "x", 244),
+        (wanted("The End", "The The"), "The The - The End", "x", 244),
+        (wanted("Cover Me", "Live"), "Live - Cover Me", "Live", 244),
+        (wanted("Hit", "Nobody", length_s=0), "Hit", "Nobody", 100),  # nobody says how long it is
+        (wanted("Hit", "Nobody", length_s=20), "Hit", "Nobody", 22.9),  # 3 s
+    ],
+)
+def test_the_same_recording_under_another_name(recording: Recording, title: str, author: str, length_s: float) -> None:
+    entry = found(title, author, length_s)
+    assert fitting(recording, [entry]) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("recording", "title", "author", "length_s"),
+    [
+        (FERRY, "Night Ferry (Live at Wembley)", "The Lanterns", 244),
+        (FERRY, "Night Ferry", "The Lanterns", 254),
+        (FERRY, "Night Ferry", "The Lanterns", 0),  # no length to compare
+        (FERRY, "Night Ferry (Cover)", "The Lanterns tribute", 244),
+        (FERRY, "The Lanterns - Night Ferry", "Karaoke Version", 244),
+        (FERRY, "The Lanterns - Night Ferry (Sped Up)", "x", 244),
+        (FERRY, "The Lanterns - Night Ferry nightcore", "x", 244),
+        (FERRY, "Night Ferry", "Somebody Else", 244),
+        (FERRY, "Day Ferry", "The Lanterns", 244),
+        (FERRY, "Night", "The Lanterns", 244),
+        (wanted("Night Ferry - Acoustic", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
+        (wanted("Night Ferry (Live)", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
+        (wanted("Night Ferry (Blue Remix)", "The Lanterns"), "Night Ferry", "The Lanterns", 244),
+        (wanted("Live Forever", "Oasis"), "Oasis - Live Forever (Live)", "x", 244),
+        (wanted("夜のフェリー", "灯籠"), "灯籠 夜のフェリー カラオケ", "x", 244),
+        (wanted("Hit", "Nobody", length_s=20), "Hit", "Nobody", 23.1),
+    ],
+)
+def test_another_recording_of_the_same_name(recording: Recording, title: str, author: str, length_s: float) -> None:
+    assert fitting(recording, [found(title, author, length_s)]) == []
+
+
+def test_the_artists_own_upload_goes_before_others() -> None:
+    others, own, near = (
+        found("The Lanterns - Night Ferry", "x"),
+        found("Night Ferry", "The Lanterns - Topic", 246),
+        found("The Lanterns - Night Ferry", "y", 245),
+    )
+    assert fitting(FERRY, [near, others, own]) == [own, others, near]
+
+
+def test_what_comes_closest_is_named() -> None:
+    live, other = found("Night Ferry (Live)", "The Lanterns", 401), found("Another", "x")
+    assert nearest(FERRY, [other, live]) is live
+    assert nearest(FERRY, []) is None
+
+
+@pytest.mark.parametrize(
+    ("recording", "words"),
+    [
+        (wanted("Night Ferry (feat. Ada Blue)", "The Lanterns", "Ada Blue"), "The Lanterns Night Ferry"),
+        (wanted("Night Ferry ft. Ada", "The Lanterns"), "The Lanterns Night Ferry"),
+        (wanted("Night Ferry (Live)", "The Lanterns"), "The Lanterns Night Ferry (Live)"),
+        (wanted("Dancing with Myself"), "Dancing with Myself"),
+    ],
+)
+def test_what_is_searched(recording: Recording, words: str) -> None:
+    assert recording.words == words
