@@ -38,6 +38,7 @@ FERRY = wanted("Night Ferry", "The Lanterns")
         (wanted("Ночной паром", "Фонари"), "Фонари — Ночной паром", "x", 244),
         (wanted("???", "Who"), "Who - ???", "x", 244),
         (wanted("The End", "The The"), "The The - The End", "x", 244),
+        (wanted("Night Ferry", "Ada Blue & The Lanterns"), "Night Ferry", "The Lanterns", 244),
         (wanted("Cover Me", "Live"), "Live - Cover Me", "Live", 244),
         (wanted("Hit", "Nobody", length_s=0), "Hit", "Nobody", 100),  # nobody says how long it is
         (wanted("Hit", "Nobody", length_s=20), "Hit", "Nobody", 22.9),  # 3 s

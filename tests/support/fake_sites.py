@@ -1,12 +1,14 @@
 """A program: a resolving process that knows one site more, `fake`, whose pages make it do what a test asks for.
 
-It can be searched, too: `fakesearch:PORT words` finds what /api/search of the server at this port lists.
+It can be searched, too: `fakesearch:PORT words` finds what /api/search of the server at this port lists. The port may
+stand anywhere in the words.
 """
 
 import importlib
 import itertools
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
 from yt_dlp.extractor.youtube.jsc.provider import (
@@ -208,8 +210,11 @@ class FakeSearchIE(SearchInfoExtractor):  # type: ignore[misc]  # yt-dlp has no 
     _SEARCH_KEY = "fakesearch"
 
     def _search_results(self, query: str) -> Any:
-        port, _, words = query.partition(" ")
-        yield from self._download_json(f"http://127.0.0.1:{port}/api/search", words, headers={"X-Words": words})
+        port = re.search(r"\d{4,5}", query)[0]  # type: ignore[index]
+        words = query.replace(port, "", 1).strip()
+        yield from self._download_json(
+            f"http://127.0.0.1:{port}/api/search", words, headers={"X-Words": quote(words, ' &"')}
+        )
 
 
 def make_known() -> None:

@@ -38,6 +38,7 @@ class FailureCode(StrEnum):
     DECODER_DIED = "decoder_died"
     QUARANTINED = "quarantined"
     RESOLVE_FAILED = "resolve_failed"
+    NO_MATCH = "no_match"
     INTERNAL = "internal"
 
 

@@ -206,7 +206,8 @@ class OpenedSource:
             facts = replace(facts, form=replace(facts.form, choice=self.choice))
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
-        return facts if self.page is None else facts.completed_by(self.page)
+        # What a decoder process says of mirrors is not believed: it does not know them.
+        return replace(facts, mirror=None) if self.page is None else facts.completed_by(self.page)
 
     async def close(self) -> None:
         """Closes the reader. May be called more than once."""

@@ -90,6 +90,7 @@ class PlaylistEntry:
     length_ms: int = 0
     artwork_url: str | None = None
     has_own_tags: bool = False
+    isrc: str | None = None
 
     def track(self, track_id: str, metadata_json: bytes, lists: tuple[str, ...] = ("",)) -> Track:
         """The track that it is, with its `lists`. What the playlist calls it is its title until it is opened."""
@@ -100,6 +101,7 @@ class PlaylistEntry:
             author=self.author,
             length_ms=self.length_ms,
             artwork_url=self.artwork_url,
+            isrc=self.isrc,
         )
         keeps_names = self.is_part and self.title is not None
         return replace(track, info=info, lists=lists, keeps_names=keeps_names, has_own_tags=self.has_own_tags)
@@ -124,12 +126,16 @@ class Playlist:
     `left_out`.
 
     `name` is empty when the playlist has none. `selected` is the index of the entry that the URI itself names, or None.
+    `author`, `artwork_url` and `total`, how many tracks it says it has, are known of some lists only.
     """
 
     entries: tuple[PlaylistEntry, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
     name: str = ""
     selected: int | None = None
+    author: str = ""
+    artwork_url: str | None = None
+    total: int = 0
 
     def tracks(
         self, new_id: Callable[[], object], metadata_json: bytes = NO_METADATA, lists: tuple[str, ...] = ("",)

@@ -14,16 +14,23 @@ _LENGTH_SHARE: Final = 0.04
 
 # Words of a title that mean another recording of the same song. Where both sides have one, it is the song's own.
 _OTHER_RECORDING: Final = frozenset(
-    """
-    8d acapella acoustic acoustique akustik backing bootleg concert cover covered covers demo dub extended guitar
-    instrumental karaoke lesson live lofi mashup medley nightcore orchestral parody piano reaction rehearsal
-    remix remixed reversed rmx slowed sped speed tribute tutorial unplugged vivo
-    кавер караоке концерт ремикс минус
-    """.split()
+    {
+        *("8d", "acapella", "acoustic", "acoustique", "akustik", "backing", "bootleg", "concert", "cover", "covered"),
+        *("covers", "demo", "dub", "extended", "guitar", "instrumental", "karaoke", "lesson", "live", "lofi", "mashup"),
+        *("medley", "nightcore", "orchestral", "parody", "piano", "reaction", "rehearsal", "remix", "remixed"),
+        *("reversed", "rmx", "slowed", "sped", "speed", "tribute", "tutorial", "unplugged", "vivo"),
+        *("кавер", "караоке", "концерт", "ремикс", "минус"),
+    }
 )
 _SAME: Final = {
-    **{"remixed": "remix", "rmx": "remix", "covered": "cover", "covers": "cover", "speed": "sped", "vivo": "live"},
-    **{"acoustique": "acoustic", "akustik": "acoustic"},
+    "remixed": "remix",
+    "rmx": "remix",
+    "covered": "cover",
+    "covers": "cover",
+    "speed": "sped",
+    "vivo": "live",
+    "acoustique": "acoustic",
+    "akustik": "acoustic",
 }
 # In scripts without blanks between words: karaoke, live, and covers.
 _OTHER_RECORDING_PARTS: Final = (
@@ -37,7 +44,10 @@ _BESIDE: Final = re.compile(
     r"from|original|explicit|clean|soundtrack|ost|live|acoustic|remix|instrumental|demo|karaoke|cover)\b",
     re.IGNORECASE,
 )
-_BRACKETS: Final = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]|（([^（）]*)）|【([^【】]*)】")
+_BRACKETS: Final = re.compile(
+    r"\(([^()]*)\)|\[([^\[\]]*)\]|\uff08([^\uff08\uff09]*)\uff09|\u3010([^\u3010\u3011]*)\u3011"
+)
+_BETWEEN: Final = re.compile(r", | & | feat\. ")
 _LITTLE: Final = frozenset({"the", "a", "an", "and", "und", "et", "y", "n"})
 
 
@@ -87,7 +97,7 @@ def _is_it(wanted: Recording, entry: PlaylistEntry) -> bool:
     return (
         has_length
         and _has_title(wanted, entry)
-        and (not wanted.artists or any(_names(artist, _all_of(entry)) for artist in wanted.artists))
+        and (not wanted.artists or any(_names(artist, _all_of(entry)) for artist in _each_artist(wanted)))
         and _other_recording(wanted.title, wanted) == _other_recording(_all_of(entry), wanted)
     )
 
@@ -99,7 +109,13 @@ def _has_title(wanted: Recording, entry: PlaylistEntry) -> bool:
 def _is_by_artist(wanted: Recording, entry: PlaylistEntry) -> bool:
     """`… - Topic` is what YouTube calls the uploads of labels."""
     author = entry.author.removesuffix(" - Topic")
-    return any(_names(artist, author) for artist in wanted.artists)
+    return any(_names(artist, author) for artist in _each_artist(wanted))
+
+
+def _each_artist(wanted: Recording) -> list[str]:
+    """Some services give several artists as one text."""
+    parts = (part for artist in wanted.artists for part in _BETWEEN.split(artist))
+    return [*wanted.artists, *(part for part in parts if part.strip())]
 
 
 def _all_of(entry: PlaylistEntry) -> str:
@@ -143,7 +159,7 @@ def _other_recording(text: str, wanted: Recording) -> set[str]:
 
 def _words(text: str) -> list[str]:
     """The words of a text in lower case, without accents and apostrophes."""
-    return re.findall(r"\w+", re.sub(r"['’`´]", "", _folded(text)))
+    return re.findall(r"\w+", re.sub("['\u2019`\u00b4]", "", _folded(text)))
 
 
 def _telling(words: list[str]) -> list[str]:

@@ -46,7 +46,7 @@ def encode_track(info: TrackInfo) -> str:
         bytes([_VERSION]),
         _with_length(cut_java_text(encode_java_text(info.title))),
         _with_length(cut_java_text(encode_java_text(info.author))),
-        struct.pack(">q", _STREAM_LENGTH_MS if info.is_stream else info.length_ms),
+        struct.pack(">q", _STREAM_LENGTH_MS if info.is_stream else info.shown_length_ms),
         _required_text(info.identifier, "identifier"),
         struct.pack(">?", info.is_stream),
         b"\x01" + _required_text(info.uri, "uri"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 MAX_TITLE_CHARACTERS: Final = 1000  # of titles from sources; longer ones are cut
 
@@ -59,6 +59,21 @@ UNKNOWN_FORM: Final = SoundForm()
 
 
 @dataclass(frozen=True, slots=True)
+class Mirror:
+    """From where a track plays whose own service plays it in its apps only: a recording found by its ISRC or by words.
+
+    `length_ms` is the recording's, `of_length_ms` what the service says of the track; 0 is unknown.
+    """
+
+    uri: str
+    title: str
+    author: str
+    length_ms: int
+    by: Literal["isrc", "words"]
+    of_length_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """The facts from opening a source. Texts have no lone surrogates and no control characters.
 
@@ -85,9 +100,13 @@ class SourceFacts:
     has_picture: bool = False
     has_packets: bool = False
     form: SoundForm = UNKNOWN_FORM
+    mirror: Mirror | None = None
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
-        """These facts, with those of `page` where the source itself has none."""
+        """These facts, with those of `page` where the source itself has none. What a service says of a track goes
+        before what its mirror says."""
+        if page.mirror is not None:
+            self = replace(self, title=page.title, author=page.author, artwork_url=page.artwork_url, isrc=page.isrc)
         is_stream = self.is_stream or page.is_live
         return replace(
             self,
@@ -99,6 +118,7 @@ class SourceFacts:
             author=self.author or page.author,
             artwork_url=self.artwork_url or page.artwork_url,
             opened_uri=page.opened_uri,
+            mirror=page.mirror,
         )
 
     def of_station(self, name: str) -> "SourceFacts":
@@ -125,6 +145,8 @@ class PageFacts:
     length_ms: int = 0
     artwork_url: str | None = None
     is_live: bool = False
+    isrc: str | None = None
+    mirror: Mirror | None = None
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -148,6 +170,12 @@ class TrackInfo:
     is_length_exact: bool = False
     has_picture: bool = False
     form: SoundForm = UNKNOWN_FORM
+    mirror: Mirror | None = None
+
+    @property
+    def shown_length_ms(self) -> int:
+        """The length that clients are told: of a track that plays from elsewhere, the one that its service says."""
+        return self.length_ms if self.mirror is None else self.mirror.of_length_ms or self.length_ms
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
         """Facts from opening replace guesses; without a title the guessed one stays."""
@@ -165,4 +193,5 @@ class TrackInfo:
             is_length_exact=facts.is_length_exact and not facts.is_stream,
             has_picture=facts.has_picture,
             form=facts.form,
+            mirror=facts.mirror,
         )

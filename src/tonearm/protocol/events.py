@@ -287,7 +287,7 @@ def public_state_text(status: PlayerStatus) -> str:
         "author": info.author,
         "position": status.position_ms,
         "positionRate": status.filters.effects.position_rate,
-        "length": info.length_ms,
+        "length": info.shown_length_ms,
         "artwork": status.track.is_known and info.has_picture,
     }
     return json_text(body).decode()

@@ -28,7 +28,7 @@ from tonearm.core.play_queue import LeftOut, PlayedTrack
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track import Track
 from tonearm.core.track_codec import encode_track
-from tonearm.core.track_info import TrackInfo
+from tonearm.core.track_info import Mirror, TrackInfo
 
 # Players
 
@@ -103,7 +103,7 @@ def overlay_out(overlay: OverlayStatus) -> JsonObject:
         "uri": track.info.identifier,
         "state": overlay.state.value,
         "position": overlay.position_ms,
-        "length": track.info.length_ms,
+        "length": track.info.shown_length_ms,
         "volume": settings.volume,
         "duckDb": settings.duck_db,
         "fadeMs": settings.fade_ms,
@@ -167,7 +167,7 @@ def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: s
             "identifier": info.identifier,
             "isSeekable": info.is_seekable,
             "author": info.author,
-            "length": info.length_ms,
+            "length": info.shown_length_ms,
             "isStream": info.is_stream,
             "position": position_ms,
             "title": info.title,
@@ -176,9 +176,15 @@ def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: s
             "isrc": info.isrc,
             "sourceName": info.source_name,
         },
-        "pluginInfo": {},
+        "pluginInfo": {} if info.mirror is None else {"mirror": _mirror_out(info.mirror)},
         "userData": user_data,
     }
+
+
+def _mirror_out(mirror: Mirror) -> JsonObject:
+    """`replies.Mirror`."""
+    shown = {"uri": mirror.uri, "title": mirror.title, "author": mirror.author}
+    return {**shown, "length": mirror.length_ms, "by": mirror.by}
 
 
 def listed_track_out(track: Track) -> JsonObject:
@@ -216,7 +222,7 @@ def queued_track_details_out(track: Track) -> JsonObject:
     if info.author:
         body["author"] = info.author
     if info.length_ms:
-        body["length"] = info.length_ms
+        body["length"] = info.shown_length_ms
     if info.artwork_url is not None:
         body["artworkUrl"] = info.artwork_url
     return {**body, "startMs": track.start_ms, **part_out(track)}

@@ -52,8 +52,20 @@ class TrackInfo(WireModel):
     source_name: str = Field(description="`http`, `file` or `direct`; another node's own name in a decoded track.")
 
 
-class NoPluginInfo(WireModel):
-    """Always an empty object: this node has no plugins."""
+class Mirror(WireModel):
+    """The recording that plays in place of a service's own sound."""
+
+    uri: str = Field(min_length=1, description="The page it was found at.")
+    title: str
+    author: str
+    length: Milliseconds = Field(description="As the page's site says it, in ms; 0 when it does not.")
+    by: Literal["isrc", "words"] = Field(description="Whether it was searched by its ISRC, or by artist and title.")
+
+
+class PluginInfo(WireModel):
+    """Empty, but for a track that plays from elsewhere than its link."""
+
+    mirror: Mirror | None = Field(None, description="Where it plays from, once that was chosen; absent for others.")
 
 
 class TrackOut(WireModel):
@@ -61,7 +73,7 @@ class TrackOut(WireModel):
 
     encoded: str = Field(description="An identifier that holds the track's info, in base64.")
     info: TrackInfo
-    plugin_info: NoPluginInfo
+    plugin_info: PluginInfo
     user_data: AnyJson = Field(description="The track's metadata; the player's, when the track's is {}.")
 
 

@@ -44,6 +44,7 @@ from tonearm.sources.lists.entries import playlist_in, playlist_of
 from tonearm.sources.lists.flac import flac_listing
 from tonearm.sources.lists.folder import folder_listing
 from tonearm.sources.local_file import FileOpener, IsFolderError
+from tonearm.sources.mirrors.mirrors import Mirrors
 from tonearm.sources.playlist import (
     HEAD_BYTES,
     M3U_MARK,
@@ -59,7 +60,7 @@ from tonearm.sources.playlist import (
     too_large,
 )
 from tonearm.sources.resolver.answers import resolve_error
-from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
+from tonearm.sources.resolver.pages import MAX_LISTED, PageOpening, PageResolver, ResolverSettings
 from tonearm.sources.sounds import Sounds
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
@@ -74,6 +75,7 @@ _UNLIKELY_LIMIT_S: Final = 1.0
 _SITES_OF_PAGES: Final = (
     *(".youtube.com", ".youtu.be", ".youtube-nocookie.com", ".soundcloud.com", ".bandcamp.com", ".mixcloud.com"),
     *(".vimeo.com", ".dailymotion.com", ".twitch.tv", ".tiktok.com", ".bilibili.com", ".nicovideo.jp", ".twitter.com"),
+    *(".spotify.com", ".spotify.link", ".deezer.com", ".deezer.page.link", ".music.apple.com", ".tidal.com"),
     *(".x.com", ".facebook.com", ".instagram.com", ".reddit.com", ".audiomack.com", ".rumble.com", ".odysee.com"),
 )
 
@@ -84,7 +86,8 @@ class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
     `private_networks` permits dialling addresses outside the open internet. The policy's `files` says which files may
-    be read. With `resolver` settings, pages are opened as the links behind them. `sounds` are those that clients sent.
+    be read. With `resolver` settings, pages are opened as the links behind them, links of
+    services from where the same recording plays. `sounds` are those that clients sent.
     `guard` looks names up and judges addresses; None: one of the system's network.
     """
 
@@ -106,9 +109,13 @@ class SourceOpener:
         self._client = HttpClient(self._guard, self._admit, self._settings)
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None
+        self._mirrors: Mirrors | None = None
         if resolver is not None:
-            self._resolver = PageResolver(self._client, self._admit, resolver)
-            self._pages = PageOpening(self._resolver, self._fetch, self.admit)
+            page_resolver = self._resolver = PageResolver(self._client, self._admit, resolver)
+            self._pages = PageOpening(page_resolver, self._fetch, self.admit)
+            self._mirrors = Mirrors(
+                self._client, self._pages, lambda: page_resolver.searches, self.admit, resolver.mirrors
+            )
 
     async def start(self) -> None:
         """Checks that the resolver works. Raises `ResolverSetupError`, `SandboxRequiredError`."""
@@ -163,6 +170,8 @@ class SourceOpener:
     def warning_of(self, uri: SourceUri) -> str:
         """Why a link will not play, as far as that is known before it is opened: it leads to a page of a site that is
         known for them, and this node resolves none. Empty otherwise."""
+        if self._mirrors is not None and (warning := self._mirrors.warning_of(uri)):
+            return warning
         if self._pages is not None or kind_of_file(uri.path) or not is_host_of(_SITES_OF_PAGES, uri.host):
             return ""
         return f"The links of {uri.host} lead to web pages, which this node cannot play. {RESOLVER_HINT}"
@@ -187,6 +196,8 @@ class SourceOpener:
                 listing = folder_listing(uri, folder.names)
                 # In a thread, as below.
                 return await asyncio.to_thread(playlist_of, listing, uri, self.admit)
+        if self._mirrors is not None and self._mirrors.is_for(uri):
+            return await self._mirrors.open(uri, report_wait)
         if self._pages is not None:
             return await self._pages.open(uri, report_wait)
         if uri.kind == "search":
@@ -197,13 +208,20 @@ class SourceOpener:
         """As `open`, but returns None for pages and searches, which would have to be resolved. Raises `PlayError`."""
         if self._pages is None or uri.is_here:
             return None if uri.kind == "search" else await self.open(uri)
-        return await self._pages.open_direct(uri)
+        return None if self._mirrors is not None and self._mirrors.is_for(uri) else await self._pages.open_direct(uri)
 
     async def open_list(self, uri: SourceUri) -> Playlist:
         """All entries of a playlist file, a CUE sheet within FLAC, a page or a search.
 
         Raises `PlayError` and `LimitReached`.
         """
+        if self._mirrors is not None and self._mirrors.is_for(uri):
+            looked_up = await (
+                self._mirrors.search(uri, MAX_LISTED) if uri.kind == "search" else self._mirrors.look_up(uri)
+            )
+            if isinstance(looked_up, Playlist):
+                return looked_up
+            raise _single_track()
         is_resolved = self._pages is not None and not uri.is_here
         opened = await (self._pages.open_list(uri) if self._pages and is_resolved else self.open(uri))
         if isinstance(opened, Playlist):
@@ -215,15 +233,16 @@ class SourceOpener:
                 await opened.close()
             if listing is not None:
                 return await asyncio.to_thread(playlist_of, listing, uri, self.admit)
-        message, hint = "That is a web page and no playlist.", RESOLVER_HINT
         if opened is None or opened.content_type != UNRESOLVED_PAGE:
-            message = "That is a single track and no playlist."
-            hint = "Load it with GET /v0/loadtracks, or give it to a player."
-        raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, hint)
+            raise _single_track()
+        message = "That is a web page and no playlist."
+        raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, RESOLVER_HINT)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first results of an admitted search, at least one. Raises `PlayError` and `LimitReached`."""
         assert self._pages is not None, "a search is admitted only with a resolver"
+        if self._mirrors is not None and uri.search_key in self._mirrors.searches:
+            return await self._mirrors.search(uri, limit)
         return await self._pages.search(uri, limit)
 
     def search_key(self, site: str) -> str:
@@ -231,7 +250,7 @@ class SourceOpener:
         if self._resolver is None:
             raise ResolverDisabled("The resolver is disabled on this node; set resolver.enabled to search.")
         wanted = site.lower()
-        for key, name in self._resolver.searches.items():
+        for key, name in self._searches.items():
             if wanted in (name, key):
                 return key
         raise BadRequest(f"This node cannot search {site!r}. {self._what_can_be_searched()}")
@@ -242,14 +261,19 @@ class SourceOpener:
                 f"{uri.search_key}: is a search, and the resolver is disabled on this node; give a URI or a path, "
                 "or set resolver.enabled."
             )
-        if uri.search_key not in self._resolver.searches:
+        if uri.search_key not in self._searches:
             raise BadRequest(f"This node has no search {uri.search_key!r}. {self._what_can_be_searched()}")
 
     def _what_can_be_searched(self) -> str:
-        searches = {} if self._resolver is None else self._resolver.searches
-        if not searches:
+        if not self._searches:
             return "None of the sites in resolver.sites can be searched."
-        return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(searches.items())) + "."
+        return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(self._searches.items())) + "."
+
+    @property
+    def _searches(self) -> Mapping[str, str]:
+        """What can be searched, by what stands before the words."""
+        of_pages = {} if self._resolver is None else self._resolver.searches
+        return {**of_pages, **({} if self._mirrors is None else self._mirrors.searches)}
 
     async def playlist(self, uri: SourceUri) -> Playlist | None:
         """The entries of the playlist at `uri`; None when it is no playlist, or cannot be read in
@@ -276,6 +300,8 @@ class SourceOpener:
         uri = self.admit(uri)
         if self._pages is None or uri.is_here:
             return uri.opened
+        if self._mirrors is not None and self._mirrors.is_for(uri):
+            uri = await self._mirrors.page_of(uri)
         return self.admit(await self._pages.link_of(uri)).opened
 
     async def close(self) -> None:
@@ -426,3 +452,9 @@ async def _without_range(client: SourceClient, uri: SourceUri, refusal: Answer) 
     if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
         raise empty_error(response.url.host or "")
     return await client.get(uri, TITLES_WANTED)
+
+
+def _single_track() -> PlayError:
+    message = "That is a single track and no playlist."
+    hint = "Load it with GET /v0/loadtracks, or give it to a player."
+    return PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, hint)

@@ -61,10 +61,10 @@ def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> Resolved
     is_live = page.get("is_live") is True
     facts = PageFacts(
         opened_uri=link.opened,
-        title=_text(page.get("title")),
-        author=_text(page.get("author")),
-        length_ms=0 if is_live else _milliseconds(page.get("length_s")),
-        artwork_url=_artwork(page.get("artwork_url")),
+        title=text_of(page.get("title")),
+        author=text_of(page.get("author")),
+        length_ms=0 if is_live else milliseconds_of(page.get("length_s")),
+        artwork_url=artwork_of(page.get("artwork_url")),
         is_live=is_live,
     )
     return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
@@ -116,7 +116,7 @@ def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlis
             failure = PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words.")
             raise NothingFound(failure, left_out)
         raise resolve_error(why)
-    return Playlist(tuple(entries), left_out, _text(listed.get("name")) or "", selected)
+    return Playlist(tuple(entries), left_out, text_of(listed.get("name")) or "", selected)
 
 
 def _entry(given: Json, page: SourceUri, judge: Judge) -> PlaylistEntry:
@@ -135,10 +135,10 @@ def _entry(given: Json, page: SourceUri, judge: Judge) -> PlaylistEntry:
     is_live = given.get("is_live") is True
     return PlaylistEntry(
         judge(uri),
-        _text(given.get("title")),
-        _text(given.get("author")) or "",
-        length_ms=0 if is_live else _milliseconds(given.get("length_s")),
-        artwork_url=_artwork(given.get("artwork_url")),
+        text_of(given.get("title")),
+        text_of(given.get("author")) or "",
+        length_ms=0 if is_live else milliseconds_of(given.get("length_s")),
+        artwork_url=artwork_of(given.get("artwork_url")),
     )
 
 
@@ -156,20 +156,20 @@ def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
         raise resolve_problem(admission_error(error).failure) from error
 
 
-def _text(value: Json) -> str | None:
+def text_of(value: Json) -> str | None:
     if not isinstance(value, str):
         return None
     readable = "".join(" " if unicodedata.category(char) in _REFUSED_CATEGORIES else char for char in value[:4000])
     return " ".join(readable.split())[:_MAX_TEXT_CHARACTERS] or None
 
 
-def _milliseconds(value: Json) -> int:
+def milliseconds_of(value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return round(value * 1000) if 0 < value <= _MAX_LENGTH_S else 0  # NaN is not in between either
 
 
-def _artwork(value: Json) -> str | None:
+def artwork_of(value: Json) -> str | None:
     if not isinstance(value, str) or len(value) > _MAX_ARTWORK_CHARACTERS:
         return None
     try:

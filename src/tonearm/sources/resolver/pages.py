@@ -11,7 +11,7 @@ from asyncio.subprocess import create_subprocess_exec
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -29,12 +29,13 @@ from tonearm.core.opened_source import (
     ignore_wait,
     is_html,
 )
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import NothingFound, Playlist, PlaylistEntry
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.settings import LinkHeaders
+from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.resolver.answers import (
     SCRIPT_HINT,
     Judge,
@@ -89,6 +90,7 @@ class ResolverSettings:
     scripts_folder: Path | None = None
     sandbox: SandboxMode = SandboxMode.AUTO
     start_process: StartProcess = create_subprocess_exec
+    mirrors: MirrorSettings = field(default_factory=MirrorSettings)
 
 
 class ResolverSetupError(Exception):
@@ -175,6 +177,13 @@ class PageOpening:
         Raises `PlayError` and `LimitReached`.
         """
         return await self._resolver.search(uri, self._judge, limit, for_client=True)
+
+    async def find(self, uri: SourceUri, limit: int, report_wait: ReportWait) -> tuple[PlaylistEntry, ...]:
+        """As `search`, for a player; empty when there is no result that this node may play."""
+        try:
+            return (await self._resolver.search(uri, self._judge, limit, report_wait)).entries
+        except NothingFound:
+            return ()
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
         """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and

@@ -1,0 +1,23 @@
+"""Where recordings are looked for, and where services are asked."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """`search` are the searches by which recordings are looked for, each in turn; `country` is the store of Apple Music
+    where a link names none. `by_words`: also by artist and title, not by the ISRC alone. `timeout_s` is for one
+    request. Without `spotify_client_id` Spotify's API is not asked, without `spotify_page_url` its pages are not."""
+
+    enabled: bool = True
+    search: tuple[str, ...] = ("ytsearch",)
+    country: str = "US"
+    deezer_url: str = "https://api.deezer.com"
+    itunes_url: str = "https://itunes.apple.com"
+    spotify_api_url: str = "https://api.spotify.com/v1"
+    spotify_token_url: str = "https://accounts.spotify.com/api/token"  # noqa: S105 - an address
+    spotify_page_url: str = ""
+    spotify_client_id: str = ""
+    spotify_client_secret: str = ""
+    by_words: bool = True
+    timeout_s: float = 20.0
