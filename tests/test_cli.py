@@ -63,11 +63,13 @@ def test_init_config_writes_where_it_is_told(tmp_path: Path) -> None:
 
 
 def test_check_config_shows_what_it_comes_to_but_no_password(tmp_path: Path) -> None:
-    (tmp_path / "tonearm.toml").write_text("[server]\npassword = 'sesame'\nport = 1234\n[spotify]\n", encoding="utf-8")
+    (tmp_path / "tonearm.toml").write_text(
+        "[server]\npassword = 'sesame'\nport = 1234\n[resolver]\nytdlp_path = 'x'\n", encoding="utf-8"
+    )
     result = run_tonearm("check-config", folder=tmp_path, variables={"TONEARM_SOURCES__BLOCKED": '["a\\\\.b"]'})
     assert result.returncode == 0
     assert "sesame" not in result.stdout + result.stderr
-    assert "[spotify]" in result.stderr
+    assert "resolver.ytdlp_path" in result.stderr
     shown = tomllib.loads(result.stdout)
     assert shown["server"]["port"] == 1234
     assert shown["sources"]["blocked"] == ["a\\.b"]

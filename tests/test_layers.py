@@ -96,7 +96,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "disnake": ("bots",),
     "nextcord": ("bots",),
     "voice": ("bots",),
-    "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable"),
+    "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "core.service_links"),
     "process": ("core.printable",),
     "other_nodes": (),
     "serve": (
@@ -133,7 +133,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("bots.discord",),
     "disnake": ("bots.disnake",),
     "nextcord": ("bots.nextcord",),
-    "msgspec": (*MESSAGES, "server.json_pieces"),
+    "msgspec": (*MESSAGES, "server.json_pieces", "sources.mirrors.requests"),
     "multidict": ("server", "dashboard.page_server"),
     "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),

@@ -38,6 +38,7 @@ from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, 
 from tonearm.server.audio_settings import AudioSettings, Station
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.http.settings import FetchSettings
+from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
@@ -351,11 +352,22 @@ def _opener(config: Config) -> SourceOpener:
         sites=config.resolver.sites,
         sandbox=SandboxMode(config.resolver.sandbox),
         javascript=config.resolver.javascript,
+        mirrors=_mirror_settings(config),
         scripts_folder=Path(f"{config.state.path}-scripts") if config.state.path else None,
     )
     sounds = Sounds(SoundLimits(**dict(config.sounds)))
     return source_opener(
         policy, sources.private_networks, settings, resolver if config.resolver.enabled else None, sounds
+    )
+
+
+def _mirror_settings(config: Config) -> MirrorSettings:
+    return MirrorSettings(
+        **dict(config.mirror),
+        spotify_client_id=config.spotify.client_id,
+        spotify_client_secret=config.spotify.client_secret.get_secret_value(),
+        by_words=config.resolver.allow_spotify_title_search,
+        timeout_s=config.resolver.timeout_ms / 1000,
     )
 
 

@@ -88,6 +88,12 @@ WRONG_VALUES = {
     "sources.files = 'yes'": ': must be "auto", true, false, or a list of folders',
     "sources.private_networks = 1": ': must be "auto", true or false, not 1',
     'sources.user_agent = "a\\nb"': ": must be printable ASCII",
+    "mirror.search = ['yt']": ': must hold searches of sites that play, such as "ytsearch"; "yt" is none',
+    "mirror.search = ['dzsearch']": '"dzsearch" is none',
+    "mirror.search = []": ": must hold one search at least",
+    "mirror.country = 'USA'": ': must be the two letters of a country, such as "US" or "de", not "USA"',
+    "mirror.deezer_url = 'api.deezer.com'": ": must be an http or https address without a query",
+    "mirror.spotify_page_url = 'https://open.spotify.com/?x'": ": must be an http or https address",
     "logging.level = 'loud'": ": Input should be 'debug', 'info', 'warning' or 'error', not \"loud\"",
     "public.players = ['radio', 'club/*']": 'with * for any number of them and ? for one; "club/*" is none',
     "public.players = ['club-[ab]']": '"club-[ab]" is none',
@@ -342,10 +348,29 @@ def test_keys_of_the_older_node_are_read_and_named(load: Load) -> None:
     for name in (
         "logging.clean_log_on_start",
         "resolver.ffmpeg_path",
-        "resolver.allow_spotify_title_search",
-        "[spotify]",
+        "spotify.allow_spotify_title_search",
     ):
         assert name in warning
+    spotify = loaded.config.spotify
+    assert (spotify.client_id, spotify.client_secret.get_secret_value()) == ("x", "y")
+
+
+@pytest.mark.parametrize("key", ["client_id", "client_secret"])
+def test_half_of_the_keys_for_spotify_is_told(load: Load, key: str) -> None:
+    told = complaint(load, f"[spotify]\n{key} = 'hush'\n")
+    assert "line 1: spotify: needs both spotify.client_id and spotify.client_secret" in told
+    assert "hush" not in told
+
+
+def test_keys_for_spotify_may_be_names_of_variables(load: Load) -> None:
+    file = """
+        [spotify]
+        client_id = "MY_ID"
+        client_secret = "MY_SECRET"
+        """
+    spotify = load(file, MY_ID="one", MY_SECRET="two").config.spotify
+    assert (spotify.client_id, spotify.client_secret.get_secret_value()) == ("one", "two")
+    assert load(file).config.spotify.client_id == "MY_ID"
 
 
 def test_all_problems_are_told_at_once(load: Load) -> None:

@@ -1,5 +1,6 @@
 """A stand-in for Deezer, Apple Music and Spotify on loopback, which knows the songs that a test gives it."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -38,6 +39,12 @@ class MusicServices:
     answers: dict[str, Callable[[], Awaitable[web.StreamResponse]]] = field(default_factory=dict)
     tokens: list[str] = field(default_factory=list)
     refuses_keys: bool = False
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def never(self) -> web.StreamResponse:
+        """For `answers`: nothing is answered."""
+        await self.is_over.wait()
+        return web.Response()
 
     def add(self, *songs: Song) -> None:
         self.songs.update((song.number, song) for song in songs)
@@ -101,8 +108,8 @@ class MusicServices:
             found: Sequence[Song] = tuple(self.songs.values())[: int(query["limit"])]
         elif query.get("entity") == "song":
             about = {"wrapperType": "collection", "collectionName": "Ferries", "artistName": "The Lanterns"}
-            about |= {"artworkUrl100": COVER, "trackCount": len(self.songs)}
-            return {"results": [about, *map(self._of_itunes, self.songs.values())]}
+            more = {"artworkUrl100": COVER, "trackCount": len(self.songs)}
+            return {"results": [{**about, **more}, *map(self._of_itunes, self.songs.values())]}
         else:
             found = [song for song in (self.songs.get(int(query["id"])),) if song]
         return {"resultCount": len(found), "results": [self._of_itunes(song) for song in found]}
@@ -199,4 +206,5 @@ async def music_services() -> AsyncIterator[MusicServices]:
     try:
         yield services
     finally:
+        services.is_over.set()
         await runner.cleanup()

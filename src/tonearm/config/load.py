@@ -26,17 +26,17 @@ from tonearm.config.schema import SECTIONS, Config
 
 _OLDER_KEYS: Final = (
     ("logging", "clean_log_on_start"),
-    ("resolver", "allow_spotify_title_search"),
     ("resolver", "ffmpeg_path"),
     ("resolver", "preferred_format"),
     ("resolver", "ytdlp_path"),
+    ("spotify", "allow_spotify_title_search"),
 )
-_OLDER_SECTION: Final = "spotify"
+_OF_VARIABLES: Final = ("client_id", "client_secret")  # of [spotify]; as in the predecessor
 
 
 def is_older_key(section: str, key: str) -> bool:
     """Whether the key is one of this node's predecessor."""
-    return section == _OLDER_SECTION or (section, key) in _OLDER_KEYS
+    return (section, key) in _OLDER_KEYS
 
 
 def drop_older_keys(raw: dict[str, Any]) -> list[str]:
@@ -47,10 +47,17 @@ def drop_older_keys(raw: dict[str, Any]) -> list[str]:
         if isinstance(values, dict) and key in values:
             del values[key]
             dropped.append(f"{section}.{key}")
-    if _OLDER_SECTION in raw:
-        del raw[_OLDER_SECTION]
-        dropped.append(f"[{_OLDER_SECTION}]")
     return dropped
+
+
+def _take_from_variables(raw: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Puts the value of a variable in the place of its name."""
+    values = raw.get("spotify")
+    if isinstance(values, dict):
+        for key in _OF_VARIABLES:
+            name = values.get(key)
+            if isinstance(name, str) and name in environment:
+                values[key] = environment[name]
 
 
 _PREFIX: Final = "TONEARM_"
@@ -157,6 +164,7 @@ def load_config(
     given, warnings, problems = read_environment(environment)
     given.update(options or {})
     _override(raw, given)
+    _take_from_variables(raw, environment)
     dropped = drop_older_keys(raw)
     if dropped:
         warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")

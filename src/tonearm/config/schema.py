@@ -23,6 +23,7 @@ from tonearm import VERSION
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.policy import auto_allows
+from tonearm.core.service_links import MIRRORED_SEARCHES
 from tonearm.core.source_uri import is_loopback, normalise_host
 
 
@@ -125,6 +126,34 @@ def _auto_or_bool(value: object) -> object:
     raise ValueError('must be "auto", true or false')
 
 
+_SEARCH: Final = re.compile(r"[a-z][a-z0-9]{0,30}search[a-z]*")
+
+
+def _searches(keys: tuple[str, ...]) -> tuple[str, ...]:
+    for key in keys:
+        if _SEARCH.fullmatch(key) is None or key in MIRRORED_SEARCHES:
+            raise ValueError(f'must hold searches of sites that play, such as "ytsearch"; "{key}" is none')
+    if not keys:
+        raise ValueError('must hold one search at least, such as "ytsearch"; mirror.enabled = false turns mirrors off')
+    return keys
+
+
+def _a_country(text: str) -> str:
+    if re.fullmatch("[A-Za-z]{2}", text) is None:
+        raise ValueError('must be the two letters of a country, such as "US" or "de"')
+    return text
+
+
+def _a_service_url(text: str) -> str:
+    if re.fullmatch(r"https?://[A-Za-z0-9._\[\]:-]+(/[A-Za-z0-9._~/-]*)?", text) is None:
+        raise ValueError('must be an http or https address without a query, such as "https://api.deezer.com"')
+    return text.rstrip("/")
+
+
+def _a_service_url_or_none(text: str) -> str:
+    return _a_service_url(text) if text else ""
+
+
 # TOML gives lists, and a frozen value needs tuples. So these fields convert, although all others are strict.
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 _Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
@@ -132,6 +161,8 @@ _HostNames = Annotated[_Texts, AfterValidator(_host_names)]
 _HostPatterns = Annotated[_Texts, AfterValidator(_host_patterns)]
 _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
+_Searches = Annotated[_Texts, AfterValidator(_searches)]
+_ServiceUrl = Annotated[str, AfterValidator(_a_service_url)]
 _Schemes = Annotated[tuple[Literal["bearer", "basic"], ...], Field(strict=False)]
 _OpenPaths = Annotated[_Texts, AfterValidator(_open_paths)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
@@ -371,6 +402,55 @@ class ResolverConfig(_Section):
         description='What the kernel forbids the processes that resolve: "auto", as much as it can; "required", the '
         'same, and the node does not start without seccomp; "off", nothing.',
     )
+    allow_spotify_title_search: bool = Field(
+        default=True,
+        description="Whether recordings of links of Spotify, Deezer and Apple Music are searched by artist and title, "
+        "too. If not, only by their ISRC.",
+    )
+
+
+class MirrorConfig(_Section):
+    """Links of Spotify, Deezer and Apple Music, played from where the same recording is; needs the resolver."""
+
+    enabled: bool = Field(
+        default=True, description="Whether such links are played. If not, they fail with a sentence that says so."
+    )
+    search: _Searches = Field(
+        default=("ytsearch",),
+        description='Where recordings are looked for, each in turn: searches of yt-dlp, such as "ytsearch" or '
+        '"scsearch".',
+    )
+    country: Annotated[str, AfterValidator(_a_country)] = Field(
+        default="US", description="The store of Apple Music that is asked where a link names none, as two letters."
+    )
+    deezer_url: _ServiceUrl = Field(default="https://api.deezer.com", description="Where Deezer's API is asked.")
+    itunes_url: _ServiceUrl = Field(
+        default="https://itunes.apple.com", description="Where Apple's search API is asked."
+    )
+    spotify_api_url: _ServiceUrl = Field(
+        default="https://api.spotify.com/v1", description="Where Spotify's Web API is asked, with your keys."
+    )
+    spotify_token_url: _ServiceUrl = Field(
+        default="https://accounts.spotify.com/api/token", description="Where Spotify's Web API gives tokens for keys."
+    )
+    spotify_page_url: Annotated[str, AfterValidator(_a_service_url_or_none)] = Field(
+        default="",
+        description='"https://open.spotify.com" has the public pages of links read where the API is not asked or '
+        "refuses. Spotify's terms forbid that to programs; you decide. Empty: no page is read.",
+    )
+
+
+class SpotifyConfig(_Section):
+    """Keys of an app of yours at developer.spotify.com. A value that names an environment variable stands for that."""
+
+    client_id: str = Field(default="", description="The app's client id. Empty: Spotify's API is not asked.")
+    client_secret: SecretStr = Field(default=SecretStr(""), description="The app's client secret.")
+
+    @model_validator(mode="after")
+    def _are_both_there(self) -> Self:
+        if bool(self.client_id) != bool(self.client_secret.get_secret_value()):
+            raise ValueError("needs both spotify.client_id and spotify.client_secret, or none of them")
+        return self
 
 
 class DecoderConfig(_Section):
@@ -529,6 +609,8 @@ class Config(_Section):
     library: LibraryConfig = LibraryConfig()
     sounds: SoundsConfig = SoundsConfig()
     resolver: ResolverConfig = ResolverConfig()
+    mirror: MirrorConfig = MirrorConfig()
+    spotify: SpotifyConfig = SpotifyConfig()
     decoder: DecoderConfig = DecoderConfig()
     opus: OpusConfig = OpusConfig()
     stream: StreamConfig = StreamConfig()

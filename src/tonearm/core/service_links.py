@@ -20,6 +20,10 @@ class Service(StrEnum):
     APPLE = "Apple Music"
 
 
+# What stands before the words of a search at a service.
+MIRRORED_SEARCHES: Final = {"dzsearch": Service.DEEZER, "amsearch": Service.APPLE, "spsearch": Service.SPOTIFY}
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceLink:
     """What a link names. `kind` is `short` for a link that leads to another one by a redirect, and `other` for what is

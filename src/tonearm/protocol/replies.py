@@ -56,8 +56,8 @@ class Mirror(WireModel):
     """The recording that plays in place of a service's own sound."""
 
     uri: str = Field(min_length=1, description="The page it was found at.")
-    title: str
-    author: str
+    title: str = Field(description="As the page's site says it.")
+    author: str = Field(description="As the page's site says it.")
     length: Milliseconds = Field(description="As the page's site says it, in ms; 0 when it does not.")
     by: Literal["isrc", "words"] = Field(description="Whether it was searched by its ISRC, or by artist and title.")
 

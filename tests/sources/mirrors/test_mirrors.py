@@ -1,27 +1,29 @@
 """Links of services whose own sound plays in their apps only, played from where the same recording is."""
 
-import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
 
-from tests.support.fetching import opener, opening_fails
-from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.fetching import opener
+from tests.support.media_server import MediaServer, Reply, Request, media, redirect
 from tests.support.music_services import COVER, KEYS, MusicServices, Song, music_services
 from tests.support.resolving import fake_sites
 from tonearm.config.patterns import compile_pattern
-from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.errors import BadRequest, SourceBlocked
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import NothingFound, Playlist
 from tonearm.core.service_links import Service
-from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.track_info import Mirror, PageFacts
 from tonearm.sources.opener import SourceOpener
 
 BODY: Final = bytes(range(256)) * 100
@@ -38,20 +40,21 @@ class Found:
 
 
 class Place:
-    """A site that can be searched, and the services. `found` is what a search finds, by a part of its words."""
+    """A site that can be searched, and the services. `finds` says what the next searches find."""
 
     def __init__(self, source_opener: SourceOpener, services: MusicServices, site: MediaServer) -> None:
         self.opener = source_opener
         self.services = services
-        self.port = int(site.url("/").rsplit(":", 1)[1].rstrip("/"))
         self.searched: list[str] = []
-        self._found: list[tuple[str, Sequence[Found]]] = []
+        self._found: dict[str, Sequence[Found]] = {}  # by a part of the words
         self._site = site
+        # The stand-in is found by its port, which stands in the words that are searched.
+        self.port = site.url("/").rstrip("/").rpartition(":")[2]
         site.serve("/api/search", self._search)
         site.serve("/song.mp3", media(BODY))
 
-    def finds(self, words: str, *found: Found) -> None:
-        self._found.append((words, found))
+    def finds(self, *found: Found, words: str = "") -> None:
+        self._found[words] = found
         for one in found:
             info = {"id": str(one.number), "title": one.title, "url": self._site.url("/song.mp3"), "ext": "mp3"}
             self._site.serve(f"/api/told?v={one.number}", media(json.dumps(info).encode(), ranges=False))
@@ -63,32 +66,46 @@ class Place:
     def page(self, number: int) -> str:
         return self._site.url(f"/fake/told?v={number}")
 
-    def song(self, title: str = "Night Ferry", *artists: str, length_s: float = 244, isrc: str = "") -> Song:
-        """The words that are searched have the port in them, by which the stand-in is found."""
-        number = 1 + len(self.services.songs)
-        song = Song(
-            number, title, (*artists, str(self.port)) if artists else ("The Lanterns",), round(length_s * 1000), isrc
-        )
-        self.services.add(song)
-        return song
+    def knows(self, song: Song, service: Service = Service.DEEZER) -> str:
+        """The song's link at a service."""
+        self.services.add(replace(song, artists=(f"{song.artists[0]} {self.port}", *song.artists)))
+        return self.services.link(service, "track", song.number)
 
-    async def open(self, uri: str) -> OpenedSource:
-        opened = await self.opener.open(self.opener.admit(parse_source_uri(uri, from_client=True)))
+    def uri(self, text: str) -> SourceUri:
+        return self.opener.admit(parse_source_uri(text, from_client=True))
+
+    async def plays(self, text: str) -> PageFacts:
+        """What is known of what is opened."""
+        opened = await self.opener.open(self.uri(text))
         assert isinstance(opened, OpenedSource)
         await opened.close()
+        assert opened.page is not None
+        return opened.page
+
+    async def fails(self, text: str) -> PlayFailure:
+        with pytest.raises(PlayError) as raised:
+            await self.opener.open(self.uri(text))
+        failure = raised.value.failure
+        assert len(failure.message) <= 600
+        assert failure.message.isprintable()
+        return failure
+
+    async def lists(self, text: str) -> Playlist:
+        opened = await self.opener.open(self.uri(text))
+        assert isinstance(opened, Playlist)
         return opened
 
     async def _search(self, request: Request, reply: Reply) -> None:
         words = unquote(request.headers["x-words"])
         self.searched.append(words)
-        found = next((found for part, found in self._found if part in words), ())
+        found = next((found for part, found in self._found.items() if part in words), ())
         entries = [
             {
                 "_type": "url",
                 "url": self.page(one.number),
                 "title": one.title,
                 "uploader": one.uploader,
-                "duration": one.length_s or None,
+                "duration": one.length_s,
             }
             for one in found
         ]
@@ -97,7 +114,7 @@ class Place:
 
 @asynccontextmanager
 async def place(**settings: Any) -> AsyncIterator[Place]:
-    more = {name: settings.pop(name) for name in ("blocked",) if name in settings}
+    more = {name: settings.pop(name) for name in ("blocked", "getaddrinfo") if name in settings}
     async with music_services() as services, MediaServer() as site:
         if settings.pop("reads_page", False):
             settings["spotify_page_url"] = services.url
@@ -107,31 +124,309 @@ async def place(**settings: Any) -> AsyncIterator[Place]:
             yield Place(source_opener, services, site)
 
 
+ITSELF: Final = Found(1, "Night Ferry", "The Lanterns - Topic")
+LIVE: Final = Found(2, "Night Ferry (Live)", "The Lanterns", 401)
 # A song as its service has it, and what a search shows: traps, and the recording itself as number 1.
-NINE: Final[Sequence[tuple[str, tuple[str, ...], float, Sequence[Found]]]] = (
-    ("Night Ferry", ("The Lanterns",), 244, (Found(2, "Night Ferry (Live)", "The Lanterns", 246), Found(1, "The Lanterns - Night Ferry (Official Video)", "LanternsVEVO", 246))),
-    ("Night Ferry", ("The Lanterns",), 244, (Found(2, "Night Ferry", "Cover Kids"), Found(3, "Night Ferry (The Lanterns cover)", "Ada"), Found(1, "Night Ferry", "The Lanterns - Topic"))),
-    ("Night Ferry (feat. Ada Blue)", ("The Lanterns", "Ada Blue"), 200, (Found(2, "Night Ferry (Blue Remix)", "The Lanterns", 200), Found(1, "Night Ferry ft. Ada Blue", "The Lanterns", 201))),
-    ("Night Ferry - Live at Home", ("The Lanterns",), 300, (Found(2, "Night Ferry", "The Lanterns", 300), Found(1, "The Lanterns - Night Ferry (Live)", "Fan", 301))),
-    ("Hello", ("Another Singer",), 180, (Found(2, "Hello", "First Singer", 180), Found(1, "Another Singer - Hello", "x", 181))),
-    ("Live Forever", ("Harbour",), 276, (Found(2, "Harbour - Live Forever (Live)", "Harbour", 276), Found(3, "Live Forever karaoke", "Harbour Sing", 276), Found(1, "Harbour - Live Forever", "HarbourVEVO", 277))),
-    ("夜のフェリー", ("灯籠",), 230, (Found(2, "夜のフェリー カラオケ", "灯籠", 230), Found(1, "灯籠 - 夜のフェリー", "灯籠 Official", 231))),
-    ("Night Ferry - Remastered 2011", ("The Lanterns",), 244, (Found(2, "Night Ferry (Sped Up)", "The Lanterns", 243), Found(1, "Night Ferry (2011 Remaster)", "The Lanterns"))),
-    ("Ночной паром", ("Фонари",), 150, (Found(2, "Фонари - Ночной паром", "x", 170), Found(3, "Ночной паром (кавер)", "Фонари", 150), Found(1, "Фонари — Ночной паром", "Фонари", 150))),
-)  # fmt: skip
+L: Final = ("The Lanterns",)
+NINE: Final[Sequence[tuple[str, tuple[str, ...], int, Sequence[Found]]]] = (
+    ("Night Ferry", L, 244, (LIVE, Found(1, "The Lanterns - Night Ferry (Official Video)", "LanternsVEVO", 246))),
+    (
+        "Night Ferry",
+        L,
+        244,
+        (Found(2, "Night Ferry", "Cover Kids"), Found(3, "Night Ferry (Cover)", "Lanterns"), ITSELF),
+    ),
+    (
+        *("Night Ferry (feat. Ada Blue)", (*L, "Ada Blue"), 200),
+        (Found(2, "Night Ferry (Blue Remix)", "The Lanterns", 200), Found(1, "Night Ferry ft. Ada Blue", "x", 201)),
+    ),
+    (
+        *("Night Ferry - Live at Home", L, 300),
+        (Found(2, "Night Ferry", "The Lanterns", 300), Found(1, "The Lanterns - Night Ferry (Live)", "Fan", 301)),
+    ),
+    ("Hello", ("Harbour",), 180, (Found(2, "Hello", "First Singer", 180), Found(1, "Harbour - Hello", "x", 181))),
+    (
+        *("Live Forever", ("Harbour",), 276),
+        (
+            Found(2, "Harbour - Live Forever (Live)", "Harbour", 276),
+            Found(3, "Live Forever karaoke", "Harbour Sing", 276),
+            Found(1, "Harbour - Live Forever", "HarbourVEVO", 277),
+        ),
+    ),
+    (
+        "夜のフェリー",
+        ("灯籠",),
+        230,
+        (Found(2, "夜のフェリー カラオケ", "灯籠", 230), Found(1, "灯籠 夜のフェリー", "x", 231)),
+    ),
+    ("Night Ferry - Remastered 2011", L, 244, (Found(2, "Night Ferry (Sped Up)", "The Lanterns", 243), ITSELF)),
+    (
+        *("Ночной паром", ("Фонари",), 150),
+        (
+            Found(2, "Фонари - Ночной паром", "x", 170),
+            Found(3, "Ночной паром (кавер)", "Фонари", 150),
+            Found(1, "Фонари — Ночной паром", "Фонари", 150),
+        ),
+    ),
+)
+FERRY: Final = Song(1, "Night Ferry", ("The Lanterns",), 244_000)
+SERVICES: Final = (Service.DEEZER, Service.APPLE, Service.SPOTIFY)
 
 
-@pytest.mark.parametrize("service", [Service.DEEZER, Service.APPLE, Service.SPOTIFY])
+@pytest.mark.parametrize("service", SERVICES)
 async def test_nine_songs_with_traps(service: Service) -> None:
     async with place(**KEYS) as there:
-        for title, artists, length_s, found in NINE:
-            there.services.songs.clear()
-            there._found.clear()
-            song = there.song(f"{title}", *artists, length_s=length_s)
-            there.services.add(Song(1, song.title, (f"{artists[0]} {there.port}", *artists), song.length_ms))
-            there.finds("", *found)
-            link = there.services.link(service, "track", 1)
-            there.opener._mirrors._chosen.clear()  # type: ignore[union-attr]
-            page = (await there.open(link)).page
-            assert page is not None and page.mirror is not None
-            assert (page.title, page.mirror.uri, page.mirror.by) == (title, there.page(1), "words"), title
+        for number, (title, artists, length_s, found) in enumerate(NINE):
+            link = there.knows(Song(number, title, artists, round(length_s * 1000)), service)
+            there.finds(*found)
+            page = await there.plays(link)
+            assert page.mirror is not None
+            assert (page.title, page.length_ms) == (title, length_s * 1000)
+            assert (page.mirror.uri, page.mirror.by) == (there.page(1), "words"), title
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_track_keeps_what_its_service_says_and_names_its_mirror(service: Service) -> None:
+    async with place(**KEYS) as there:
+        song = replace(FERRY, isrc=f"GBX{there.port}")
+        link = there.knows(song, service)
+        there.finds(LIVE, Found(1, "Night Ferry", "The Lanterns - Topic", 245.5), words="GBX")
+        there.finds(ITSELF)
+        page = await there.plays(link)
+        by: Literal["isrc", "words"] = "words" if service is Service.APPLE else "isrc"  # Apple tells no ISRC
+        length_ms = 244_000 if service is Service.APPLE else 245_500
+        assert page.mirror == Mirror(there.page(1), "Night Ferry", "The Lanterns - Topic", length_ms, by, 244_000)
+        assert (page.opened_uri, page.title, page.isrc) == (link, "Night Ferry", None if by == "words" else song.isrc)
+        assert (
+            page.author == " & ".join(shown)
+            if (shown := there.services.songs[1].artists) and by == "words"
+            else ", ".join(shown)
+        )
+        assert page.artwork_url == (COVER.replace("100x100", "600x600") if service is Service.APPLE else COVER)
+        asked = len(there.services.asked), len(there.searched)
+        assert (await there.plays(link)).mirror == page.mirror  # the choice is kept: nobody is asked again
+        assert (len(there.services.asked), len(there.searched)) == asked
+        assert (await there.opener.direct_uri(there.uri(link))).endswith("/song.mp3")
+
+
+async def test_what_was_chosen_and_is_gone_is_looked_for_again() -> None:
+    async with place() as there:
+        link = there.knows(FERRY)
+        there.finds(ITSELF, Found(3, "The Lanterns - Night Ferry", "x"))
+        there.loses(1)
+        page = await there.plays(link)
+        assert page.mirror is not None
+        assert page.mirror.uri == there.page(3)  # the next that fits
+        there.loses(3)
+        there.finds(Found(4, "Night Ferry", "The Lanterns"))
+        page = await there.plays(link)
+        assert page.mirror is not None
+        assert page.mirror.uri == there.page(4)
+        there.loses(4)
+        assert (await there.fails(link)).code is FailureCode.RESOLVE_FAILED
+
+
+async def test_where_nothing_fits_what_came_closest_is_said() -> None:
+    async with place(by_words=True) as there:
+        link = there.knows(FERRY)
+        there.finds(LIVE)
+        failure = await there.fails(link)
+        assert failure.code is FailureCode.NO_MATCH
+        artists = f"The Lanterns {there.port}, The Lanterns"
+        assert failure.message == (
+            f"No recording of 'Night Ferry' by {artists} (4:04) was found; the nearest is 'Night Ferry (Live)' (6:41)."
+        )
+    async with place(by_words=False) as there:  # by the ISRC alone, and there is none
+        there.finds(ITSELF)
+        assert (await there.fails(there.knows(FERRY))).code is FailureCode.NO_MATCH
+        assert there.searched == []
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_albums_and_playlists_are_lists_of_links(service: Service) -> None:
+    async with place(**KEYS) as there:
+        for number in range(1, 121):
+            there.knows(Song(number, f"Ferry {number}", ("The Lanterns",), 200_000 + number))
+        for kind in ("album",) if service is Service.APPLE else ("album", "playlist"):
+            before = len(there.services.asked)
+            listed = await there.lists(there.services.link(service, kind, 7))
+            assert (listed.name, listed.total, len(listed.entries)) == ("Ferries", 120, 120)
+            last = listed.entries[-1]
+            assert last.uri.given == there.services.link(service, "track", 120)
+            assert (last.title, last.author.startswith("The Lanterns")) == ("Ferry 120", True)
+            assert last.length_ms >= 200_000
+            assert not there.searched
+            pages = {Service.APPLE: 1, Service.DEEZER: 2, Service.SPOTIFY: 3}[service]
+            assert len([path for path in there.services.asked[before:] if path != "/token"]) == pages
+
+
+async def test_services_are_searched_like_sites() -> None:
+    async with place(**KEYS) as there:
+        links = [there.knows(FERRY, service) for service in SERVICES]
+        for key, site, link in zip(
+            ("dzsearch", "amsearch", "spsearch"), ("deezer", "apple", "spotify"), links, strict=True
+        ):
+            assert there.opener.search_key(site) == key
+            found = await there.opener.search(there.uri(f"{key}:a & b"), 5)
+            assert [entry.uri.given for entry in found.entries] == [link]
+            there.finds(ITSELF)
+            assert (await there.plays(f"{key}:night ferry")).opened_uri == link
+        there.services.songs.clear()
+        with pytest.raises(NothingFound):
+            await there.opener.search(there.uri("dzsearch:x"), 5)
+
+
+async def test_short_links_lead_to_what_they_name() -> None:
+    def look_up(host: str, port: int, *more: Any, **options: Any) -> Any:
+        return socket.getaddrinfo("127.0.0.1" if host.endswith((".link", ".com")) else host, port, *more, **options)
+
+    async with place(getaddrinfo=look_up, blocked=[compile_pattern("/blocked")]) as there, MediaServer() as shortener:
+        port = shortener.url("/").rstrip("/").rpartition(":")[2]
+        link = there.knows(FERRY)
+        there.finds(ITSELF)
+        shortener.serve("/s/a", redirect(f"http://link.deezer.com:{port}/s/b"))
+        shortener.serve("/s/b", redirect(link))
+        shortener.serve("/s/circle", redirect("/s/circle"))
+        shortener.serve("/s/blocked", redirect(link))
+        assert (await there.plays(f"http://deezer.page.link:{port}/s/a")).opened_uri == link
+        assert "names no track" in (await there.fails(f"http://spotify.link:{port}/s/circle")).message
+        assert "its short link leads nowhere" in (await there.fails(f"http://spotify.link:{port}/s/none")).message
+        with pytest.raises(SourceBlocked):
+            there.uri(f"http://spotify.link:{port}/s/blocked")
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        ("https://tidal.com/browse/track/1", "Tidal plays in its own apps only."),
+        ("https://music.amazon.de/albums/1", "Amazon Music"),
+        ("https://music.apple.com/us/playlist/x/pl.1", "of Apple Music names no track, album or playlist that can be"),
+        ("https://open.spotify.com/artist/1", "of Spotify names no track"),
+        ("https://www.deezer.com/track/404", "Deezer did not say what the link is: it knows no such track or list."),
+        ("https://music.apple.com/us/song/404", "Apple Music did not say what the link is: it knows no such track."),
+        ("https://open.spotify.com/track/404", "this node has no keys for Spotify."),
+    ],
+)  # fmt: skip
+async def test_what_has_no_mirror_is_said_by_name(link: str, says: str) -> None:
+    async with place() as there:
+        failure = await there.fails(link)
+        assert says in failure.message
+        if "tidal" in link:
+            assert "Spotify, Deezer and Apple Music" in failure.hint
+            assert "Tidal" in there.opener.warning_of(there.uri(link))
+        if "spotify.com/track" in link:
+            assert "spotify.client_id" in failure.hint
+            assert "mirror.spotify_page_url" in failure.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"enabled": False}, "mirror.enabled is false"),
+        ({"search": ("ytsearch",)}, "resolver.sites permits none of the searches in mirror.search (ytsearch)"),
+    ],
+)
+async def test_where_mirrors_are_off_they_say_so(settings: dict[str, Any], why: str) -> None:
+    async with place(**settings) as there:
+        link = there.knows(FERRY)
+        assert why in (await there.fails(link)).message
+        assert why in there.opener.warning_of(there.uri(link))
+        with pytest.raises(BadRequest, match="has no search"):
+            there.uri("dzsearch:x")
+        assert there.services.asked == []
+
+
+async def test_spotifys_page_is_read_where_the_operator_names_it(caplog: pytest.LogCaptureFixture) -> None:
+    async with place(reads_page=True) as there:
+        link = there.knows(FERRY, Service.SPOTIFY)
+        there.finds(ITSELF)
+        page = await there.plays(link)
+        assert (page.title, page.length_ms, page.artwork_url) == ("Night Ferry", 244_000, COVER)
+        assert page.mirror is not None
+        assert page.mirror.uri == there.page(1)
+        for kind in ("album", "playlist"):
+            listed = await there.lists(there.services.link(Service.SPOTIFY, kind, 1))
+            assert (listed.name, [entry.uri.given for entry in listed.entries]) == ("Ferries", [link])
+            assert listed.entries[0].author.endswith("The Lanterns")
+            assert listed.entries[0].length_ms == 244_000
+        with pytest.raises(BadRequest, match="has no search"):  # that takes keys
+            there.uri("spsearch:x")
+    async with place(reads_page=True, **KEYS) as there:
+        there.services.refuses_keys = True
+        link = there.knows(FERRY, Service.SPOTIFY)
+        there.finds(ITSELF)
+        for _ in range(2):
+            assert (await there.lists(there.services.link(Service.SPOTIFY, "album", 1))).name == "Ferries"
+        warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+        assert len([one for one in warnings if "spotify.client_id" in one]) == 1
+        assert "quiet" not in caplog.text
+
+
+async def test_a_token_is_kept_until_the_api_refuses_it() -> None:
+    async with place(**KEYS) as there:
+        for number in (1, 2, 3):
+            there.finds(ITSELF)
+            if number == 3:
+                there.services.tokens.append("another")  # the one that is kept is worth nothing now
+            await there.plays(there.knows(replace(FERRY, number=number), Service.SPOTIFY))
+        assert there.services.asked.count("/token") == 2
+        there.services.refuses_keys = True
+        there.services.tokens.append("yet another")
+        assert (
+            "spotify.client_id" in (await there.fails(there.knows(replace(FERRY, number=4), Service.SPOTIFY))).message
+        )
+
+
+def _says(text: str | bytes, status: int = 200, **headers: str) -> Any:
+    async def answer() -> web.StreamResponse:
+        body = text if isinstance(text, bytes) else text.encode()
+        return web.Response(body=body, status=status, headers=headers)
+
+    return answer
+
+
+NASTY: Final = json.dumps({"error": {"message": "a\u0007\u202e\ud800\n" * 400}})
+
+
+ANSWERS: Final = (
+    (_says("rubbish"), "its answer is no JSON"),
+    (_says(b"\xff\xfe\x00"), "its answer is no JSON"),
+    (_says("[" * 100_000), "its answer is no JSON"),
+    (_says("[1]"), "its answer is not what was asked for"),
+    (_says("x" * 3_000_000), "its answer has more than 2 MiB"),
+    (_says("{}"), ""),
+    (_says(json.dumps({"id": [], "title": 7, "results": 3, "name": {}, "tracks": []})), ""),
+    (_says(json.dumps({"results": [None, [], {"kind": "song"}], "data": [1]})), ""),
+    (_says(""), "its answer is no JSON"),
+    (_says(NASTY), ""),
+    (_says("", 500), "it answered with HTTP status 500"),
+    (_says("", 429, **{"Retry-After": "17"}), "it is asked too often by this address; it says to ask again in 17 s"),
+)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_what_a_service_may_answer(service: Service) -> None:
+    async with place(**KEYS) as there:
+        link = there.knows(FERRY, service)
+        for answer, reason in ANSWERS:
+            there.services.answers = {f"/{name}/": answer for name in ("deezer", "itunes", "api")}
+            for text in (link, there.services.link(service, "album", 1)):
+                failure = await there.fails(text)
+                assert failure.message.startswith(f"{service} did not say what the link is: ")
+                assert reason in failure.message
+        there.services.answers = {}
+        there.finds(ITSELF)
+        await there.plays(link)  # it is asked anew
+
+
+async def test_a_service_that_says_nothing_is_given_up() -> None:
+    async with place(timeout_s=0.3) as there:
+        there.services.answers = {"/deezer/": there.services.never}
+        assert "it did not answer within 0.3 s" in (await there.fails(there.knows(FERRY))).message
+
+
+async def test_policy_judges_the_services_too() -> None:
+    async with place(blocked=[compile_pattern(".*/deezer/.*")]) as there:
+        failure = await there.fails(there.knows(FERRY))
+        assert failure.code is FailureCode.SOURCE_BLOCKED
+        assert failure.message.startswith("Deezer may not be asked: ")

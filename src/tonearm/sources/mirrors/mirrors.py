@@ -19,8 +19,8 @@ from tonearm.core.opened_source import RESOLVING, OpenedSource, ReportWait, igno
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
 from tonearm.core.printable import one_line
 from tonearm.core.recordings import Recording, fitting, nearest
-from tonearm.core.service_links import Service, ServiceLink, service_link, service_without_mirrors
-from tonearm.core.source_uri import SourceUri, parse_source_uri, search_uri, uri_for_logs
+from tonearm.core.service_links import MIRRORED_SEARCHES, Service, ServiceLink, service_link, service_without_mirrors
+from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri, search_uri, uri_for_logs
 from tonearm.core.track_info import Mirror, PageFacts
 from tonearm.sources.http.client import HttpClient
 from tonearm.sources.mirrors.requests import ServiceClient, ServiceRefused, service_error
@@ -32,13 +32,9 @@ from tonearm.sources.resolver.pages import PageOpening
 
 log = logging.getLogger(__name__)
 
-SEARCHES: Final[Mapping[str, Service]] = {
-    "dzsearch": Service.DEEZER,
-    "amsearch": Service.APPLE,
-    "spsearch": Service.SPOTIFY,
-}
 THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from where the same recording is."
 _CANDIDATES: Final = 10
+_MOST_HOPS: Final = 5
 _MOST_TRIED: Final = 3  # of those that fit, while their pages do not play
 _KEPT_S: Final = 24 * 3600.0
 _MOST_KEPT: Final = 4096
@@ -99,8 +95,8 @@ class Mirrors:
         if not self._usable:
             return {}
         return {
-            key: service.name.lower()
-            for key, service in SEARCHES.items()
+            key: service.name.lower()  # as a client names the site
+            for key, service in MIRRORED_SEARCHES.items()
             if service is not Service.SPOTIFY or self._spotify.can_search
         }
 
@@ -129,7 +125,7 @@ class Mirrors:
     def is_for(self, uri: SourceUri) -> bool:
         """Whether `uri` is a link or a search of a service."""
         if uri.kind == "search":
-            return uri.search_key in SEARCHES
+            return uri.search_key in MIRRORED_SEARCHES
         return service_link(uri) is not None or service_without_mirrors(uri) != ""
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
@@ -175,7 +171,7 @@ class Mirrors:
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first tracks that a service finds, at least one. Raises `PlayError`."""
-        service = SEARCHES[uri.search_key]
+        service = MIRRORED_SEARCHES[uri.search_key]
         found = await self._asked(service, self._services[service].search(uri.path, limit))
         if not found:
             message = f"{service} has found nothing for these words."
@@ -189,8 +185,7 @@ class Mirrors:
         name = service_without_mirrors(uri)
         link = service_link(uri)
         if link is not None and link.kind == "short":
-            target = await self._asked(link.service, self._client.redirect(uri.opened))
-            link = service_link(parse_source_uri(target)) or link
+            link = await self._asked(link.service, self._behind(uri)) or link
         if name or link is None or link.kind in ("other", "short"):
             what = f"{name} plays in its own apps only." if name or link is None else _no_music(link.service)
             raise PlayError.of(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, what, f"{THERE_ARE} {_PLAYS_ALONE}")
@@ -198,6 +193,15 @@ class Mirrors:
             message = f"Links of {link.service} cannot be played on this node: {self.problem}."
             raise PlayError.of(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, _PLAYS_ALONE)
         return link
+
+    async def _behind(self, uri: SourceUri) -> ServiceLink | None:
+        """What a short link leads to by its redirects; the page that it leads to is not asked for."""
+        for _ in range(_MOST_HOPS):
+            uri = parse_source_uri(joined_uri(uri, await self._client.redirect(uri.opened)))
+            link = service_link(uri)
+            if link is None or link.kind != "short":
+                return link
+        return None
 
     async def _facts(self, link: ServiceLink) -> Recording:
         return await self._asked(link.service, self._services[link.service].track(link))

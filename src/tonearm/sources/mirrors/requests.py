@@ -65,14 +65,16 @@ class ServiceClient:
                 response.close()
 
     async def redirect(self, url: str) -> str:
-        """Where a link leads by its redirects. Raises as `json`."""
+        """Where a short link leads, as its server says. Raises as `json`."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                response, uri = await self._client.for_source().get(self._client.admitted(url), {})
+                response = await self._client.send(self._client.admitted(url), {})
         except TimeoutError:
             raise ServiceRefused(f"it did not answer within {self._timeout_s:g} s") from None
         response.close()
-        return uri.opened
+        if "Location" not in response.headers:
+            raise ServiceRefused("its short link leads nowhere", response.status)
+        return response.headers["Location"]
 
 
 async def json_object(text: str) -> dict[str, Json]:

@@ -4,7 +4,7 @@
 
 {"op": "start"}                                → {}: it is ready for more
 {"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
-                                                  "searches": {key: site}}
+                                                  "searches": {key: site}, "known": [key]}
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
 {"op": "resolve", "url", "item", "limit_s"}    → {"page": {…}} as `extraction.Extraction.resolve` gives it
 {"op": "open", "url", "most", "whole", "limit_s"}
@@ -83,7 +83,11 @@ def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
             return {}
         case "sites":
             extraction.match("http://localhost/")  # the expressions of all extractors are compiled by their first use
-            return {"unknown": extraction.unknown_sites(), "searches": extraction.searches()}
+            return {
+                "unknown": extraction.unknown_sites(),
+                "searches": extraction.searches(),
+                "known": [*extraction.searches(permitted=False)],
+            }
         case "match":
             return {"extractor": extraction.match(request["url"])}
         case "open":

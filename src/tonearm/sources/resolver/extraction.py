@@ -12,12 +12,13 @@ from yt_dlp.extractor import gen_extractor_classes
 from yt_dlp.networking.exceptions import RequestError
 from yt_dlp.utils import DownloadError, ExtractorError, PlaylistEntries, sanitize_url
 
-from tonearm.sources.resolver.messages import NodePipe
+from tonearm.sources.resolver.messages import YOUTUBE_MUSIC_SEARCH, NodePipe
 from tonearm.sources.resolver.node_requests import LIKE_A_BROWSER, let_the_node_make_requests
 
 GENERIC: Final = "generic"
 _ALL: Final = "all"
 _YOUTUBE: Final = "youtube"
+_YOUTUBE_MUSIC: Final = "youtube:music:search_url"  # it is searched by a link, and yt-dlp has no word for that
 _WANTS_SCRIPT: Final = re.compile(r"JavaScript runtime|challenge solving failed")
 _PART_OF_GENERIC: Final = "html5"  # finds the <audio> and <video> elements of a page for the generic extractor
 _WHOLE_FILE: Final = "[protocol^=http][protocol!*=dash]"
@@ -85,10 +86,13 @@ class Extraction:
                 return str(extractor.IE_NAME)
         return None
 
-    def searches(self) -> dict[str, str]:
-        """The permitted sites that can be searched, by what stands before the words: `ytsearch`, for example."""
+    def searches(self, *, permitted: bool = True) -> dict[str, str]:
+        """The sites that can be searched, by what stands before the words: `ytsearch`, for example. `permitted`: only
+        those that are."""
         found: dict[str, str] = {}
-        for extractor in self._permitted:
+        for extractor in self._permitted if permitted else self._known:
+            if extractor.IE_NAME == _YOUTUBE_MUSIC:
+                found[YOUTUBE_MUSIC_SEARCH] = "youtubemusic"
             pattern = getattr(extractor, "_VALID_URL", None)
             key = _SEARCH_PATTERN.match(pattern) if isinstance(pattern, str) else None
             if key is not None:

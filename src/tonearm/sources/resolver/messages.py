@@ -14,6 +14,7 @@ LARGEST_LINE_BYTES: Final = 512 * 1024
 LARGEST_BODY_BYTES: Final = 16 * 1024 * 1024
 ASK: Final = "ask"
 BYTES: Final = "bytes"
+YOUTUBE_MUSIC_SEARCH: Final = "ytmsearch"  # as Lavalink's clients write it
 
 
 class Message(NamedTuple):

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
+from urllib.parse import quote_plus
 
 from tonearm.core.errors import LimitReached
 from tonearm.core.failure import REFUSALS, FailureCode, PlayError
@@ -47,7 +48,7 @@ from tonearm.sources.resolver.answers import (
     resolve_problem,
 )
 from tonearm.sources.resolver.children import ChildBroken, ChildPool, StartProcess
-from tonearm.sources.resolver.messages import Message
+from tonearm.sources.resolver.messages import YOUTUBE_MUSIC_SEARCH, Message
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
 from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
 
@@ -269,6 +270,11 @@ class PageResolver:
             raise ResolverSetupError(
                 f"resolver.sites: yt-dlp has no extractor named {names}; `yt-dlp --list-extractors` shows the names"
             )
+        known, wanted = answer.get("known"), self._settings.mirrors.search
+        unknown = [key for key in wanted if isinstance(known, list) and key not in known]
+        if unknown:
+            names = ", ".join(sorted(map(str, known)))
+            raise ResolverSetupError(f"mirror.search: yt-dlp has no search {unknown[0]!r}; there are {names}")
         searches = answer.get("searches")
         if isinstance(searches, dict):
             self.searches = {key: str(site) for key, site in searches.items()}
@@ -388,6 +394,8 @@ class PageResolver:
     ) -> Playlist:
         """The first results that this node may play, at least one. Raises as `resolve`."""
         numbered = f"{uri.search_key}{limit}:{uri.path}"
+        if uri.search_key == YOUTUBE_MUSIC_SEARCH:
+            numbered = f"https://music.youtube.com/search?q={quote_plus(uri.path)}#songs"
         question: JsonObject = {"op": "open", "url": numbered, "most": limit, "whole": True}
         answer = await self._answer(question, report_wait, for_client)
         return await asyncio.to_thread(read_list, answer, uri, judge, limit)
