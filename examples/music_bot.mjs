@@ -73,12 +73,13 @@ const line = (track) => `${track.title ?? track.uri} (${length(track.length ?? 0
 
 /** Each command: its description, its option with the type, and what it does with that one. */
 const COMMANDS = {
-  play: ["Play a link, or the best match of a search", ["what", "String"], async (player, what, { user }) => {
-    const identifier = what.includes("://") ? what : `ytsearch:${what}`; // also AC/DC, and Mr. Brightside
-    const found = await ask("GET", `/loadtracks?explain=true&identifier=${encodeURIComponent(identifier)}`);
-    if (found.loadType === "empty") return `${found.error.message} ${found.error.hint}`;
-    await ask("POST", `${player}/queue`, { encoded: found.data.encoded, metadata: { by: user.id } });
-    return `Queued: ${line(found.data.info)}`;
+  play: ["Play a link, a playlist, or what is found by words", ["what", "String"], async (player, what, { user }) => {
+    const { loadType, data } = await ask("GET", `/load?limit=1&identifier=${encodeURIComponent(what)}`);
+    if (loadType === "error") return `${data.message} ${data.hint}`;
+    const found = { track: [data], search: data, playlist: data.tracks }[loadType] ?? [];
+    if (!found.length) return "Nothing was found.";
+    await ask("POST", `${player}/queue`, { tracks: found.map(({ encoded }) => ({ encoded, metadata: { by: user.id } })) });
+    return `Queued: ${line(found[0].info)}${found.length > 1 ? ` and ${found.length - 1} more` : ""}`;
   }],
   skip: ["Play the next track", null, async (player) => (await ask("POST", `${player}/skip`), "Skipped.")],
   queue: ["Show what waits", null, async (player) => {

@@ -50,16 +50,16 @@ def length(ms: int) -> str:
     return f"{ms // 60_000}:{ms // 1000 % 60:02}"
 
 
-@bot.tree.command(description="Play a link, or the best match of a search")
+@bot.tree.command(description="Play a link, a playlist, or what is found by words")
 async def play(interaction: Interaction, what: str) -> None:
     await interaction.response.defer()
     player = await bot.player_for(interaction)
-    identifier = what if "://" in what else f"ytsearch:{what}"  # also AC/DC, and Mr. Brightside
-    found = await bot.node.load(identifier)
-    if found is None:
-        raise app_commands.AppCommandError(await bot.node.explain(identifier) or "Nothing was found.")
-    await player.queue.put(found, metadata={"by": interaction.user.id})
-    await interaction.followup.send(f"Queued: {found.info.title} ({length(found.info.length)})")
+    found = await bot.node.load(what)
+    if not found.tracks:
+        raise app_commands.AppCommandError(found.problem)
+    tracks, first = found.tracks if found.kind == "playlist" else found.tracks[:1], found.tracks[0].info
+    await player.queue.put(*tracks, metadata={"by": interaction.user.id})
+    await interaction.followup.send(f"Queued: {found.name or f'{first.title} ({length(first.length)})'}")
 
 
 @bot.tree.command(description="Play the next track")

@@ -352,6 +352,7 @@ def _opener(config: Config) -> SourceOpener:
         sites=config.resolver.sites,
         sandbox=SandboxMode(config.resolver.sandbox),
         javascript=config.resolver.javascript,
+        default_search=config.resolver.default_search,
         mirrors=_mirror_settings(config),
         scripts_folder=Path(f"{config.state.path}-scripts") if config.state.path else None,
     )

@@ -268,10 +268,13 @@ async def test_who_plays_to_nobody_is_told(node: Node) -> None:
 
 
 async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> None:
-    track = await node.load("song.wav")
-    assert track is not None
+    found = await node.load("song.wav")
+    assert (found.kind, len(found.tracks)) == ("track", 1)
+    track = found.tracks[0]
     assert track.info.length == 3000
-    assert await node.load("nothing.wav") is None
+    found = await node.load("./nothing.wav")
+    assert (found.kind, found.tracks) == ("error", [])
+    assert "no such file" in found.problem.lower()
     assert "no such file" in (await node.explain("nothing.wav") or "").lower()
     assert [one.info.title for one in await node.decode(track.encoded, track.encoded)] == ["song", "song"]
     player = await node.create_player("a", track)
@@ -280,6 +283,8 @@ async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> 
     assert [one.id for one in await node.players()] == ["a"]
     (process.folder / "list.m3u").write_text("song.wav\nclip.wav\n")
     assert len((await node.load_playlist("list.m3u")).tracks) == 2
+    found = await node.load("list.m3u")
+    assert (found.kind, [one.info.title for one in found.tracks]) == ("playlist", ["song", "clip"])
     assert (await node.stats()).players_created >= 1
     with pytest.raises(BadRequest, match="resolver"):
         await node.search("words")

@@ -32,6 +32,7 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     f"GET {_ID}/overlays/[^/]+": (200, TypeAdapter(replies.Overlay)),
     f"GET {_ID}/filters": (200, TypeAdapter(replies.Filters)),
     "GET /v0/resolve": (200, TypeAdapter(replies.Resolved)),
+    "GET /v0/load": (200, TypeAdapter(replies.Loaded)),
     "GET /v0/loadtracks": (200, TypeAdapter(replies.LoadResult)),
     "GET /v0/loadplaylist": (200, TypeAdapter(replies.LoadedPlaylist)),
     "GET /v0/files": (200, TypeAdapter(replies.LibraryFiles)),

@@ -22,8 +22,8 @@ from tonearm.client.tracks import (
     SENT_MODEL,
     SOUND_MODEL,
     STATS_MODEL,
-    TRACK_MODEL,
     TRACKS_MODEL,
+    Loaded,
     Metadata,
     Playable,
     Track,
@@ -154,13 +154,15 @@ class Node:
                     await player.take_event(event)
                 yield event
 
-    async def load(self, identifier: str) -> Track | None:
-        """What a URI or a search is, opened to look; None for what cannot be played. Raises `Forbidden`."""
-        answer = await self._connection.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
-        return read(TRACK_MODEL, answer["data"]) if answer["loadType"] == "track" else None
+    async def load(self, text: str, *, limit: int = 10) -> Loaded:
+        """What somebody means who types this: a link, words, a path, an encoded track. Raises `BadRequest` for an empty
+        text, `Forbidden`, and `LimitReached`."""
+        return Loaded.of(
+            await self._connection.request("GET", f"/v0/load?identifier={quote(text, safe='')}&limit={limit}")
+        )
 
     async def explain(self, identifier: str) -> str | None:
-        """Why `load` finds nothing, in a sentence or two; None when it finds something."""
+        """Why a URI cannot be played, in a sentence or two; None when it can. It is opened to look."""
         path = f"/v0/loadtracks?identifier={quote(identifier, safe='')}&explain=true"
         error = (await self._connection.request("GET", path)).get("error")
         return f"{error['message']} {error['hint']}" if error else None

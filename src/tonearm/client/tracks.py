@@ -4,7 +4,8 @@ the node's: each method is a request, and nothing is kept here twice.
 
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Final, TypeAlias, TypeVar, Union
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,9 +13,13 @@ from tonearm.client.connection import Connection
 from tonearm.client.errors import TonearmError
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.replies import (
+    FoundBySearch,
+    FoundList,
     FoundTracks,
     LibraryFiles,
     LoadedPlaylist,
+    LoadedTrack,
+    LoadError,
     PlayedTrack,
     Player,
     QueuedTrackDetails,
@@ -23,13 +28,13 @@ from tonearm.protocol.replies import (
     Stats,
     TrackOut,
 )
+from tonearm.protocol.replies import Loaded as LoadedAnswer
 
 Track: TypeAlias = TrackOut
 Playable: TypeAlias = str | os.PathLike[str] | Track
 # What can be sent as JSON: read-only, so that a program's dict[str, int] is one, too. Union, not |: it names itself.
 Metadata: TypeAlias = Union[bool, int, float, str, "Sequence[Metadata]", "Mapping[str, Metadata]", None]
 
-TRACK_MODEL: Final = TypeAdapter(Track)
 TRACKS_MODEL: Final = TypeAdapter(list[Track])
 QUEUE_MODEL: Final = TypeAdapter(list[QueuedTrackDetails])
 HISTORY_MODEL: Final = TypeAdapter(list[PlayedTrack])
@@ -38,6 +43,7 @@ PLAYERS_MODEL: Final = TypeAdapter(list[Player])
 FOUND_MODEL: Final = TypeAdapter(FoundTracks)
 FILES_MODEL: Final = TypeAdapter(LibraryFiles)
 SENT_MODEL: Final = TypeAdapter(SentFile)
+LOADED_MODEL: Final[TypeAdapter[LoadedAnswer]] = TypeAdapter(LoadedAnswer)
 PLAYLIST_MODEL: Final = TypeAdapter(LoadedPlaylist)
 SOUND_MODEL: Final = TypeAdapter(SentSound)
 STATS_MODEL: Final = TypeAdapter(Stats)
@@ -79,6 +85,33 @@ def read(model: TypeAdapter[_T], answer: Any) -> _T:
         return model.validate_python(answer)
     except ValidationError as error:
         raise TonearmError(f"The node answered what this client cannot read; update one of them. {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a text means: one track, those of a list, or what a search found, the best first. Without `tracks`,
+    `problem` says why in a sentence or two. `name` is a list's own; `selected` is the index of the track that the text
+    itself names in a list, -1 for none."""
+
+    kind: Literal["track", "playlist", "search", "empty", "error"]
+    tracks: list[Track]
+    problem: str = ""
+    name: str = ""
+    selected: int = -1
+
+    @classmethod
+    def of(cls, answer: Any) -> "Loaded":
+        """Of `GET /v0/load`."""
+        match read(LOADED_MODEL, answer):
+            case LoadedTrack(data=track):
+                return cls("track", [track])
+            case FoundList(data=listed):
+                return cls("playlist", list(listed.tracks), "", listed.info.name, listed.info.selected_track)
+            case FoundBySearch(data=found):
+                return cls("search", list(found))
+            case LoadError(data=failure):
+                return cls("error", [], f"{failure.message} {failure.hint}")
+        return cls("empty", [], "Nothing was found.")
 
 
 class Queue:

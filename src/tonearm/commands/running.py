@@ -119,8 +119,11 @@ async def playable(node: Node, given: Sequence[str]) -> list[str | Track]:
     other words. When all are such, they are the words of one search. Raises `TonearmError`."""
     known = [await _known(node, seen_by_node(one, node.url)) for one in given]
     if not any(known):
-        return [await _best_match(node, " ".join(given))]
-    return [uri or await _best_match(node, one) for uri, one in zip(known, given, strict=True)]
+        return [*await _best_match(node, " ".join(given))]
+    found: list[str | Track] = []
+    for uri, one in zip(known, given, strict=True):
+        found += [uri] if uri else await _best_match(node, one)
+    return found
 
 
 async def _known(node: Node, uri: str) -> str | None:
@@ -131,17 +134,12 @@ async def _known(node: Node, uri: str) -> str | None:
     return None
 
 
-async def _best_match(node: Node, words: str) -> Track:
-    try:
-        found = await node.search(words, limit=1)
-    except ApiError as error:
-        if error.code != "resolver_disabled":
-            raise
-        told = f"No file {words!r} here, and this node searches nothing: resolver.enabled is off."
-        raise TonearmError(told) from error
-    if not found:
-        raise TonearmError(f"No file {words!r} here, and nothing was found by these words.")
-    return found[0]
+async def _best_match(node: Node, words: str) -> list[Track]:
+    """All tracks, where the words are a link to a list."""
+    found = await node.load(words, limit=1)
+    if not found.tracks:
+        raise TonearmError(found.problem)
+    return found.tracks
 
 
 @asynccontextmanager

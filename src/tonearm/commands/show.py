@@ -91,13 +91,22 @@ def show_info(uri: str, as_json: bool, at: NodeOptions) -> int:
     identifier = seen_by_node(uri, at.url)
 
     async def work(node: Node) -> int:
-        track = await node.load(identifier)
-        if track is None:
-            return complain(await node.explain(identifier) or f"There is nothing to play at {uri}.")
+        found = await node.load(identifier)
+        if not found.tracks:
+            return complain(found.problem)
+        track = found.tracks[0]
         if as_json:
-            print_json(track)
+            print_json(track if found.kind == "track" else found.tracks)
             return ExitCode.OK
         info = track.info
+        if found.kind != "track":
+            heads = ("", "Title", "Author", "Length")
+            lines = [
+                (str(n), one.info.title, one.info.author, clock(one.info.length))
+                for n, one in enumerate(found.tracks, 1)
+            ]
+            print_table(heads, lines, "", [("Title", 13), ("Author", 0), ("Title", 1)])
+            return ExitCode.OK
         length = "endless" if info.is_stream else clock(info.length) if info.length else "not known"
         rows = [("Title", info.title), ("Author", info.author), ("Length", length), ("From", info.uri)]
         rows += [("Seekable", "yes" if info.is_seekable else "no"), ("Encoded", track.encoded)]

@@ -138,6 +138,12 @@ def _searches(keys: tuple[str, ...]) -> tuple[str, ...]:
     return keys
 
 
+def _a_search(key: str) -> str:
+    if _SEARCH.fullmatch(key) is None:
+        raise ValueError('must be the word before a search, such as "ytsearch"')
+    return key
+
+
 def _a_country(text: str) -> str:
     if re.fullmatch("[A-Za-z]{2}", text) is None:
         raise ValueError('must be the two letters of a country, such as "US" or "de"')
@@ -391,6 +397,11 @@ class ResolverConfig(_Section):
         default=(),
         description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
         'empty list, is every one but "generic", which looks for media in any page.',
+    )
+    default_search: Annotated[str, AfterValidator(_a_search)] = Field(
+        default="ytsearch",
+        description='By which search words are looked for that stand alone, such as "ytsearch", "scsearch" or '
+        '"dzsearch".',
     )
     javascript: bool = Field(
         default=True,

@@ -298,12 +298,18 @@ def _parse(given: str, text: str) -> SourceUri:
 
 def hint_for_link(text: str) -> str:
     """A sentence, with a space before it, for a text without a scheme that is probably meant as a link; else ""."""
+    link = link_without_scheme(text)
+    return f" If it is meant as a link, write {link[:_SHOWN_CHARACTERS]}." if link else ""
+
+
+def link_without_scheme(text: str) -> str:
+    """The link that a text without a scheme is probably meant as; empty for any other."""
     found = _HOST_WITHOUT_SCHEME.match(text.strip())
     if found is None:
         return ""
     scheme = "http" if found["port"] else "https"
     rest = "%20".join(text.split())  # a log knows where it ends, and leaves its query out
-    return f" If it is meant as a link, write {scheme}://{rest[:_SHOWN_CHARACTERS]}."
+    return f"{scheme}://{rest}"
 
 
 def uri_for_logs(text: str) -> str:

@@ -44,6 +44,20 @@ LOAD_TRACKS: Final = Operation(
     tag="Tracks",
     subject=Subject.NODE,
 )
+LOAD: Final = Operation(
+    "GET",
+    "/v0/load",
+    "Load whatever somebody types",
+    json_of(replies.Loaded, "A track, a list, what a search found, nothing, or why not."),
+    "An encoded track, a link, a search, a path, or words, in Lavalink's shapes.",
+    parameters=(
+        words("identifier", "What somebody typed.", CLIP, is_required=True),
+        whole_number("limit", "How many results of a search at most; 10 by default.", 1, 100, 5),
+    ),
+    codes=_ASKED,
+    tag="Tracks",
+    subject=Subject.NODE,
+)
 LOAD_PLAYLIST: Final = Operation(
     "GET",
     "/v0/loadplaylist",

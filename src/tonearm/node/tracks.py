@@ -5,6 +5,7 @@ page lists, what a search finds, and the pictures inside tracks' files.
 import asyncio
 import hashlib
 import logging
+import os
 import time
 import uuid
 from collections import OrderedDict
@@ -28,10 +29,17 @@ from tonearm.core.metadata import Json, require_metadata_bytes
 from tonearm.core.play_queue import MAX_REASONS, LeftOut, NothingFound, Playlist
 from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri, uri_for_logs
-from tonearm.core.track import Track
+from tonearm.core.source_uri import (
+    MAX_URI_CHARACTERS,
+    SourceUri,
+    initial_track_info,
+    parse_source_uri,
+    uri_for_logs,
+)
+from tonearm.core.track import NO_METADATA, Track
 from tonearm.core.track_codec import decode_track, is_encoded_track
 from tonearm.core.track_info import TrackInfo
+from tonearm.core.typed_text import what_is_meant
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.protocol.wire_model import json_text
 from tonearm.sources.opener import SourceOpener
@@ -48,6 +56,19 @@ class TrackList:
     left_out: LeftOut
     name: str = ""
     selected: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a text meant. `track` is there for a single one, `listed` for a list, and `failure` says why there is
+    neither. With none of them a search has found nothing. `playlist` is what `listed` was made of, at `url`; a search
+    has none."""
+
+    track: TrackInfo | None = None
+    listed: TrackList | None = None
+    playlist: Playlist | None = None
+    url: str = ""
+    failure: PlayFailure | None = None
 
 
 class Lookup:
@@ -75,6 +96,56 @@ class Lookup:
             log.info("a source was asked for that cannot be loaded: %s: %s", uri_for_logs(identifier), message)
             return error.failure
         return initial_track_info(uri).with_facts(facts)
+
+    async def find(self, text: str, limit: int, *, came_through_proxy: bool) -> Loaded:
+        """What somebody means by `text`: a track, a list, or the first `limit` results of a search.
+
+        Raises `BadRequest` for an empty or a too long text, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        if not text.strip() or len(text) > MAX_URI_CHARACTERS:
+            raise BadRequest(f"`identifier` must have 1 to {MAX_URI_CHARACTERS} characters.")
+
+        def is_there(path: str) -> bool:
+            try:
+                admitted = self._opener.admit(client_uri(path, came_through_proxy))
+            except RequestError:
+                return False
+            return admitted.kind == "file" and os.path.exists(admitted.path)
+
+        opener = self._opener
+        # In a thread, since it may look at a disk.
+        meaning = await asyncio.to_thread(
+            what_is_meant, text, searches=opener.searches, default_search=opener.default_search, is_there=is_there
+        )
+        if meaning.kind == "encoded":
+            return Loaded(track=decode_track(meaning.text))
+        try:
+            return await self._look_up(meaning.text, limit, came_through_proxy=came_through_proxy)
+        except NothingFound:
+            return Loaded()
+        except BadRequest as error:
+            message, hint = error.message, "Give a link, the path of a file, or words."
+            if meaning.kind == "search" and not opener.searches:
+                message = f"No file {text!r} here, and this node searches nothing: {opener.why_no_search}."
+            return Loaded(failure=_no_source(message, hint))
+        except PlayError as error:
+            if error.failure.code in _ERRORS_OF_REFUSALS:
+                raise request_error(error.failure, LoadFailed) from error
+            told = text_for_logs(f"{error.failure.message} {error.failure.hint}")
+            log.info("a text was given that cannot be loaded: %s: %s", uri_for_logs(text), told)
+            return Loaded(failure=error.failure)
+
+    async def _look_up(self, text: str, limit: int, *, came_through_proxy: bool) -> Loaded:
+        """Raises `NothingFound` and other `PlayError`s, `RequestError`s."""
+        uri = self._opener.admit(client_uri(text, came_through_proxy))
+        if uri.kind == "search":
+            return Loaded(listed=await _found(await self._opener.search(uri, limit)))
+        found = await self._opener.look_up(uri)
+        if isinstance(found, Playlist):
+            return Loaded(listed=await _found(found), playlist=found, url=uri.opened)
+        if found is not None:
+            return Loaded(track=found.track("", NO_METADATA).info)
+        return Loaded(track=initial_track_info(uri).with_facts(await self._loader.load(uri)))
 
     @property
     def sounds(self) -> Sounds:

@@ -10,7 +10,7 @@ from typing import Final
 from weakref import ReferenceType, ref
 
 from tonearm.core.crossfade import CrossfadeSettings
-from tonearm.core.failure import PlayFailure
+from tonearm.core.failure import FailureCode, PlayFailure
 from tonearm.core.filters import (
     BAND_FREQUENCIES_HZ,
     EFFECT_KINDS,
@@ -24,7 +24,7 @@ from tonearm.core.filters import (
 from tonearm.core.library import LibraryEntry, LibraryListing
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
-from tonearm.core.play_queue import LeftOut, PlayedTrack
+from tonearm.core.play_queue import LeftOut, PlayedTrack, Playlist
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track import Track
 from tonearm.core.track_codec import encode_track
@@ -252,6 +252,41 @@ def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
     if loaded is not None:
         body["error"] = failure_out(loaded)
     return body
+
+
+def loaded_track_out(info: TrackInfo) -> JsonObject:
+    """`replies.LoadedTrack`."""
+    return {"loadType": "track", "data": track_out(info, {})}
+
+
+def loaded_list_out(name: str, selected: int, playlist: Playlist, url: str, tracks: list[JsonObject]) -> JsonObject:
+    """`replies.LoadedList`."""
+    about: JsonObject = {"url": url, "artworkUrl": playlist.artwork_url, "author": playlist.author}
+    about["totalTracks"] = max(playlist.total, len(tracks))
+    data: JsonObject = {"info": {"name": name, "selectedTrack": selected}, "pluginInfo": about, "tracks": [*tracks]}
+    return {"loadType": "playlist", "data": data, **_notes_out(playlist.left_out)}
+
+
+def loaded_search_out(tracks: list[JsonObject]) -> JsonObject:
+    """`replies.LoadedSearch`, or `replies.NothingFound` where there are none."""
+    return {"loadType": "search", "data": [*tracks]} if tracks else {"loadType": "empty", "data": {}}
+
+
+def load_error_out(failure: PlayFailure) -> JsonObject:
+    """`replies.LoadError`: as Lavalink has it, and our own failure beside."""
+    code = failure.code
+    severity = "fault" if code in _OWN_FAULTS else "suspicious" if code in _FROM_OUTSIDE else "common"
+    cause = f"{code.value} at {failure.stage.value}"
+    return {"loadType": "error", "data": {"severity": severity, "cause": cause, **failure_out(failure)}}
+
+
+_OWN_FAULTS: Final = frozenset({FailureCode.INTERNAL, FailureCode.DECODER_DIED})
+_FROM_OUTSIDE: Final = frozenset(
+    {
+        *(FailureCode.TIMEOUT, FailureCode.TLS, FailureCode.CONNECT_FAILED, FailureCode.CONNECTION_LOST),
+        *(FailureCode.TOO_MANY_REDIRECTS, FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT, FailureCode.QUARANTINED),
+    }
+)
 
 
 def found_tracks_out(name: str | None, selected: int, left_out: LeftOut) -> JsonObject:

@@ -184,6 +184,73 @@ class NothingLoaded(WireModel):
 LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminator="load_type")]
 
 
+class ListInfo(WireModel):
+    """As Lavalink has it."""
+
+    name: str = Field(description="The list's own name; empty when it has none.")
+    selected_track: int = Field(ge=-1, description="The index of the track that the text itself names; -1: of none.")
+
+
+class AboutList(WireModel):
+    """What is known of a list beside its tracks."""
+
+    url: str = Field(description="What was opened.")
+    artwork_url: ArtworkUrl | None = Field(description="A picture of it; null when none is known.")
+    author: str = Field(description="Whose it is; empty when that is not known.")
+    total_tracks: Count = Field(description="How many tracks it says it has, or else how many are here.")
+
+
+class ListedTracks(WireModel):
+    """The tracks of a list, none of which was opened."""
+
+    info: ListInfo
+    plugin_info: AboutList
+    tracks: list[ListedTrack] = Field(description="In their order, at most 500.")
+
+
+class FoundList(WireModel):
+    """A playlist, an album, a folder, or a page that lists others."""
+
+    load_type: Literal["playlist"]
+    data: ListedTracks
+    left_out: LeftOut = ABSENT
+
+
+class FoundBySearch(WireModel):
+    """The results of a search, the best first; none of them was opened."""
+
+    load_type: Literal["search"]
+    data: list[ListedTrack] = Field(min_length=1, description="At most `limit`.")
+
+
+class LoadFailure(PlayFailure):
+    """Why there is nothing, as Lavalink has it and as this node has it."""
+
+    severity: Literal["common", "suspicious", "fault"] = Field(
+        description="Whether it is to be expected, comes from outside, or is the node's own fault."
+    )
+    cause: str = Field(min_length=1, description="Code and stage.")
+
+
+class LoadError(WireModel):
+    """The text means something that cannot be loaded."""
+
+    load_type: Literal["error"]
+    data: LoadFailure
+
+
+class NothingFound(WireModel):
+    """A search found nothing."""
+
+    load_type: Literal["empty"]
+    data: NoData
+
+
+Loaded: TypeAlias = Annotated[
+    LoadedTrack | FoundList | FoundBySearch | NothingFound | LoadError, Field(discriminator="load_type")
+]
+
+
 # Players
 
 

@@ -17,13 +17,24 @@ from tonearm.description.node import (
     DECODE_TRACK,
     DECODE_TRACKS,
     ENCODE_TRACK,
+    LOAD,
     LOAD_PLAYLIST,
     LOAD_TRACKS,
     RESOLVE,
     SEARCH,
 )
 from tonearm.node.node import Node
-from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, track_out
+from tonearm.node.tracks import Loaded
+from tonearm.protocol.rendering import (
+    found_tracks_out,
+    listed_track_out,
+    load_error_out,
+    load_result_out,
+    loaded_list_out,
+    loaded_search_out,
+    loaded_track_out,
+    track_out,
+)
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.protocol.wire_model import json_text
 from tonearm.server.audio_settings import read_whole_number
@@ -51,6 +62,7 @@ class TrackRoutes:
     def routes(self) -> Sequence[Route]:
         return (
             Route(RESOLVE, self._resolve),
+            Route(LOAD, self._load_any),
             Route(LOAD_TRACKS, self._load),
             Route(LOAD_PLAYLIST, self._load_playlist),
             Route(SEARCH, self._search),
@@ -74,6 +86,12 @@ class TrackRoutes:
             call.request, self._node.lookup.load(identifier, came_through_proxy=call.came_through_proxy)
         )
         return json_reply(load_result_out(loaded if explains or isinstance(loaded, TrackInfo) else None))
+
+    async def _load_any(self, call: Call) -> web.StreamResponse:
+        text = call.target.required_parameter("identifier")
+        limit = read_whole_number(call.target, "limit", lowest=1, highest=MAX_SEARCH_LIMIT) or DEFAULT_SEARCH_LIMIT
+        looking = self._node.lookup.find(text, limit, came_through_proxy=call.came_through_proxy)
+        return encoded_reply(await asyncio.to_thread(_loaded_out, await while_connected(call.request, looking)))
 
     async def _load_playlist(self, call: Call) -> web.StreamResponse:
         identifier = call.target.required_parameter("identifier")
@@ -142,3 +160,16 @@ def _all_decoded(entries: Sequence[str]) -> list[bytes]:
 def _decoded(encoded: str) -> bytes:
     """TrackOut as JSON. Raises `InvalidIdentifier`."""
     return json_text(track_out(decode_track(encoded), {}, encoded=encoded))
+
+
+def _loaded_out(loaded: Loaded) -> bytes:
+    """`replies.Loaded` as JSON."""
+    tracks = [] if loaded.listed is None else [listed_track_out(track) for track in loaded.listed.tracks]
+    if loaded.failure is not None:
+        return json_text(load_error_out(loaded.failure))
+    if loaded.track is not None:
+        return json_text(loaded_track_out(loaded.track))
+    if loaded.listed is None or loaded.playlist is None:
+        return json_text(loaded_search_out(tracks))
+    named = (loaded.listed.name, loaded.listed.selected)
+    return json_text(loaded_list_out(*named, loaded.playlist, loaded.url, tracks))

@@ -22,7 +22,7 @@ from tonearm.core.opened_source import (
     ignore_wait,
     is_html,
 )
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.source_uri import (
     SourceUri,
@@ -60,7 +60,7 @@ from tonearm.sources.playlist import (
     too_large,
 )
 from tonearm.sources.resolver.answers import resolve_error
-from tonearm.sources.resolver.pages import MAX_LISTED, PageOpening, PageResolver, ResolverSettings
+from tonearm.sources.resolver.pages import DEFAULT_SEARCH, MAX_LISTED, PageOpening, PageResolver, ResolverSettings
 from tonearm.sources.sounds import Sounds
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
@@ -238,6 +238,35 @@ class SourceOpener:
         message = "That is a web page and no playlist."
         raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, RESOLVER_HINT)
 
+    async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
+        """What a page, a link of a service, a list or a folder says of itself, and no sound is opened; None for a
+        source, which has to be. Raises `PlayError` and `LimitReached`."""
+        if self._mirrors is not None and self._mirrors.is_for(uri):
+            return await self._mirrors.look_up(uri)
+        if self._pages is not None and not uri.is_here:
+            return await self._pages.look_up(uri)
+        opened = await self.open(uri)
+        if isinstance(opened, Playlist):
+            return opened
+        await opened.close()
+        return None
+
+    @property
+    def searches(self) -> Mapping[str, str]:
+        """The sites that can be searched, by what stands before the words."""
+        of_pages = {} if self._resolver is None else self._resolver.searches
+        return {**of_pages, **({} if self._mirrors is None else self._mirrors.searches)}
+
+    @property
+    def why_no_search(self) -> str:
+        """Where `searches` is empty."""
+        return "resolver.enabled is off" if self._resolver is None else "none of resolver.sites can be searched"
+
+    @property
+    def default_search(self) -> str:
+        """What stands before the words where a client names no site."""
+        return DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
+
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first results of an admitted search, at least one. Raises `PlayError` and `LimitReached`."""
         assert self._pages is not None, "a search is admitted only with a resolver"
@@ -250,7 +279,7 @@ class SourceOpener:
         if self._resolver is None:
             raise ResolverDisabled("The resolver is disabled on this node; set resolver.enabled to search.")
         wanted = site.lower()
-        for key, name in self._searches.items():
+        for key, name in self.searches.items():
             if wanted in (name, key):
                 return key
         raise BadRequest(f"This node cannot search {site!r}. {self._what_can_be_searched()}")
@@ -261,19 +290,13 @@ class SourceOpener:
                 f"{uri.search_key}: is a search, and the resolver is disabled on this node; give a URI or a path, "
                 "or set resolver.enabled."
             )
-        if uri.search_key not in self._searches:
+        if uri.search_key not in self.searches:
             raise BadRequest(f"This node has no search {uri.search_key!r}. {self._what_can_be_searched()}")
 
     def _what_can_be_searched(self) -> str:
-        if not self._searches:
-            return "None of the sites in resolver.sites can be searched."
-        return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(self._searches.items())) + "."
-
-    @property
-    def _searches(self) -> Mapping[str, str]:
-        """What can be searched, by what stands before the words."""
-        of_pages = {} if self._resolver is None else self._resolver.searches
-        return {**of_pages, **({} if self._mirrors is None else self._mirrors.searches)}
+        if not self.searches:
+            return f"{self.why_no_search.capitalize()}."
+        return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(self.searches.items())) + "."
 
     async def playlist(self, uri: SourceUri) -> Playlist | None:
         """The entries of the playlist at `uri`; None when it is no playlist, or cannot be read in

@@ -116,7 +116,7 @@ def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlis
             failure = PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words.")
             raise NothingFound(failure, left_out)
         raise resolve_error(why)
-    return Playlist(tuple(entries), left_out, text_of(listed.get("name")) or "", selected)
+    return Playlist(tuple(entries), left_out, text_of(listed.get("name")) or "", selected, total=total)
 
 
 def _entry(given: Json, page: SourceUri, judge: Judge) -> PlaylistEntry:

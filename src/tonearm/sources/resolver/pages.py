@@ -32,6 +32,7 @@ from tonearm.core.opened_source import (
 )
 from tonearm.core.play_queue import NothingFound, Playlist, PlaylistEntry
 from tonearm.core.printable import text_for_logs
+from tonearm.core.service_links import MIRRORED_SEARCHES
 from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
 from tonearm.sources.http.client import HttpClient
@@ -57,6 +58,7 @@ COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver.ch
 _DECIDED: Final = REFUSALS | {FailureCode.LIMIT_EXCEEDED}  # whatever the extractor made of it
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
+DEFAULT_SEARCH: Final = "ytsearch"
 # A search plays its first result that this node may play, out of so many.
 _CANDIDATES: Final = 5
 _MAX_LOGGED_CHARACTERS: Final = 500
@@ -92,6 +94,7 @@ class ResolverSettings:
     sandbox: SandboxMode = SandboxMode.AUTO
     start_process: StartProcess = create_subprocess_exec
     mirrors: MirrorSettings = field(default_factory=MirrorSettings)
+    default_search: str = DEFAULT_SEARCH
 
 
 class ResolverSetupError(Exception):
@@ -171,6 +174,23 @@ class PageOpening:
             return source
         opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
         return opened if isinstance(opened, Playlist) else None
+
+    async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
+        """What a page plays or lists; None for what is opened as it is. For a request of a client. Raises `PlayError`
+        and `LimitReached`."""
+        source = await self.open_direct(uri)
+        if isinstance(source, Playlist):
+            return source
+        if source is not None:
+            await source.close()
+            return None
+        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
+        if isinstance(opened, Playlist):
+            return opened
+        facts = opened.facts
+        return PlaylistEntry(
+            uri, facts.title, facts.author or "", length_ms=facts.length_ms, artwork_url=facts.artwork_url
+        )
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first `limit` results that this node may play, one at least. For a request of a client.
@@ -270,14 +290,19 @@ class PageResolver:
             raise ResolverSetupError(
                 f"resolver.sites: yt-dlp has no extractor named {names}; `yt-dlp --list-extractors` shows the names"
             )
-        known, wanted = answer.get("known"), self._settings.mirrors.search
-        unknown = [key for key in wanted if isinstance(known, list) and key not in known]
-        if unknown:
-            names = ", ".join(sorted(map(str, known)))
-            raise ResolverSetupError(f"mirror.search: yt-dlp has no search {unknown[0]!r}; there are {names}")
+        known = answer.get("known")
+        there_are = sorted(map(str, known)) if isinstance(known, list) else []
+        wanted = [("mirror.search", key) for key in self._settings.mirrors.search]
+        for place, key in (*wanted, ("resolver.default_search", self._settings.default_search)):
+            if there_are and key not in (*there_are, *MIRRORED_SEARCHES):
+                raise ResolverSetupError(f"{place}: yt-dlp has no search {key!r}; there are {', '.join(there_are)}")
         searches = answer.get("searches")
         if isinstance(searches, dict):
             self.searches = {key: str(site) for key, site in searches.items()}
+
+    @property
+    def default_search(self) -> str:
+        return self._settings.default_search
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
