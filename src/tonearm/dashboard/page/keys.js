@@ -77,7 +77,7 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
 
 async function focusField(showQueue) {
   const find = () => document.querySelector("[data-shortcut='/']");
-  if (!find()) showQueue();
+  showQueue(); // even where the field is still there: another tab may have been chosen that is not drawn yet
   for (const until = performance.now() + FIELD_MS; !find() && performance.now() < until; ) await new Promise(requestAnimationFrame);
   find()?.focus();
 }
