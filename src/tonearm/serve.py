@@ -42,6 +42,7 @@ from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
+from tonearm.sources.resolver.site_keys import SiteKeys
 from tonearm.sources.sounds import SoundLimits, Sounds
 
 log = logging.getLogger(__name__)
@@ -353,6 +354,11 @@ def _opener(config: Config) -> SourceOpener:
         sandbox=SandboxMode(config.resolver.sandbox),
         javascript=config.resolver.javascript,
         default_search=config.resolver.default_search,
+        keys=SiteKeys(
+            Path(config.resolver.cookies_file) if config.resolver.cookies_file else None,
+            config.resolver.extractor_args,
+            config.resolver.proxies,
+        ),
         mirrors=_mirror_settings(config),
         scripts_folder=Path(f"{config.state.path}-scripts") if config.state.path else None,
     )

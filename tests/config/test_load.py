@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tonearm.config.load import THIS_MACHINE, LoadedConfig, Machine, config_template, load_config
+from tonearm.config.load import THIS_MACHINE, LoadedConfig, Machine, config_template, effective_values, load_config
 from tonearm.config.problem import ConfigError, Given
 from tonearm.config.schema import Config
 
@@ -88,6 +88,14 @@ WRONG_VALUES = {
     "sources.files = 'yes'": ': must be "auto", true, false, or a list of folders',
     "sources.private_networks = 1": ': must be "auto", true or false, not 1',
     'sources.user_agent = "a\\nb"': ": must be printable ASCII",
+    "resolver.proxies = ['socks5://me:hush@a.example:1']": ': each must be written "http://HOST:PORT" or ',
+    "resolver.proxies = ['http://a.example']": ": each must be written",
+    "resolver.proxies = ['http://a.example:99999']": ": each must be written",
+    "resolver.proxies = 'hush'": ": Input should be a valid list",
+    "resolver.extractor_args = ['youtube']": ": Input should be a valid dictionary",
+    "resolver.extractor_args = {youtube = 'hush'}": ": Input should be a valid dictionary",
+    "resolver.extractor_args = {youtube = {token = [1]}}": ": Input should be a valid string",
+    "resolver.cookies_file = 1": ": Input should be a valid string, not 1",
     "mirror.search = ['yt']": ': must hold searches of sites that play, such as "ytsearch"; "yt" is none',
     "mirror.search = ['dzsearch']": '"dzsearch" is none',
     "mirror.search = []": ": must hold one search at least",
@@ -360,6 +368,23 @@ def test_half_of_the_keys_for_spotify_is_told(load: Load, key: str) -> None:
     told = complaint(load, f"[spotify]\n{key} = 'hush'\n")
     assert "line 1: spotify: needs both spotify.client_id and spotify.client_secret" in told
     assert "hush" not in told
+
+
+def test_keys_of_sites_are_shown_to_nobody(load: Load) -> None:
+    loaded = load(
+        """
+        [resolver]
+        proxies = ["http://me:hush@a.example:8080"]
+        [resolver.extractor_args]
+        youtube = { po_token = ["web.gvs+hush"], player_client = "tv" }
+        """
+    )
+    arguments = loaded.config.resolver.extractor_args
+    assert arguments == {"youtube": {"po_token": ("web.gvs+hush",), "player_client": ("tv",)}}
+    assert "hush" not in effective_values(loaded.config) + repr(loaded.config)
+    assert "line 2: resolver.extractor_args: Input" in complaint(
+        load, "\n[resolver.extractor_args]\nyoutube = 'hush'\n"
+    )
 
 
 def test_keys_for_spotify_may_be_names_of_variables(load: Load) -> None:

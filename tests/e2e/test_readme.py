@@ -38,7 +38,7 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|"
     for section, model in SECTIONS.items():
         for key, field in model.model_fields.items():
-            default = toml_value(field.default).replace(VERSION, "<version>")
+            default = toml_value(field.get_default(call_default_factory=True)).replace(VERSION, "<version>")
             yield f"| `{section}.{key}` | `{default}` | {(field.description or '').replace('|', chr(92) + '|')} |"
 
 

@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
-from tests.support.media_server import Answer, Canary, MediaServer, media, stall
+from tests.support.media_server import Answer, Canary, MediaServer, in_turn, media, stall
+from tests.support.media_server import status as answer_of
 from tests.support.node_in_process import Listening, forget_players, padded, running_node
 from tests.support.node_over_http import NodeOverHttp, node_over_http
 from tests.support.resolving import fake_sites, told
@@ -290,7 +291,7 @@ class TestSearch:
 class TestPlaying:
     async def test_a_list_page_takes_the_place_of_its_track(self, node: NodeOverHttp, server: MediaServer) -> None:
         songs = serve_songs(server, 3)
-        uri = list_page(server, page(server, 1, duration=9), page(server, 2), page(server, 3))
+        uri = list_page(server, *(page(server, number, duration=9) for number in (1, 2, 3)))
         await node.request("POST", "/v0/players", {"id": "p", "uri": uri, "paused": True})
         player = Listening(node.node, "p")
         await eventually(lambda: player.state["queueLength"] == 2, "the entries wait")
@@ -363,3 +364,37 @@ async def test_a_page_within_a_page_is_followed_two_levels_deep(server: MediaSer
         await player.wait_state("idle")
         assert player.failures == ["limit_exceeded"]
         assert player.starts == ["A title"] * 3
+
+
+async def test_a_track_whose_link_expires_goes_on_at_the_same_sample(server: MediaServer) -> None:
+    sound = music(4.0)
+    song = wav(sound)
+    links = (
+        server.serve("/old.wav", in_turn(media(song, cut_after=len(song) // 3), answer_of(403))),
+        server.serve("/new.wav", media(song)),
+    )
+    server.serve("/api/told", in_turn(*map(told, links)))
+    async with running_node(SETTINGS, resolver=fake_sites()) as node:
+        await node.create_player("p", server.url("/fake/told"), {})
+        player = Listening(node, "p")
+        await player.wait_state("idle")
+        assert player.listener.pcm == padded(pcm_of(sound))
+        assert player.failures == []
+        player.require_no_underrun()
+        assert resolved(server) == ["/api/told"] * 2
+
+
+async def test_a_link_that_expires_behind_a_page_that_is_gone_fails_once_with_the_pages_reason(
+    server: MediaServer,
+) -> None:
+    song = wav(music(4.0))
+    old = server.serve("/old.wav", in_turn(media(song, cut_after=len(song) // 3), answer_of(410)))
+    server.serve("/api/told", in_turn(told(old), answer_of(404)))
+    async with running_node(SETTINGS, resolver=fake_sites()) as node:
+        await node.create_player("p", server.url("/fake/told"), {})
+        player = Listening(node, "p")
+        await player.events.wait_for("TrackException", 1)
+        await player.wait_state("idle")
+        (event,) = player.events.named("TrackException")
+        assert event["error"]["code"] == "resolve_failed"
+        assert "HTTP Error 404" in event["error"]["message"]

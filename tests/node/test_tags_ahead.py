@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.audio_files import mp3, music, wav
 from tests.support.eventually import PATIENCE_S, eventually
-from tests.support.media_server import MediaServer, media, stall
+from tests.support.media_server import MediaServer, media, stall, status
 from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.planted_faults import OUR_FAULT, tags_not_taken_in
 from tests.support.radio_server import radio
@@ -80,13 +80,49 @@ async def test_the_tags_of_a_playlists_entry_replace_what_it_says(server: MediaS
     assert abs(track["length"] - 2000) < 100
 
 
-async def test_nothing_is_resolved_expanded_or_tuned_in_ahead(server: MediaServer, shelf: Shelf) -> None:
+async def test_pages_say_their_titles_ahead_and_no_sound_is_opened(server: MediaServer, shelf: Shelf) -> None:
     song = server.serve("/song.wav", media(wav(music(1.0))))
-    server.serve("/api/told", told(song))
+    cover = server.url("/cover.png")
+    server.serve("/api/told", told(song, duration=61.5, uploader="Someone", thumbnail=cover))
+    server.serve("/api/told?2", status(404))
+    async with running_node(SETTINGS, resolver=fake_sites()) as node:
+        await node.create_player("p", shelf.song(30.0)[0], {})
+        for uri in (server.url("/fake/told?2"), server.url("/fake/told"), song):
+            await node.enqueue("p", uri, {})
+        gone, page, file = await read(node, 2)
+        shown = {name: page[name] for name in ("title", "author", "length", "artworkUrl", "uri")}
+        assert shown == {
+            "title": "A title", "author": "Someone", "length": 61_500, "artworkUrl": cover,
+            "uri": server.url("/fake/told"),
+        }  # fmt: skip
+        assert ("length" in gone, file["length"]) == (False, 1000)
+        paths = [request.path for request in server.requests]
+        assert (paths.count("/api/told"), paths.count("/api/told?2")) == (1, 1)
+        assert paths.index("/song.wav") > paths.index("/api/told")
+
+
+async def test_players_go_before_titles_at_the_resolver(server: MediaServer, shelf: Shelf) -> None:
+    song = server.serve("/song.wav", media(wav(music(1.0))))
+    server.serve("/api/told", told(song, duration=61.5))
+    server.serve("/api/told?1", stall())
+    async with running_node(SETTINGS, resolver=fake_sites(pages_at_once=2)) as node:
+        await node.create_player("busy", server.url("/fake/told?1"), {})
+        await server.requested(1)
+        await node.create_player("p", shelf.song(30.0)[0], {})
+        await node.enqueue("p", server.url("/fake/told"), {})
+        await node.create_player("q", shelf.song(30.0)[0], {})
+        await node.enqueue("q", song, {})
+        await read(node, 1, "q")  # who waits for the resolver holds nobody up
+        assert [request.path for request in server.requests if request.path.startswith("/api/")] == ["/api/told?1"]
+        await node.delete_player("busy")
+        await read(node, 1, "p")
+
+
+async def test_nothing_is_expanded_searched_or_tuned_in_ahead(server: MediaServer, shelf: Shelf) -> None:
+    song = server.serve("/song.wav", media(wav(music(1.0))))
     async with running_node(SETTINGS, resolver=fake_sites()) as node:
         await node.create_player("p", shelf.song(30.0)[0], {})
         uris = (
-            server.url("/fake/told"),
             f"fakesearch:{server.port} x",
             server.serve("/live", radio(mp3(music(1.0, 44_100)))),
             server.serve("/list", media(b"#EXTM3U\nsong.wav\n", content_type="audio/x-mpegurl")),
@@ -95,7 +131,7 @@ async def test_nothing_is_resolved_expanded_or_tuned_in_ahead(server: MediaServe
         for uri in uris:
             await node.enqueue("p", uri, {})
         listed = await read(node, 1)
-        assert [track.get("length") for track in listed] == [None, None, None, None, 1000]
+        assert [track.get("length") for track in listed] == [None, None, None, 1000]
         assert not [request for request in server.requests if request.path.startswith("/api/")]
 
 

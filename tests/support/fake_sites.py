@@ -190,6 +190,17 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     def _bug(self, url: str, port: int) -> Any:
         return [][port]
 
+    def _not_a_bot(self, url: str, port: int) -> Any:
+        raise ExtractorError(
+            "Sign in to confirm you're not a bot. Use --cookies-from-browser or --cookies for the authentication",
+            expected=True,
+        )
+
+    def _keys(self, url: str, port: int) -> Any:
+        """What /api/told says, titled by the arguments of this extractor; the cookies go with the request."""
+        told = self._told(url.replace("/fake/keys", "/fake/told"), port)
+        return {**told, "title": " ".join(self._configuration_arg("token", ["none"], casesense=True))}
+
     def _gone(self, url: str, port: int) -> Any:
         raise ExtractorError("\x1b[0;31mThis video\x1b[0m is\nprivate")
 

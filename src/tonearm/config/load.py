@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr, ValidationError
 
-from tonearm.config.problem import ConfigError, Given, closest, describe
+from tonearm.config.problem import ConfigError, Given, closest, describe, is_secret
 from tonearm.config.schema import SECTIONS, Config
 
 _OLDER_KEYS: Final = (
@@ -258,28 +258,30 @@ def config_template() -> str:
         parts.append(f"\n# {model.__doc__}\n[{name}]\n")
         for key, field in model.model_fields.items():
             parts.append(textwrap.fill(field.description or "", 110, initial_indent="# ", subsequent_indent="# "))
-            parts.append(f"\n{key} = {toml_value(field.default)}\n")
+            parts.append(f"\n{key} = {toml_value(field.get_default(call_default_factory=True))}\n")
     return "".join(parts)
 
 
 def effective_values(config: Config) -> str:
-    """All values of `config` as TOML; a password is not shown."""
+    """All values of `config` as TOML; passwords and the like are not shown."""
     lines = []
     for name, model in SECTIONS.items():
         lines.append(f"[{name}]")
         section = getattr(config, name)
-        lines += [f"{key} = {_shown(getattr(section, key))}" for key in model.model_fields]
+        lines += [f"{key} = {_shown(f'{name}.{key}', getattr(section, key))}" for key in model.model_fields]
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, SecretStr) and value.get_secret_value():
+def _shown(name: str, value: object) -> str:
+    if value and (isinstance(value, SecretStr) or is_secret(name)):
         return '"**********"  # set, not shown'
     return toml_value(value)
 
 
 def toml_value(value: object) -> str:
     """A value as TOML writes it. Texts, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from tonearm.config.schema import SECTIONS
 from tonearm.core.printable import printable
 
-_TABLE: Final = re.compile(r"\s*\[\s*([\w-]+)\s*\]")
-_SECRETS: Final = frozenset({"server.password"})
+_TABLE: Final = re.compile(r"\s*\[\s*([\w-]+(?:\.[\w-]+)?)\s*\]")
+_SECRETS: Final = frozenset({"server.password", "resolver.extractor_args", "resolver.proxies"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class ConfigError(Exception):
         self.problems = tuple(map(printable, problems))
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         super().__init__(f"{self.problems[0]}{more}")
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of this key, `server.password` for example, is shown to nobody."""
+    return name in _SECRETS
 
 
 def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> list[str]:
@@ -68,7 +73,7 @@ def _line_of(text: str, section: str, key: str | None) -> int | None:
         table = _TABLE.match(line)
         if table:
             current = table.group(1)
-            if key is None and current == section:
+            if current == (section if key is None else f"{section}.{key}"):
                 return number
         elif assignment.match(line) and current == (section if key else None):
             return number
@@ -80,11 +85,11 @@ def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
     if problem["type"] == "extra_forbidden":
         return _unknown(location)
     name, value = ".".join(location[:2]), problem["input"]
-    entry = f", entry {int(location[2]) + 1}" if len(location) > 2 else ""
+    entry = f", entry {int(location[2]) + 1}" if location[2:] and location[2].isdecimal() else ""
     words = problem["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
     if problem["type"] == "model_type":
         words = f"must be a section, [{name}]"
-    is_shown = name not in _SECRETS and isinstance(value, str | int | float)
+    is_shown = not is_secret(name) and isinstance(value, str | int | float)
     return f"{name}{entry}: {words}" + (f", not {json.dumps(value, ensure_ascii=False)[:60]}" if is_shown else "")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -144,6 +145,33 @@ def _a_search(key: str) -> str:
     return key
 
 
+def _proxies(urls: tuple[str, ...]) -> tuple[str, ...]:
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            is_proxy = bool(parts.hostname) and parts.port is not None
+        except ValueError:
+            is_proxy = False
+        if not is_proxy or parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.query:
+            raise ValueError('each must be written "http://HOST:PORT" or "http://NAME:PASSWORD@HOST:PORT"')
+    return urls
+
+
+def _extractor_args(given: object) -> object:
+    """A single text stands for a list of one, as yt-dlp's command line has it."""
+    if not isinstance(given, dict):
+        return given
+    return {
+        site: {
+            name: (values,) if isinstance(values, str) else tuple(values) if isinstance(values, list) else values
+            for name, values in of_site.items()
+        }
+        if isinstance(of_site, dict)
+        else of_site
+        for site, of_site in given.items()
+    }
+
+
 def _a_country(text: str) -> str:
     if re.fullmatch("[A-Za-z]{2}", text) is None:
         raise ValueError('must be the two letters of a country, such as "US" or "de"')
@@ -169,6 +197,8 @@ _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
 _Searches = Annotated[_Texts, AfterValidator(_searches)]
 _ServiceUrl = Annotated[str, AfterValidator(_a_service_url)]
+_Proxies = Annotated[_Texts, AfterValidator(_proxies)]
+_ExtractorArgs = Annotated[dict[str, dict[str, tuple[str, ...]]], BeforeValidator(_extractor_args)]
 _Schemes = Annotated[tuple[Literal["bearer", "basic"], ...], Field(strict=False)]
 _OpenPaths = Annotated[_Texts, AfterValidator(_open_paths)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
@@ -412,6 +442,23 @@ class ResolverConfig(_Section):
         default="auto",
         description='What the kernel forbids the processes that resolve: "auto", as much as it can; "required", the '
         'same, and the node does not start without seccomp; "off", nothing.',
+    )
+    cookies_file: str = Field(
+        default="",
+        description="A file of cookies in Netscape's form, as browsers' extensions write it, that is sent to the sites "
+        "that it has cookies of. Only read, and anew when it changes. Empty: none.",
+    )
+    extractor_args: _ExtractorArgs = Field(
+        default_factory=dict,
+        repr=False,
+        description="Arguments of yt-dlp's extractors, of each the values of each argument: `youtube = "
+        '{ player_client = ["tv"], po_token = ["web.gvs+…"] }`.',
+    )
+    proxies: _Proxies = Field(
+        default=(),
+        repr=False,
+        description='Proxies that pages and their media are asked through, in turn, each "http://HOST:PORT" or '
+        '"http://NAME:PASSWORD@HOST:PORT", or with https. One that fails rests for a minute. Empty: none.',
     )
     allow_spotify_title_search: bool = Field(
         default=True,

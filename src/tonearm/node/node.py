@@ -91,7 +91,7 @@ class Node:
         self.lookup = Lookup(parts.opener, loader)
         self.files = Files(settings.library, parts.opener, loader)
         self._artworks = Artworks(loader)
-        self._tags_ahead = TagsAhead(loader, suspects.open_for_tags, settings.tags_ahead)
+        self._tags_ahead = TagsAhead(loader, suspects.open_for_tags, parts.opener.page_facts, settings.tags_ahead)
         self._garbage_collection = GarbageCollection(parts.call_later, lambda: parts.clock.is_idle)
         count = partial(loader.load_in_background, want=Want.LENGTH)
         self._services = PlayerServices(

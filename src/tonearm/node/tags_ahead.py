@@ -1,17 +1,22 @@
 """Reads the tags of waiting tracks ahead, so that a queue can be shown with titles and lengths.
 
 Sources are read one at a time, in a process that plays nothing, and only while the node is neither late nor loading
-anything for a client. A source that fails is not tried again; its failure is reported when the track is to be played. A
-client may wait until titles are known.
+anything for a client. Of pages and links of services, what they say of themselves is asked for, by the resolver's free
+places, and no sound is opened. A source that fails is not tried again; its failure is reported when the track is to be
+played. A client may wait until titles are known.
 """
 
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tonearm.core.errors import LimitReached
 from tonearm.core.failure import PlayError
+from tonearm.core.play_queue import PlaylistEntry
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.opening.source_input import OpenUri
@@ -40,11 +45,19 @@ class _WaitForTags:
 
 class TagsAhead:
     """Reads the tags of the next `depth` waiting tracks of each player, until `stop`; with 0 it reads none.
-    `open_source` refuses sources that would cost too much."""
+    `open_source` refuses sources that would cost too much. `page_facts` gives what pages say, and None for what is no
+    page; it raises `LimitReached` when it is to be asked later."""
 
-    def __init__(self, loader: TrackLoader, open_source: OpenUri, depth: int) -> None:
+    def __init__(
+        self,
+        loader: TrackLoader,
+        open_source: OpenUri,
+        page_facts: Callable[[SourceUri], Awaitable[PlaylistEntry | None]],
+        depth: int,
+    ) -> None:
         self._loader = loader
         self._open_source = open_source
+        self._page_facts = page_facts
         self._depth = depth
         self._players: dict[Player, None] = {}  # whose queues may have unread tracks; the first one is read next
         self._waits: list[_WaitForTags] = []  # oldest first
@@ -124,13 +137,26 @@ class TagsAhead:
             return
         facts: SourceFacts | None = None
         try:
-            facts = await self._loader.load_in_background(track.uri, self._open_source)
+            facts = await self._facts_of(track.uri)
+        except LimitReached:
+            self._players[player] = None  # behind the others, here and among those that clients wait for
+            self._waits.sort(key=lambda wait: wait.player is player)
+            return
         except (PlayError, OSError, TimeoutError):
             pass
         except Exception:
             log.exception("reading the tags of a waiting track failed")
         player.tags_read(track.id, facts)
         self.queue_changed(player)  # it is read again behind all others
+
+    async def _facts_of(self, uri: SourceUri) -> SourceFacts:
+        """Raises as `_page_facts` and the loader do."""
+        page = await self._page_facts(uri)
+        if page is None:
+            return await self._loader.load_in_background(uri, self._open_source)
+        return SourceFacts(
+            length_ms=page.length_ms, title=page.title, author=page.author, artwork_url=page.artwork_url, isrc=page.isrc
+        )
 
     def _next_wanted(self) -> tuple[Player | None, Track | None]:
         """The player and track to read next: first what clients wait for, then one track of each player after the

@@ -39,7 +39,7 @@ from tonearm.sources.http.errors import PassingError, admission_error
 from tonearm.sources.http.facts import RemoteFile, empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, is_live_stream, station_name
-from tonearm.sources.http.settings import FetchSettings, LinkHeaders
+from tonearm.sources.http.settings import FetchSettings, PageLink, Renew
 from tonearm.sources.lists.entries import playlist_in, playlist_of
 from tonearm.sources.lists.flac import flac_listing
 from tonearm.sources.lists.folder import folder_listing
@@ -60,7 +60,8 @@ from tonearm.sources.playlist import (
     too_large,
 )
 from tonearm.sources.resolver.answers import resolve_error
-from tonearm.sources.resolver.pages import DEFAULT_SEARCH, MAX_LISTED, PageOpening, PageResolver, ResolverSettings
+from tonearm.sources.resolver.page_opening import PageOpening
+from tonearm.sources.resolver.pages import DEFAULT_SEARCH, MAX_LISTED, PageResolver, ResolverSettings
 from tonearm.sources.sounds import Sounds
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
@@ -251,6 +252,16 @@ class SourceOpener:
         await opened.close()
         return None
 
+    async def page_facts(self, uri: SourceUri) -> PlaylistEntry | None:
+        """What a page, or a link of a service, says of the one track that it plays; None for all else. For the titles
+        of a queue. Raises `PlayError`, and `LimitReached` when it may be asked later."""
+        if self._pages is None or uri.is_here:
+            return None
+        if self._mirrors is None or not self._mirrors.is_for(uri):
+            return await self._pages.facts(uri)
+        found = None if uri.kind == "search" else await self._mirrors.look_up(uri)
+        return found if isinstance(found, PlaylistEntry) else None
+
     @property
     def searches(self) -> Mapping[str, str]:
         """The sites that can be searched, by what stands before the words."""
@@ -350,8 +361,10 @@ class SourceOpener:
             return dataclasses.replace(opened, content_type=UNRESOLVED_PAGE)
         return opened
 
-    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:
-        client = self._client.for_source(link_headers)
+    async def _fetch(
+        self, uri: SourceUri, link: PageLink | None = None, renew: Renew | None = None
+    ) -> OpenedSource | Playlist:
+        client = self._client.for_source(link, renew)
         source = await open_http(client, uri, self._settings)
         return source if source.is_live else await self._expand(source, client, uri)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, auto_allows
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.settings import FetchSettings
@@ -95,6 +95,12 @@ class _OpenerForBoth(SourceOpener):
 
     async def open_list(self, uri: SourceUri) -> Playlist:
         return await (self._strict.open_list(uri) if uri.came_through_proxy else super().open_list(uri))
+
+    async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
+        return await (self._strict.look_up(uri) if uri.came_through_proxy else super().look_up(uri))
+
+    async def page_facts(self, uri: SourceUri) -> PlaylistEntry | None:
+        return await (self._strict.page_facts(uri) if uri.came_through_proxy else super().page_facts(uri))
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         return await (self._strict.search(uri, limit) if uri.came_through_proxy else super().search(uri, limit))

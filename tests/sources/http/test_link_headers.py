@@ -3,7 +3,7 @@
 import pytest
 
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.http.settings import LinkHeaders, safe_headers
+from tonearm.sources.http.settings import PageLink, safe_headers
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_name_counts_once_and_there_is_an_end() -> None:
     ],
 )
 def test_they_stay_with_the_host_they_were_given_for(link: str, uri: str, is_sent: bool) -> None:
-    headers = LinkHeaders(parse_source_uri(link), {"Cookie": "secret"})
+    headers = PageLink(parse_source_uri(link), {"Cookie": "secret"})
     assert headers.headers_for(parse_source_uri(uri)) == ({"Cookie": "secret"} if is_sent else {})
     assert "secret" not in repr(headers)

@@ -100,6 +100,69 @@ async def test_each_opening_looks_for_the_link_anew(server: MediaServer) -> None
         assert (await body_of(opening, page))[0] == BODY[:1000]
 
 
+def expiring(server: MediaServer, path: str, body: bytes = BODY) -> str:
+    """A link that is refused once a part of the file came."""
+    return server.serve(path, in_turn(media(body, cut_after=70_000), status(403)))
+
+
+def pages_asked(server: MediaServer) -> int:
+    return len([request for request in server.requests if request.path == "/api/told"])
+
+
+@pytest.mark.parametrize("refusal", [401, 403, 404, 410])
+async def test_a_link_that_expires_amid_the_file_is_asked_for_anew(server: MediaServer, refusal: int) -> None:
+    headers = {"X-Old": "1"}
+    first = server.serve("/first.mp3", in_turn(media(BODY, cut_after=70_000), status(refusal)))
+    second = server.serve("/second.mp3", media(BODY))
+    server.serve("/api/told", in_turn(told(first, http_headers=headers), told(second, http_headers={"X-New": "1"})))
+    async with opener(resolver=fake_sites()) as opening:
+        assert (await body_of(opening, server.url("/fake/told")))[0] == BODY
+    assert pages_asked(server) == 2
+    last = server.requests[-1]
+    assert (last.path, last.range) == ("/second.mp3", "bytes=70000-")
+    assert ("x-old" in last.headers, "x-new" in last.headers) == (False, True)
+
+
+async def test_a_link_is_asked_for_anew_once_for_each_refusal(server: MediaServer) -> None:
+    links = [expiring(server, "/1.mp3"), expiring(server, "/2.mp3"), server.serve("/3.mp3", media(BODY))]
+    server.serve("/api/told", in_turn(*map(told, links)))
+    async with opener(resolver=fake_sites(), settings=replace(QUICK, renew_at_least_s=0.0)) as opening:
+        assert (await body_of(opening, server.url("/fake/told")))[0] == BODY
+    assert pages_asked(server) == 3
+
+
+async def test_a_page_is_not_asked_again_at_once(server: MediaServer) -> None:
+    server.serve("/api/told", told(expiring(server, "/1.mp3")))
+    async with opener(resolver=fake_sites()) as opening:
+        with pytest.raises(PlayError, match="status 403"):
+            await body_of(opening, server.url("/fake/told"))
+    assert pages_asked(server) == 2
+
+
+async def test_where_the_page_gives_no_link_any_more_its_reason_is_told(server: MediaServer) -> None:
+    server.serve("/api/told", in_turn(told(expiring(server, "/first.mp3")), status(451)))
+    async with opener(resolver=fake_sites()) as opening:
+        with pytest.raises(PlayError) as caught:
+            await body_of(opening, server.url("/fake/told"))
+    failure = caught.value.failure
+    assert (failure.code, failure.stage) == (FailureCode.RESOLVE_FAILED, Stage.RESOLVE)
+    assert "HTTP Error 451" in failure.message
+
+
+async def test_another_file_does_not_go_on_where_this_one_ended(server: MediaServer) -> None:
+    other = server.serve("/other.mp3", media(BODY + b"x"))
+    server.serve("/api/told", in_turn(told(expiring(server, "/first.mp3")), told(other)))
+    async with opener(resolver=fake_sites()) as opening:
+        with pytest.raises(PlayError, match="it has changed there meanwhile"):
+            await body_of(opening, server.url("/fake/told"))
+
+
+async def test_a_direct_link_that_expires_ends(server: MediaServer) -> None:
+    async with opener(resolver=fake_sites()) as opening:
+        with pytest.raises(PlayError, match="status 403"):
+            await body_of(opening, expiring(server, "/first.mp3"))
+
+
 async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host(server: MediaServer) -> None:
     async with MediaServer() as other, opener(resolver=fake_sites()) as opening:
         song = server.serve("/song.mp3", in_turn(media(BODY, cut_after=70_000), media(BODY)))
@@ -172,7 +235,11 @@ async def test_searches_and_lists_that_came_through_a_proxy_reach_less(server: M
         proxied = opening.admit(replace(search, came_through_proxy=True))
         page = replace(parse_source_uri("http://a.example/"), came_through_proxy=True)
         assert opening.admit(page).came_through_proxy
-        for work in (opening.search(proxied, 10), opening.open_list(proxied), opening.open(proxied)):
+        near = replace(parse_source_uri(server.url("/fake/told")), came_through_proxy=True)
+        for work in (
+            opening.search(proxied, 10), opening.open_list(proxied), opening.open(proxied),
+            opening.look_up(near), opening.page_facts(near),
+        ):  # fmt: skip
             with pytest.raises(PlayError) as caught:
                 await work
             assert caught.value.failure.code is FailureCode.SOURCE_REFUSED

@@ -74,9 +74,9 @@ class TestRealPages:
             song = server.serve("/song.mp3", media(b"x" * 100))
             server.serve("/audio", html("<title>A &amp; B</title>", '<audio src="song.mp3"></audio>'))
             found = await it.resolve(server.url("/audio"))
-            assert found.link.opened == song
+            assert found.link.uri.opened == song
             assert found.facts == PageFacts(song, "A & B")
-            assert found.headers.headers["Referer"] == server.url("/audio")
+            assert found.link.headers["Referer"] == server.url("/audio")
 
             image = server.url("/cover.png")
             server.serve(
@@ -89,10 +89,10 @@ class TestRealPages:
             assert (await it.resolve(server.url("/og"))).facts == PageFacts(song, "C", artwork_url=image)
 
             server.serve("/two", html("<title>D</title>", '<audio src="song.mp3"></audio><audio src="2.mp3"></audio>'))
-            assert (await it.resolve(server.url("/two"))).link.opened == song
+            assert (await it.resolve(server.url("/two"))).link.uri.opened == song
 
             server.serve("/moved", redirect("/audio"))
-            assert (await it.resolve(server.url("/moved"))).link.opened == song
+            assert (await it.resolve(server.url("/moved"))).link.uri.opened == song
 
             server.serve("/none", html("<title>E</title>"))
             told = await it.failure(server.url("/none"))
@@ -196,7 +196,7 @@ class TestWhatAnExtractorCannotDo:
                 assert "Traceback" not in failed.message
             song = server.url("/song.mp3")
             server.serve("/api/told", told(song))
-            assert (await it.resolve(server.url("/fake/print"))).link.opened == song
+            assert (await it.resolve(server.url("/fake/print"))).link.uri.opened == song
 
     async def test_go_on_after_its_time(self, server: MediaServer) -> None:
         async with resolving(fake_sites(timeout_s=3.0)) as it:
@@ -227,8 +227,8 @@ class TestAnswers:
             for path in ("/fake/told", "/fake/list"):
                 found = await it.resolve(server.url(path))
                 assert found.facts == PageFacts(song, "A title", "Someone", 12_500, "http://a.example/cover.jpg")
-                assert found.headers.headers["Referer"] == "http://a.example/"
-                assert not {"Host", "Authorization"} & found.headers.headers.keys()
+                assert found.link.headers["Referer"] == "http://a.example/"
+                assert not {"Host", "Authorization"} & found.link.headers.keys()
 
     async def test_sound_alone_and_in_one_file_comes_first(self, server: MediaServer) -> None:
         async with resolving(fake_sites()) as it:
@@ -248,7 +248,7 @@ class TestAnswers:
                 ([pieces, list_of_pieces], "list.m3u8"),
             ):
                 server.serve("/api/told", told("", formats=formats))
-                assert (await it.resolve(server.url("/fake/told"))).link.opened == f"http://a.example/{best}"
+                assert (await it.resolve(server.url("/fake/told"))).link.uri.opened == f"http://a.example/{best}"
             server.serve("/api/told", told("", formats=[pieces]))
             assert "format" in (await it.failure(server.url("/fake/told"))).message.lower()
 

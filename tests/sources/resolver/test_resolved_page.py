@@ -28,8 +28,8 @@ def test_everything_that_a_page_tells() -> None:
         artwork_url="http://page.example/a.png",
         is_live=False,
     )
-    assert page.link.opened == LINK
-    assert page.headers.headers == {"Referer": "http://page.example/"}
+    assert page.link.uri.opened == LINK
+    assert page.link.headers == {"Referer": "http://page.example/"}
     assert page.facts == PageFacts(LINK, "A title", "An author", 12_500, "http://page.example/a.png")
 
 
@@ -98,4 +98,4 @@ NO_HEADERS: tuple[Any, ...] = (None, {}, "x", [5], [["a"]], [["a", 5]], [[None, 
 def test_what_is_no_such_thing_is_left_out(field: str, values: tuple[Any, ...]) -> None:
     for value in values:
         page = read(**{field: value})
-        assert (page.facts, page.headers.headers) == (PageFacts(LINK), {}), value
+        assert (page.facts, page.link.headers) == (PageFacts(LINK), {}), value

@@ -1,7 +1,9 @@
 """The HTTP client through which every source is fetched and every page is asked, with the node's policy and guard asked
-on each hop."""
+on each hop, also where a hop goes through a proxy."""
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 from urllib.parse import quote
@@ -14,9 +16,16 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, joined_uri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.cookies import CookieJar
-from tonearm.sources.http.errors import admission_error, connect_error, refused
+from tonearm.sources.http.errors import (
+    PROXY_WANTS_LOGIN,
+    admission_error,
+    connect_error,
+    proxy_error,
+    proxy_refuses,
+    refused,
+)
 from tonearm.sources.http.heads import TolerantConnector
-from tonearm.sources.http.settings import FetchSettings, LinkHeaders
+from tonearm.sources.http.settings import FetchSettings, PageLink, Renew
 
 _ASCII: Final = bytes(range(128))
 
@@ -37,34 +46,52 @@ class HttpClient:
         self._admit = admit
         self._settings = settings
         self.stall_timeout_s: Final = settings.stall_timeout_s
-        self._session: aiohttp.ClientSession | None = None
+        self.renew_at_least_s: Final = settings.renew_at_least_s
+        self._resolver = GuardedResolver(guard)
+        self._direct: aiohttp.ClientSession | None = None
+        self._proxied: aiohttp.ClientSession | None = None
         self._is_closed = False
 
-    def for_source(self, link_headers: LinkHeaders | None = None) -> "SourceClient":
-        return SourceClient(self, link_headers)
+    def for_source(self, link: PageLink | None = None, renew: Renew | None = None) -> "SourceClient":
+        return SourceClient(self, link, renew)
 
     async def close(self) -> None:
         """Closes all connections at once, and opens none any more."""
         self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._direct, self._proxied):
+            if session is not None:
+                await session.close()
+        self._direct = self._proxied = None
 
     async def send(
-        self, uri: SourceUri, headers: Mapping[str, str], *, method: str = "GET", body: bytes | None = None
+        self,
+        uri: SourceUri,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        proxy: str | None = None,
     ) -> aiohttp.ClientResponse:
-        """The answer to one request, a redirect too, its body not yet read. Raises `PlayError`."""
+        """The answer to one request, a redirect too, its body not yet read. It goes through `proxy` where one is
+        given. Raises `PlayError`, as its subclass `ProxyError` where the proxy is at fault."""
         url = self._url_to_dial(uri)
         host = url.host or ""
         answer_within_s = self._settings.connect_timeout_s + self._settings.headers_timeout_s
         try:
             # The outer limit also ends a header that comes drop by drop.
             async with asyncio.timeout(answer_within_s):
-                return await self._open_session().request(
-                    method, url, headers=headers, data=body, allow_redirects=False
+                if proxy is not None:
+                    await self._resolver.resolve(host, url.port or 0)  # what the proxy dials is judged here
+                response = await self._session(proxy).request(
+                    method, url, headers=headers, data=body, allow_redirects=False, proxy=proxy
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise connect_error(error, host) from error
+            failure = None if proxy is None else proxy_error(error, proxy)
+            raise failure or connect_error(error, host) from error
+        if proxy is not None and response.status == PROXY_WANTS_LOGIN:
+            response.close()
+            raise proxy_refuses(proxy, response.status)
+        return response
 
     def admitted(self, location: str) -> SourceUri:
         """The URI of a redirect, or of a page's request. Raises `PlayError` for one where the node must not go."""
@@ -89,35 +116,58 @@ class HttpClient:
             raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
         return url
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _session(self, proxy: str | None) -> aiohttp.ClientSession:
         if self._is_closed:  # a request that was under way when the node stopped
             raise aiohttp.ClientConnectionError("The node is shutting down.")
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=TolerantConnector(
-                    resolver=GuardedResolver(self._guard),
-                    socket_factory=self._guard.open_socket,
-                ),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, connect=self._settings.connect_timeout_s, sock_connect=self._settings.connect_timeout_s
-                ),
-                headers={"User-Agent": self._settings.user_agent, "Accept-Encoding": "identity"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                trust_env=False,
-                read_bufsize=_SOCKET_BUFFER_BYTES,
-            )
-        return self._session
+        if proxy is None:
+            if self._direct is None:
+                connector = TolerantConnector(resolver=self._resolver, socket_factory=self._guard.open_socket)
+                self._direct = self._new_session(connector)
+            return self._direct
+        if self._proxied is None:
+            self._proxied = self._new_session(TolerantConnector())  # the operator's proxy may be anywhere
+        return self._proxied
+
+    def _new_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(
+                total=None, connect=self._settings.connect_timeout_s, sock_connect=self._settings.connect_timeout_s
+            ),
+            headers={"User-Agent": self._settings.user_agent, "Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            read_bufsize=_SOCKET_BUFFER_BYTES,
+        )
 
 
 class SourceClient:
     """Sends the GET requests of one opened source and follows their redirects. The requests share their cookies, and
-    `link_headers`, which go only to the host that they belong to."""
+    what `link` has. `renew` asks the page for another link when that one is refused."""
 
-    def __init__(self, client: HttpClient, link_headers: LinkHeaders | None = None) -> None:
+    def __init__(self, client: HttpClient, link: PageLink | None = None, renew: Renew | None = None) -> None:
         self._client = client
-        self._link_headers = link_headers
+        self._link = link
+        self._renew = renew
+        self._renewed_at_s = -math.inf
+        self._renewing = asyncio.Lock()
         self._cookies = CookieJar()
+
+    async def renewed(self, refused: SourceUri) -> SourceUri | None:
+        """The link that takes the place of `refused`, which led where the server does not send any more. None: there is
+        no page to ask, or it was asked just now. Raises `PlayError` for the page's reason."""
+        if self._renew is None or self._link is None:
+            return None
+        async with self._renewing:  # several transfers may be refused at once
+            if self._link.uri.opened != refused.opened:
+                return self._link.uri
+            now_s = time.monotonic()
+            if now_s - self._renewed_at_s < self._client.renew_at_least_s:
+                return None
+            self._renewed_at_s = now_s
+            self._link = await self._renew()
+            return self._link.uri
 
     async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> Answer:
         """The first response that is no redirect, its body not yet read, and the URI that gave it.
@@ -128,7 +178,8 @@ class SourceClient:
         asked: set[tuple[str, str]] = set()
         for _ in range(MAX_REDIRECTS + 1):
             own_headers = self._own_headers(uri)
-            response = await self._client.send(uri, {**own_headers, **headers})
+            proxy = None if self._link is None else self._link.proxy
+            response = await self._client.send(uri, {**own_headers, **headers}, proxy=proxy)
             for set_cookie in response.headers.getall("Set-Cookie", ()):
                 self._cookies.take(uri, set_cookie)
             location = response.headers.get("Location")
@@ -143,7 +194,7 @@ class SourceClient:
         raise _too_many_redirects(f"The URI leads through more than {MAX_REDIRECTS} redirects.")
 
     def _own_headers(self, uri: SourceUri) -> Mapping[str, str]:
-        headers = {} if self._link_headers is None else self._link_headers.headers_for(uri)
+        headers = {} if self._link is None else self._link.headers_for(uri)
         given = next((name for name in headers if name.lower() == "cookie"), "Cookie")
         cookies = self._cookies.header_for(uri, headers.get(given, ""))
         return {**headers, given: cookies} if cookies else headers

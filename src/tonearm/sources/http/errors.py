@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 from typing import Final
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -14,6 +15,13 @@ from tonearm.sources.guard import AddressRefusedError
 from tonearm.sources.local_file import hint_for
 
 _PASSING_STATUSES: Final = frozenset({502, 503, 504})
+
+
+PROXY_WANTS_LOGIN: Final = 407
+
+
+class ProxyError(PlayError):
+    """The proxy of a page failed, whatever is behind it."""
 
 
 class PassingError(PlayError):
@@ -69,6 +77,25 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return _passing(FailureCode.CONNECT_FAILED, message, hint)
     message = f"{host} closed the connection without an answer."
     return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it stays so, the server is at fault.")
+
+
+def proxy_error(error: Exception, proxy: str) -> ProxyError | None:
+    """For an error as of `connect_error`, where `proxy` is at fault."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return proxy_refuses(proxy, error.status)
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return _proxy_failed(proxy, _reason(error))
+    return None
+
+
+def proxy_refuses(proxy: str, status: int) -> ProxyError:
+    return _proxy_failed(proxy, f"it answered with status {status}")
+
+
+def _proxy_failed(proxy: str, reason: str) -> ProxyError:
+    parts = urlsplit(proxy)  # of which name and password are nobody's business
+    message = f"The proxy {parts.hostname}:{parts.port} failed: {reason}."
+    return ProxyError.of(FailureCode.CONNECT_FAILED, Stage.CONNECT, message, "The operator decides: resolver.proxies.")
 
 
 def read_error(error: Exception, host: str) -> PlayError:

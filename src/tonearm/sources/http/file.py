@@ -9,7 +9,7 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.body import Body, packed_error, packing
-from tonearm.sources.http.client import SourceClient
+from tonearm.sources.http.client import Answer, SourceClient
 from tonearm.sources.http.errors import may_pass, read_error, status_error
 from tonearm.sources.http.facts import RemoteFile, begins_whole, content_range, empty_error, is_success
 from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
@@ -32,10 +32,10 @@ class HttpFileReader(SourceReader):
     window."""
 
     def __init__(self, client: SourceClient, file: RemoteFile, settings: FetchSettings, body: Body) -> None:
-        self._client = client
         self._file = file
         self._settings = settings
         self._retries = RetryBudget(settings.resume_delays_s)
+        self._link = FileLink(client, file)
         self._current = self._stream(0, body)
         self._left: RangeStream | None = None
         self._read_since_jump_bytes = 0
@@ -91,7 +91,7 @@ class HttpFileReader(SourceReader):
             )
 
     def _stream(self, offset: int, body: Body | None = None) -> "RangeStream":
-        return RangeStream(self._client, self._file, self._settings, self._retries, offset=offset, body=body)
+        return RangeStream(self._link, self._file, self._settings, self._retries, offset=offset, body=body)
 
     async def _close_left(self) -> None:
         if self._left is not None:
@@ -107,7 +107,7 @@ class RangeStream:
 
     def __init__(
         self,
-        client: SourceClient,
+        link: "FileLink",
         file: RemoteFile,
         settings: FetchSettings,
         retries: RetryBudget,
@@ -115,7 +115,7 @@ class RangeStream:
         offset: int,
         body: Body | None = None,
     ) -> None:
-        self._client = client
+        self._link = link
         self._file = file
         self._stall_timeout_s = settings.stall_timeout_s
         self._retries = retries
@@ -204,23 +204,13 @@ class RangeStream:
         raise lost
 
     async def _request(self) -> Body:
-        response = await self._ask(self._file.final_uri)
-        if response.status in _EXPIRED_STATUSES and self._file.given_uri.opened != self._file.final_uri.opened:
-            response.close()
-            response = await self._ask(self._file.given_uri)
+        response = await self._link.answer_from(self.ahead.end)
         try:
             self._check_goes_on(response)
         except PlayError:
             response.close()
             raise
         return Body(response, self._file.host, self._stall_timeout_s)
-
-    async def _ask(self, uri: SourceUri) -> aiohttp.ClientResponse:
-        headers = {"Range": f"bytes={self.ahead.end}-"}
-        if self._file.validator is not None:
-            headers["If-Range"] = self._file.validator
-        response, _ = await self._client.get(uri, headers)
-        return response
 
     def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:
         if response.status != 416 and not is_success(response):
@@ -238,3 +228,43 @@ class RangeStream:
 
     def _fits(self, total_bytes: int | None) -> bool:
         return total_bytes is None or self._file.size_bytes in (None, total_bytes)
+
+
+class FileLink:
+    """Where a file is asked for. What a redirect led to may expire, and so may the link that a page gave."""
+
+    def __init__(self, client: SourceClient, file: RemoteFile) -> None:
+        self._client = client
+        self._given = file.given_uri
+        self._final = file.final_uri
+        self._validator = file.validator
+
+    async def answer_from(self, offset: int) -> aiohttp.ClientResponse:
+        """The answer of the server that has the file now, to be judged by the caller. Raises `PlayError`."""
+        response, _ = await self._ask(self._final, offset)
+        if response.status in _EXPIRED_STATUSES and self._given.opened != self._final.opened:
+            response.close()
+            response, final = await self._ask(self._given, offset)
+            self._final = self._final if response.status in _EXPIRED_STATUSES else final
+        if response.status in _EXPIRED_STATUSES and (renewed := await self._renewed(response)) is not None:
+            self._given = renewed
+            self._validator = None  # the new link may lead to another copy; its size is compared
+            response, self._final = await self._ask(renewed, offset)
+        return response
+
+    async def _renewed(self, refusal: aiohttp.ClientResponse) -> SourceUri | None:
+        """The link that the page gives now; `refusal` is closed then, or when the page fails."""
+        try:
+            renewed = await self._client.renewed(self._given)
+        except BaseException:
+            refusal.close()
+            raise
+        if renewed is not None:
+            refusal.close()
+        return renewed
+
+    async def _ask(self, uri: SourceUri, offset: int) -> Answer:
+        headers = {"Range": f"bytes={offset}-"}
+        if self._validator is not None:
+            headers["If-Range"] = self._validator
+        return await self._client.get(uri, headers)

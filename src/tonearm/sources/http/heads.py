@@ -33,7 +33,9 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"connecti
 class TolerantConnector(aiohttp.TCPConnector):
     """A connector whose connections read sloppy heads, too."""
 
-    def __init__(self, *, resolver: AbstractResolver, socket_factory: Callable[[Any], socket.socket]) -> None:
+    def __init__(
+        self, *, resolver: AbstractResolver | None = None, socket_factory: Callable[[Any], socket.socket] | None = None
+    ) -> None:
         # No limit: one source must not wait for another.
         super().__init__(resolver=resolver, socket_factory=socket_factory, limit=0)
         self._factory = cast(Any, lambda: _TolerantHandler(self._loop))

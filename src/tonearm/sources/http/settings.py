@@ -1,11 +1,11 @@
-"""How the node asks over HTTP: how long it waits, how often it tries again, how far it reads ahead, and the headers
-that a page wants sent with the link behind it: which of them may be sent, and where to.
+"""How the node asks over HTTP: how long it waits, how often it tries again, how far it reads ahead, and how the link
+behind a page is asked for: with which headers, to which hosts, through which proxy, and where to get it anew.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonearm.core.source_uri import SourceUri
 
@@ -36,6 +36,8 @@ class FetchSettings:
     live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)
     # The shortest time between two reads of a live playlist, whatever it says.
     live_refresh_at_least_s: float = 0.5
+    # The shortest time between two questions to a page for the link of one track.
+    renew_at_least_s: float = 30.0
     # How long a client's request waits for a playlist that it names.
     playlist_limit_s: float = 5.0
 
@@ -59,17 +61,19 @@ _WITHHELD: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class LinkHeaders:
-    """What a page's player would send with `link`: to its host only, so that a redirect carries nothing elsewhere."""
+class PageLink:
+    """The link behind a page. `headers` are what the page's player would send with it: to its host only, so that a
+    redirect carries nothing elsewhere. `proxy` is the URL of the proxy that all requests go through; none: directly."""
 
-    link: SourceUri
+    uri: SourceUri
     headers: dict[str, str] = field(repr=False)
+    proxy: str | None = field(default=None, repr=False)
 
     def headers_for(self, uri: SourceUri) -> dict[str, str]:
         """Those to send to `uri`: none to another host or port, and none in plain text that were meant for TLS."""
-        is_same = (uri.host, uri.port) == (self.link.host, self.link.port)
-        is_secure, was_secure = uri.is_https, self.link.is_https
-        is_upgrade = uri.host == self.link.host and (self.link.port, uri.port) == (80, 443)
+        is_same = (uri.host, uri.port) == (self.uri.host, self.uri.port)
+        is_secure, was_secure = uri.is_https, self.uri.is_https
+        is_upgrade = uri.host == self.uri.host and (self.uri.port, uri.port) == (80, 443)
         if (is_same and is_secure >= was_secure) or (is_upgrade and is_secure):
             return self.headers
         return {}
@@ -90,3 +94,7 @@ def safe_headers(given: Iterable[tuple[str, str]]) -> dict[str, str]:
         if len(headers) == _MAX_HEADERS:
             break
     return headers
+
+
+Renew: TypeAlias = Callable[[], Awaitable[PageLink]]
+"""Asks the page for its link anew. Raises `PlayError`."""

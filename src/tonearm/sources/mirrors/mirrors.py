@@ -28,7 +28,7 @@ from tonearm.sources.mirrors.services import Apple, Deezer, MusicService, Record
 from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.mirrors.spotify import NEEDS_KEYS, Spotify
 from tonearm.sources.resolver.answers import Judge
-from tonearm.sources.resolver.pages import PageOpening
+from tonearm.sources.resolver.page_opening import PageOpening
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from tonearm.core.printable import one_line
 from tonearm.core.source_uri import SourceUri, item_of_page, parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.http.errors import admission_error
-from tonearm.sources.http.settings import LinkHeaders, safe_headers
+from tonearm.sources.http.settings import PageLink, safe_headers
 from tonearm.sources.resolver.javascript import INSTALL
 
 Judge: TypeAlias = Callable[[SourceUri], SourceUri]
@@ -28,6 +28,11 @@ _MAX_LENGTH_S: Final = 366 * 24 * 3600.0
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
 SCRIPT_HINT: Final = f"Bring yt-dlp and its solver up to date together: {INSTALL}."
+_BOT: Final = re.compile(r"not a bot|sign in to confirm|log ?in to confirm", re.IGNORECASE)
+_BOT_HINT: Final = (
+    "The site takes this machine for a bot, as it does with rented ones. The operator can set resolver.cookies_file, "
+    "resolver.extractor_args or resolver.proxies; docs/music.md says how."
+)
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BOILERPLATE: Final = (
     re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
@@ -43,16 +48,15 @@ _MAX_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPage:
-    """The link behind a page, the headers to send with it, and what the page says of it."""
+    """The link behind a page, and what the page says of it."""
 
-    link: SourceUri
-    headers: LinkHeaders
+    link: PageLink
     facts: PageFacts
 
 
-def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
-    """The page in an answer. Raises `PlayError` when the answer is not valid, has no http link, or leads to where the
-    node must not go."""
+def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri], proxy: str | None = None) -> ResolvedPage:
+    """The page in an answer, which was read through `proxy`. Raises `PlayError` when the answer is not valid, has no
+    http link, or leads to where the node must not go."""
     page = answer.get("page") if isinstance(answer, dict) else None
     url = page.get("url") if isinstance(page, dict) else None
     if not isinstance(page, dict) or not isinstance(url, str):
@@ -67,7 +71,7 @@ def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> Resolved
         artwork_url=artwork_of(page.get("artwork_url")),
         is_live=is_live,
     )
-    return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
+    return ResolvedPage(PageLink(link, _headers(page.get("headers")), proxy), facts)
 
 
 # Why a list was not read to its end, by the process's word for it.
@@ -184,6 +188,13 @@ def _headers(value: Json) -> dict[str, str]:
         return {}
     pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
     return safe_headers((name, text) for name, text in pairs if isinstance(name, str) and isinstance(text, str))
+
+
+def hint_of(reason: str, *, wants_script: bool = False) -> str:
+    """What to do about yt-dlp's `reason`."""
+    if wants_script:
+        return SCRIPT_HINT
+    return _BOT_HINT if _BOT.search(reason) else _HINT
 
 
 def resolve_error(reason: str, hint: str = _HINT) -> PlayError:

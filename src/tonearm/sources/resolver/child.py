@@ -3,12 +3,13 @@
 `python -m tonearm.sources.resolver.child MEMORY_LIMIT_MB SANDBOX_MODE JAVASCRIPT SITE…` is started by the node only.
 
 {"op": "start"}                                → {}: it is ready for more
-{"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
-                                                  "searches": {key: site}, "known": [key]}
+{"op": "sites"}                                → {"unknown": [sites that no extractor is named after], "searches":
+                                                  {key: site}, "known": [key], "extractors": [key, in small letters]}
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
 {"op": "resolve", "url", "item", "limit_s"}    → {"page": {…}} as `extraction.Extraction.resolve` gives it
 {"op": "open", "url", "most", "whole", "limit_s"}
                                                → {"page": {…}} or {"list": {…}} as `extraction.Extraction.open` gives it
+The last two may have "extractor_args", as `Extraction.take_keys` takes them, and a file of cookies behind the line.
 Whatever fails is answered with {"error": why}, and with {"script": true} when a script of the page is at fault. A page
 whose script is being prepared is answered with {"pending": true}, and asked for again. The first answer has
 {"sandbox": {…}}, a `SandboxReport`, in it, too.
@@ -60,10 +61,11 @@ def answer_requests(arguments: Sequence[str]) -> None:
     sandbox = confine_resolver(supervision.mode)
     news: dict[str, Any] = {"sandbox": asdict(sandbox)}
     while (received := pipe.next()) is not None:
-        request, _ = received
+        request, cookies = received
         signal.setitimer(signal.ITIMER_REAL, request.get("limit_s", 60.0) + _SELF_DESTRUCT_AFTER_S)
         try:
             supervision.require(sandbox)
+            extraction.take_keys(request.get("extractor_args", {}), cookies)
             answer = _perform(extraction, request)
         except SandboxRequiredError as error:
             answer = {"error": str(error)}
@@ -87,6 +89,7 @@ def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
                 "unknown": extraction.unknown_sites(),
                 "searches": extraction.searches(),
                 "known": [*extraction.searches(permitted=False)],
+                "extractors": extraction.keys_of_extractors(),
             }
         case "match":
             return {"extractor": extraction.match(request["url"])}

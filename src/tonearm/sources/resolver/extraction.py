@@ -1,5 +1,6 @@
 """From a page's URL to the link behind it, or to the pages that it lists, by yt-dlp."""
 
+import io
 import json
 import re
 import time
@@ -55,6 +56,8 @@ class Extraction:
         self._challenges: Any = None
         self._lack = ""  # why scripts cannot be run
         self._log = _Log()
+        self._arguments: dict[str, dict[str, list[str]]] = {}
+        self._cookies = b""
         self._sites = tuple(site.lower() for site in sites) or (_ALL,)
         self._known = [extractor for extractor in gen_extractor_classes() if extractor._ENABLED]
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
@@ -78,6 +81,15 @@ class Extraction:
     def unknown_sites(self) -> list[str]:
         names = [_ALL, *(extractor.IE_NAME.lower() for extractor in self._known)]
         return [site for site in self._sites if not any(_is_of(name, site) for name in names)]
+
+    def keys_of_extractors(self) -> list[str]:
+        """By which arguments are given to extractors."""
+        return sorted({extractor.ie_key().lower() for extractor in self._known})
+
+    def take_keys(self, arguments: dict[str, dict[str, list[str]]], cookies: bytes) -> None:
+        """For all pages from now on: arguments of extractors, as yt-dlp's option has them, and a file of cookies in
+        Netscape's form."""
+        self._arguments, self._cookies = arguments, cookies
 
     def match(self, url: str) -> str | None:
         """The name of the permitted extractor, other than `generic`, whose page `url` is."""
@@ -137,6 +149,9 @@ class Extraction:
         if self._challenges is not None:
             self._challenges.problem = ""
         options = {**_OPTIONS, "logger": self._log, "playlist_items": items, "noplaylist": not takes_list}
+        options["extractor_args"] = self._arguments
+        if self._cookies:
+            options["cookiefile"] = io.StringIO(self._cookies.decode("utf-8", "replace"))
         downloader = yt_dlp.YoutubeDL(options, auto_init=False)
         for extractor in self._permitted:
             downloader.add_info_extractor(extractor)

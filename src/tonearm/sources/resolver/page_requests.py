@@ -16,7 +16,7 @@ from tonearm.core.failure import REFUSALS, FailureCode, PlayError, PlayFailure, 
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.client import HttpClient
-from tonearm.sources.http.errors import PassingError, read_error
+from tonearm.sources.http.errors import PassingError, ProxyError, read_error
 from tonearm.sources.resolver.messages import Message
 
 REQUESTS_AT_MOST: Final = 500  # of one page
@@ -44,12 +44,14 @@ class BadQuestion(Exception):
 class PageRequests:
     """Of one page, for as long as the block lasts. `traffic_limit_bytes` are for both directions together.
 
-    What a page's requests have in common beside that, a proxy for example, belongs here. `problem` is why an address
-    could not be reached: a refusal if there was one, otherwise the last failure.
+    All go through `proxy`, where one is given. `problem` is why an address could not be reached: a refusal if there was
+    one, otherwise the last failure.
     """
 
-    def __init__(self, client: HttpClient, traffic_limit_bytes: int) -> None:
+    def __init__(self, client: HttpClient, traffic_limit_bytes: int, proxy: str | None = None) -> None:
         self._client = client
+        self._proxy = proxy
+        self.is_proxy_at_fault = False
         self._left_bytes = traffic_limit_bytes
         self._left_requests = REQUESTS_AT_MOST
         self._open: dict[int, aiohttp.ClientResponse] = {}
@@ -81,6 +83,7 @@ class PageRequests:
             uri = self._client.admitted(url)
             return self._answer(await self._sent(uri, str(method), headers, body))
         except PlayError as error:
+            self.is_proxy_at_fault |= isinstance(error, ProxyError)
             return self._told(error.failure)
 
     async def read(self, question: JsonObject) -> Message:
@@ -112,13 +115,13 @@ class PageRequests:
         given = {name: str(value) for name, value in headers.items()}
         content = body if body or method not in ("GET", "HEAD") else None
         try:
-            return await self._client.send(uri, given, method=method, body=content)
+            return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
         except PassingError as error:
             # A kept connection may be closed by its server in the moment that it is used again. What may be sent twice
             # is sent twice by aiohttp; of the rest browsers do so, too.
             if content is None or error.failure.code is not FailureCode.CONNECTION_LOST:
                 raise
-            return await self._client.send(uri, given, method=method, body=content)
+            return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
 
     def _answer(self, response: aiohttp.ClientResponse) -> Message:
         number = next(_numbers)

@@ -9,39 +9,37 @@ import logging
 import sys
 from asyncio.subprocess import create_subprocess_exec
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote_plus
 
 from tonearm.core.errors import LimitReached
-from tonearm.core.failure import REFUSALS, FailureCode, PlayError
+from tonearm.core.failure import REFUSALS, FailureCode
 from tonearm.core.figures import ResolverFigures
 from tonearm.core.metadata import JsonObject
 from tonearm.core.opened_source import (
-    OPENING,
     PLACE_AT_RESOLVER,
     PREPARING_SCRIPT,
     RESOLVING,
-    OpenedSource,
     ReportWait,
     ignore_wait,
-    is_html,
 )
-from tonearm.core.play_queue import NothingFound, Playlist, PlaylistEntry
+from tonearm.core.play_queue import Playlist
 from tonearm.core.printable import text_for_logs
 from tonearm.core.service_links import MIRRORED_SEARCHES
 from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport, resolver_supervision
 from tonearm.sources.http.client import HttpClient
-from tonearm.sources.http.settings import LinkHeaders
+from tonearm.sources.http.errors import ProxyError
 from tonearm.sources.mirrors.settings import MirrorSettings
 from tonearm.sources.resolver.answers import (
     SCRIPT_HINT,
     Judge,
     ResolvedPage,
+    hint_of,
     plain_reason,
     read_list,
     read_page,
@@ -52,15 +50,13 @@ from tonearm.sources.resolver.children import ChildBroken, ChildPool, StartProce
 from tonearm.sources.resolver.messages import YOUTUBE_MUSIC_SEARCH, Message
 from tonearm.sources.resolver.page_requests import BadQuestion, PageRequests
 from tonearm.sources.resolver.scripts import PREPARER, PreparedScripts
+from tonearm.sources.resolver.site_keys import CookiesFile, CookiesProblem, Proxies, SiteKeys
 
-Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver.child")
 _DECIDED: Final = REFUSALS | {FailureCode.LIMIT_EXCEEDED}  # whatever the extractor made of it
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
 DEFAULT_SEARCH: Final = "ytsearch"
-# A search plays its first result that this node may play, out of so many.
-_CANDIDATES: Final = 5
 _MAX_LOGGED_CHARACTERS: Final = 500
 _MATCHERS: Final = 2
 _SCRIPTS_OF_A_PAGE: Final = 3  # YouTube's clients have one each
@@ -95,137 +91,11 @@ class ResolverSettings:
     start_process: StartProcess = create_subprocess_exec
     mirrors: MirrorSettings = field(default_factory=MirrorSettings)
     default_search: str = DEFAULT_SEARCH
+    keys: SiteKeys = field(default_factory=SiteKeys)
 
 
 class ResolverSetupError(Exception):
     """The resolver cannot work as it is configured; the message says why."""
-
-
-class PageOpening:
-    """Opens pages as the links behind them or as what they list, searches as what they find first, and everything else
-    as it is.
-
-    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML. `judge`
-    is asked for each entry of a list.
-    """
-
-    def __init__(self, resolver: "PageResolver", fetch: Fetch, judge: Judge) -> None:
-        self._resolver = resolver
-        self._fetch = fetch
-        self._judge = judge
-
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """Raises `PlayError`."""
-        if uri.kind == "search":
-            found = await self._resolver.resolve(await self._best_match(uri, report_wait), report_wait)
-        else:
-            source = await self.open_direct(uri, report_wait)
-            if source is not None:
-                return source
-            opened = await self._resolver.open(uri, self._judge, report_wait)
-            if isinstance(opened, Playlist):
-                return opened
-            found = opened
-        report_wait(OPENING)
-        fetched = await self._fetch(found.link, found.headers)
-        return fetched if isinstance(fetched, Playlist) else fetched.found_by(found.facts)
-
-    async def open_direct(
-        self, uri: SourceUri, report_wait: ReportWait = ignore_wait
-    ) -> OpenedSource | Playlist | None:
-        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
-
-        Where nobody says in time whether `uri` is a page, it is opened as it is, since most are links to files. What
-        comes of that is no sound when it was a page, and then the answer is waited for.
-        """
-        is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)
-        if is_page:
-            return None
-        report_wait(OPENING)
-        try:
-            source = await self._fetch(uri, None)
-        except PlayError:
-            if is_page is None and await self._resolver.is_page_after_all(uri, report_wait):
-                return None
-            raise
-        if isinstance(source, Playlist) or not is_html(source.content_type):
-            return source
-        try:
-            is_page = self._resolver.resolves_any_page or (
-                is_page is None and await self._resolver.is_page_after_all(uri, report_wait)
-            )
-        except BaseException:
-            await source.close()
-            raise
-        if not is_page:
-            return source
-        await source.close()
-        return None
-
-    async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
-        """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
-
-        Raises `PlayError` and `LimitReached`.
-        """
-        if uri.kind == "search":
-            return await self.search(uri, MAX_LISTED)
-        source = await self.open_direct(uri)
-        if source is not None:
-            return source
-        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
-        return opened if isinstance(opened, Playlist) else None
-
-    async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
-        """What a page plays or lists; None for what is opened as it is. For a request of a client. Raises `PlayError`
-        and `LimitReached`."""
-        source = await self.open_direct(uri)
-        if isinstance(source, Playlist):
-            return source
-        if source is not None:
-            await source.close()
-            return None
-        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
-        if isinstance(opened, Playlist):
-            return opened
-        facts = opened.facts
-        return PlaylistEntry(
-            uri, facts.title, facts.author or "", length_ms=facts.length_ms, artwork_url=facts.artwork_url
-        )
-
-    async def search(self, uri: SourceUri, limit: int) -> Playlist:
-        """The first `limit` results that this node may play, one at least. For a request of a client.
-
-        Raises `PlayError` and `LimitReached`.
-        """
-        return await self._resolver.search(uri, self._judge, limit, for_client=True)
-
-    async def find(self, uri: SourceUri, limit: int, report_wait: ReportWait) -> tuple[PlaylistEntry, ...]:
-        """As `search`, for a player; empty when there is no result that this node may play."""
-        try:
-            return (await self._resolver.search(uri, self._judge, limit, report_wait)).entries
-        except NothingFound:
-            return ()
-
-    async def link_of(self, uri: SourceUri) -> SourceUri:
-        """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and
-        `LimitReached`."""
-        if uri.kind == "search":
-            best = await self._best_match(uri, for_client=True)
-            return (await self._resolver.resolve(best, for_client=True)).link
-        if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
-            return uri  # whatever the source is, it is opened as it is
-        source = await self.open_direct(uri)
-        if source is not None:
-            if not isinstance(source, Playlist):
-                await source.close()
-            return uri
-        return (await self._resolver.resolve(uri, for_client=True)).link
-
-    async def _best_match(
-        self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
-    ) -> SourceUri:
-        found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait, for_client=for_client)
-        return found.entries[0].uri
 
 
 class PageResolver:
@@ -239,6 +109,8 @@ class PageResolver:
         self._client = client
         self._admit = admit
         self._settings = settings
+        self._cookies = CookiesFile(settings.keys.cookies_file)
+        self._proxies = Proxies(settings.keys.proxies)
         self._client_places = asyncio.Semaphore(max(1, settings.pages_at_once // 2))
         # The permitted sites that can be searched, by the key before the words of a search. Known after `start`.
         self.searches: Mapping[str, str] = {}
@@ -277,6 +149,10 @@ class PageResolver:
         its processes lack the sandbox that they must have.
         """
         try:
+            self._cookies.require()
+        except CookiesProblem as error:
+            raise ResolverSetupError(f"resolver.cookies_file: {error}") from error
+        try:
             answer = await self._matching.ask({"op": "sites"}, self._settings.start_timeout_s)
         except (TimeoutError, ChildBroken) as error:
             raise _does_not_work(str(error) or "it took too long to start") from error
@@ -290,6 +166,15 @@ class PageResolver:
             raise ResolverSetupError(
                 f"resolver.sites: yt-dlp has no extractor named {names}; `yt-dlp --list-extractors` shows the names"
             )
+        extractors = answer.get("extractors")
+        their_names = ["youtubepot", *map(str, extractors)] if isinstance(extractors, list) else []
+        for site in self._settings.keys.extractor_args if their_names else ():
+            # What is behind a dash belongs to a provider of yt-dlp's, of tokens for example.
+            if site.partition("-")[0] not in their_names:
+                raise ResolverSetupError(
+                    f"resolver.extractor_args: yt-dlp has no extractor {site!r}; its names are in small letters, such "
+                    "as youtube"
+                )
         known = answer.get("known")
         there_are = sorted(map(str, known)) if isinstance(known, list) else []
         wanted = [("mirror.search", key) for key in self._settings.mirrors.search]
@@ -376,8 +261,8 @@ class PageResolver:
         """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`, and
         `LimitReached` for a client."""
         url, item = uri.page
-        answer = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait, for_client)
-        return read_page(answer, self._admit)
+        answer, proxy = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait, for_client)
+        return read_page(answer, self._admit, proxy)
 
     async def open(
         self,
@@ -396,9 +281,9 @@ class PageResolver:
         if item is not None:
             return await self.resolve(uri, report_wait, for_client=for_client)
         question: JsonObject = {"op": "open", "url": url, "most": MAX_LISTED, "whole": whole}
-        answer = await self._answer(question, report_wait, for_client)
+        answer, proxy = await self._answer(question, report_wait, for_client)
         if "list" not in answer:
-            return read_page(answer, self._admit)
+            return read_page(answer, self._admit, proxy)
         # In a thread: admitting hundreds of entries takes some ms.
         listed = await asyncio.to_thread(read_list, answer, uri, judge, MAX_LISTED)
         if listed.left_out.count:
@@ -422,30 +307,50 @@ class PageResolver:
         if uri.search_key == YOUTUBE_MUSIC_SEARCH:
             numbered = f"https://music.youtube.com/search?q={quote_plus(uri.path)}#songs"
         question: JsonObject = {"op": "open", "url": numbered, "most": limit, "whole": True}
-        answer = await self._answer(question, report_wait, for_client)
+        answer, _ = await self._answer(question, report_wait, for_client)
         return await asyncio.to_thread(read_list, answer, uri, judge, limit)
 
-    async def _answer(self, question: JsonObject, report_wait: ReportWait, for_client: bool) -> JsonObject:
-        """The answer of a process. A page whose script is being prepared has no process and no place meanwhile, and is
-        asked for again. Raises as `resolve`."""
-        for _ in range(_SCRIPTS_OF_A_PAGE + 1):
-            async with self._place_for_client() if for_client else nullcontext():
-                answer, preparing = await self._answer_once(question, report_wait)
+    async def _answer(
+        self, question: JsonObject, report_wait: ReportWait, for_client: bool
+    ) -> tuple[JsonObject, str | None]:
+        """The answer of a process, and the proxy that its requests went through. A page whose script is being prepared
+        has no process and no place meanwhile, and is asked for again; so is one whose proxy failed, through the next.
+        Raises as `resolve`."""
+        scripts, other_proxies = _SCRIPTS_OF_A_PAGE, len(self._proxies) - 1
+        while True:
+            proxy = self._proxies.next()
+            try:
+                async with self._place_for_client() if for_client else nullcontext():
+                    answer, preparing = await self._answer_once(question, proxy, report_wait)
+            except ProxyError as error:
+                self.proxy_failed(proxy, error)
+                if other_proxies <= 0:
+                    raise resolve_problem(error.failure) from error
+                other_proxies -= 1
+                continue
             if "pending" not in answer or preparing is None:
-                return answer
+                return answer, proxy
+            if not scripts:
+                raise resolve_error("it wants a script prepared again and again", SCRIPT_HINT)
+            scripts -= 1
             report_wait(PREPARING_SCRIPT)
             await asyncio.shield(preparing)
-        raise resolve_error("it wants a script prepared again and again", SCRIPT_HINT)
+
+    def proxy_failed(self, proxy: str | None, error: ProxyError) -> None:
+        """`proxy` is not used for a while, unless there is no other."""
+        if proxy is not None:
+            self._proxies.failed(proxy, error.failure.message)
 
     async def _answer_once(
-        self, question: JsonObject, report_wait: ReportWait
+        self, question: JsonObject, proxy: str | None, report_wait: ReportWait
     ) -> tuple[JsonObject, asyncio.Task[None] | None]:
         """The answer of a process, and the script that it waits for. The time limit begins when one of the processes is
-        free. Raises `PlayError`."""
+        free. Raises `PlayError`, as `ProxyError` when the proxy is at fault."""
         limit_s = self._settings.timeout_s
-        async with PageRequests(self._client, self._settings.traffic_limit_bytes) as requests:
+        async with PageRequests(self._client, self._settings.traffic_limit_bytes, proxy) as requests:
             serving = _Serving(requests, self.scripts)
-            request = Message({**question, "limit_s": limit_s})
+            head: JsonObject = {**question, "limit_s": limit_s, "extractor_args": self._settings.keys.arguments()}
+            request = Message(head, self._cookies.cookies())
             report_wait(PLACE_AT_RESOLVER)
             try:
                 answer = await self._resolving.exchange(request, limit_s, lambda: report_wait(RESOLVING), serving.reply)
@@ -457,10 +362,20 @@ class PageResolver:
             if isinstance(reason, str):
                 # The node's own failure is nearer to the cause than the extractor's message.
                 problem = requests.problem
+                if problem is not None and requests.is_proxy_at_fault:
+                    raise ProxyError(problem)
                 if problem is not None and (problem.code in _DECIDED or problem.message.rstrip(".") in reason):
                     raise resolve_problem(problem)
-                raise resolve_error(plain_reason(reason), *([SCRIPT_HINT] if answer.head.get("script") is True else []))
+                raise resolve_error(
+                    plain_reason(reason), hint_of(reason, wants_script=answer.head.get("script") is True)
+                )
         return answer.head, serving.preparing
+
+    @property
+    def has_room(self) -> bool:
+        """Whether nobody waits for a process, and half of them are free."""
+        busy = self._resolving.working
+        return not self._resolving.waiting and 2 * busy < self._settings.pages_at_once
 
     async def close(self) -> None:
         await asyncio.gather(self._matching.close(), self._resolving.close(), self.scripts.close())

@@ -1,0 +1,168 @@
+"""Opening what may be a page: as the link behind it, as what it lists, or as it is."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from tonearm.core.errors import LimitReached
+from tonearm.core.failure import PlayError
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, ignore_wait, is_html
+from tonearm.core.play_queue import NothingFound, Playlist, PlaylistEntry
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.http.errors import ProxyError
+from tonearm.sources.http.settings import PageLink, Renew
+from tonearm.sources.resolver.answers import Judge, ResolvedPage
+from tonearm.sources.resolver.pages import MAX_LISTED, PageResolver
+
+Fetch: TypeAlias = Callable[[SourceUri, PageLink | None, Renew | None], Awaitable[OpenedSource | Playlist]]
+# A search plays its first result that this node may play, out of so many.
+_CANDIDATES: Final = 5
+
+
+class PageOpening:
+    """Opens pages as the links behind them or as what they list, searches as what they find first, and everything else
+    as it is.
+
+    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML. `judge`
+    is asked for each entry of a list.
+    """
+
+    def __init__(self, resolver: PageResolver, fetch: Fetch, judge: Judge) -> None:
+        self._resolver = resolver
+        self._fetch = fetch
+        self._judge = judge
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """Raises `PlayError`."""
+        page = uri
+        if uri.kind == "search":
+            page = await self._best_match(uri, report_wait)
+            found = await self._resolver.resolve(page, report_wait)
+        else:
+            source = await self.open_direct(uri, report_wait)
+            if source is not None:
+                return source
+            opened = await self._resolver.open(uri, self._judge, report_wait)
+            if isinstance(opened, Playlist):
+                return opened
+            found = opened
+
+        async def renew() -> PageLink:
+            return (await self._resolver.resolve(page)).link
+
+        report_wait(OPENING)
+        try:
+            fetched = await self._fetch(found.link.uri, found.link, renew)
+        except ProxyError as error:
+            self._resolver.proxy_failed(found.link.proxy, error)
+            raise
+        return fetched if isinstance(fetched, Playlist) else fetched.found_by(found.facts)
+
+    async def open_direct(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait
+    ) -> OpenedSource | Playlist | None:
+        """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
+
+        Where nobody says in time whether `uri` is a page, it is opened as it is, since most are links to files. What
+        comes of that is no sound when it was a page, and then the answer is waited for.
+        """
+        is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)
+        if is_page:
+            return None
+        report_wait(OPENING)
+        try:
+            source = await self._fetch(uri, None, None)
+        except PlayError:
+            if is_page is None and await self._resolver.is_page_after_all(uri, report_wait):
+                return None
+            raise
+        if isinstance(source, Playlist) or not is_html(source.content_type):
+            return source
+        try:
+            is_page = self._resolver.resolves_any_page or (
+                is_page is None and await self._resolver.is_page_after_all(uri, report_wait)
+            )
+        except BaseException:
+            await source.close()
+            raise
+        if not is_page:
+            return source
+        await source.close()
+        return None
+
+    async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
+
+        Raises `PlayError` and `LimitReached`.
+        """
+        if uri.kind == "search":
+            return await self.search(uri, MAX_LISTED)
+        source = await self.open_direct(uri)
+        if source is not None:
+            return source
+        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
+        return opened if isinstance(opened, Playlist) else None
+
+    async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
+        """What a page plays or lists; None for what is opened as it is. For a request of a client. Raises `PlayError`
+        and `LimitReached`."""
+        source = await self.open_direct(uri)
+        if isinstance(source, Playlist):
+            return source
+        if source is not None:
+            await source.close()
+            return None
+        opened = await self._resolver.open(uri, self._judge, whole=True, for_client=True)
+        if isinstance(opened, Playlist):
+            return opened
+        return _entry(uri, opened)
+
+    async def facts(self, uri: SourceUri) -> PlaylistEntry | None:
+        """What a page says of what it plays; None for a list, a search, and what is opened as it is, and nothing of
+        that is opened. For the titles of a queue. Raises `PlayError`, and `LimitReached` when players need the
+        processes."""
+        if uri.kind == "search" or not await self._resolver.is_page(uri):
+            return None
+        if not self._resolver.has_room:
+            raise LimitReached("The resolver's processes are needed for players.")
+        opened = await self._resolver.open(uri, self._judge)
+        return None if isinstance(opened, Playlist) else _entry(uri, opened)
+
+    async def search(self, uri: SourceUri, limit: int) -> Playlist:
+        """The first `limit` results that this node may play, one at least. For a request of a client.
+
+        Raises `PlayError` and `LimitReached`.
+        """
+        return await self._resolver.search(uri, self._judge, limit, for_client=True)
+
+    async def find(self, uri: SourceUri, limit: int, report_wait: ReportWait) -> tuple[PlaylistEntry, ...]:
+        """As `search`, for a player; empty when there is no result that this node may play."""
+        try:
+            return (await self._resolver.search(uri, self._judge, limit, report_wait)).entries
+        except NothingFound:
+            return ()
+
+    async def link_of(self, uri: SourceUri) -> SourceUri:
+        """The link behind a page, `uri` itself when it is no page. For a request of a client. Raises `PlayError` and
+        `LimitReached`."""
+        if uri.kind == "search":
+            best = await self._best_match(uri, for_client=True)
+            return (await self._resolver.resolve(best, for_client=True)).link.uri
+        if not self._resolver.resolves_any_page and not await self._resolver.is_page_after_all(uri):
+            return uri  # whatever the source is, it is opened as it is
+        source = await self.open_direct(uri)
+        if source is not None:
+            if not isinstance(source, Playlist):
+                await source.close()
+            return uri
+        return (await self._resolver.resolve(uri, for_client=True)).link.uri
+
+    async def _best_match(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
+    ) -> SourceUri:
+        found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait, for_client=for_client)
+        return found.entries[0].uri
+
+
+def _entry(uri: SourceUri, page: ResolvedPage) -> PlaylistEntry:
+    facts = page.facts
+    return PlaylistEntry(uri, facts.title, facts.author or "", length_ms=facts.length_ms, artwork_url=facts.artwork_url)
