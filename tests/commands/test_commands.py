@@ -138,7 +138,7 @@ def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -
             stdout=theirs,
             stderr=errors,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
+            preexec_fn=lambda: _at_terminal(theirs),
         )
     os.close(theirs)
     _until(ours, b"playing")
@@ -146,6 +146,12 @@ def test_a_terminal_that_goes_away_ends_play_without_a_word(node: RunningNode) -
     assert process.wait(60) == 128 + signal.SIGHUP
     assert (node.folder / "errors").read_bytes() == b""
     assert "gone" not in [player["id"] for player in asked(node, "GET", "/v0/players").json()]
+
+
+def _at_terminal(terminal: int) -> None:
+    """In a process that is about to begin: as a shell would start it, also where the tests are run by nohup."""
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _until(terminal: int, word: bytes) -> bytes:

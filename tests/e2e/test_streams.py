@@ -79,6 +79,17 @@ async def recorded(url: str, seconds: float, headers: dict[str, str] | None = No
     return bytes(data)
 
 
+async def sound_recorded(url: str, kind: str, seconds: float) -> NDArray[np.float64]:
+    """The first sound of a stream, so much at least, however long it takes."""
+    data = bytearray()
+    async with aiohttp.ClientSession() as session, session.get(url) as got:
+        async for chunk in got.content.iter_any():
+            data += chunk
+            if len(data) > 16_000 and len(samples := decoded_file(bytes(data), kind)) > seconds * 48_000:
+                return samples
+    raise AssertionError("the stream has ended")
+
+
 @pytest.mark.timing
 async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: RunningNode) -> None:
     """Filters, a skip and a killed decoder, while PCM, Opus, Ogg and MP3 are heard."""
@@ -171,12 +182,12 @@ async def test_the_first_listener_of_a_form_begins_with_what_was_sounded(
             await stack.aclose()
             await until_state(node, "p", lambda now: now["quality"]["decoderProcess"] is None)
         begun_s = asyncio.get_running_loop().time()
-        samples = decoded_file(await recorded(stream(node, kind), 2.0), kind)
+        samples = await sound_recorded(stream(node, kind), kind, 2.5)
         elapsed_s = asyncio.get_running_loop().time() - begun_s
     loud = np.flatnonzero(np.abs(samples).max(axis=1) > 30)
     assert loud[0] < 0.05 * 48_000
     assert longest_hole_s(samples) < 0.03
-    assert 2.0 < len(samples) / 48_000 < 2.0 + elapsed_s + 0.1
+    assert len(samples) / 48_000 < 2.0 + elapsed_s + 0.1
 
 
 @pytest.mark.timing

@@ -167,11 +167,14 @@ def test_what_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = tmp_path / "closed"
     echo = (
-        "import json, sys\n"
+        "import json, os, sys, time\n"
         "for line in sys.stdin.buffer:\n"
         "    size = json.loads(line).get('bytes', 0)\n"
         "    body = sys.stdin.buffer.read(size)\n"
+        f"    while os.path.exists({str(closed)!r}):\n"
+        "        time.sleep(0.01)\n"
         "    sys.stdout.buffer.write(b'{\"bytes\": %d}\\n' % size + body if size else b'{}\\n')\n"
         "    sys.stdout.buffer.flush()\n"
     )
@@ -194,8 +197,10 @@ async def test_eight_are_kept_and_their_files(tmp_path: Path, monkeypatch: pytes
     assert (await kept.reply(keys[9]))[0].body == bodies[9]
     assert (await kept.reply(keys[2]))[0].head == {"unknown": True}
     nonsense: object
+    closed.touch()
     begun = [await kept.prepare(b"%d" % number * 20) for number in range(20)]
     assert [reply.head for reply, _ in begun[16:]] == [{"error": "too many others are being prepared"}] * 4
+    closed.unlink()
     await asyncio.gather(*(preparing for _, preparing in begun if preparing is not None))
     for nonsense in (None, 5, [], "x"):
         assert not (await kept.reply(nonsense))[0].body
