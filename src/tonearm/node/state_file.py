@@ -8,9 +8,7 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import sqlite3
-import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,10 +29,6 @@ LONG_LOG_BYTES: Final = 16 * 1024 * 1024
 _LOG: Final = "-wal"  # what sqlite adds to the file's name for its log
 _RECORDS: Final = "-records"
 _ENDINGS: Final = ("", _LOG, _RECORDS)  # of what is set aside
-# https://sqlite.org/fileformat2.html, section 4.1
-_LOG_HEAD_BYTES: Final = 32
-_FRAME_HEAD_BYTES: Final = 24
-_LOG_MAGICS: Final = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of the words that are summed up
 _APPLICATION_ID: Final = 0x746F6E65  # "tone", so that `file` can tell it
 
 _NODE_TABLE: Final = (
@@ -103,8 +97,8 @@ class StateFile:
         """Opens the file or makes it.
 
         A damaged file, and one that nodes died again and again while they read it, is renamed, and a new one
-        begun. Of a damaged log all is taken up to the damage. Raises `StateFileError` when there is nowhere to write,
-        another node uses the file, or a newer one made it.
+        begun. Of a damaged log SQLite takes what is before the damage. Raises `StateFileError` when there is nowhere to
+        write, another node uses the file, or a newer one made it.
         """
         try:
             self._open()
@@ -282,8 +276,6 @@ class StateFile:
 
     def _open(self) -> None:
         with contextlib.suppress(OSError):  # sqlite says it better
-            self._require_log()
-        with contextlib.suppress(OSError):  # sqlite says it better
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
         database = self._connect(
             self.path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=_KEPT_STATEMENTS
@@ -294,7 +286,7 @@ class StateFile:
         database.execute("PRAGMA journal_mode = WAL").fetchall()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA wal_autocheckpoint = 0")
-        self._take_log(database)
+        self._empty_log()  # what a killed node left in the log
         database.execute("BEGIN IMMEDIATE")
         try:
             self._require_ours(database)
@@ -341,34 +333,6 @@ class StateFile:
             raise
         old.close()
         log.warning("%s was gone while the node used it; all that it held is written there again", self.path)
-
-    def _require_log(self) -> None:
-        """Raises `sqlite3.DatabaseError` for a log that sqlite would pass over without a word, with all that is in it:
-        a log without its file, and one that does not begin as a log does."""
-        with self._log_path.open("rb") as log:
-            head, has_more = log.read(_LOG_HEAD_BYTES), bool(log.read(1))
-        if head and not (self.path.exists() and self.path.stat().st_size):
-            raise sqlite3.DatabaseError("its log is there without it")
-        if has_more and not _is_log_head(head):
-            raise sqlite3.DatabaseError("its log does not begin as one does")
-
-    def _take_log(self, database: sqlite3.Connection) -> None:
-        """Moves what a killed node left in the log into the file. Of a damaged log sqlite takes what is before the
-        damage, and would write over the rest without a word; so a copy of that log is kept."""
-        ((_, frames, _),) = database.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        if _has_changes_behind(self._log_path, frames):
-            kept = Path(f"{self._set_aside_path()}{_LOG}")
-            try:
-                kept.touch(0o600)
-                shutil.copyfile(self._log_path, kept)
-                copied = f"was kept as {kept.name}"
-            except OSError as error:
-                copied = f"could not be kept ({error.strerror})"
-            self.set_aside = (
-                f"The state in {self.path} is older than it was, for its log is damaged: what changed from there on is "
-                f"lost. The log {copied}."
-            )
-        self._empty_log()
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")
@@ -468,34 +432,6 @@ def _file_at(path: Path) -> _File | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
-
-
-def _is_log_head(head: bytes) -> bool:
-    order = _LOG_MAGICS.get(int.from_bytes(head[:4], "big"))
-    if order is None:
-        return False
-    words = struct.unpack(f"{order}6I", head[:24])
-    first = second = 0
-    for even, odd in zip(words[::2], words[1::2], strict=True):
-        first = (first + even + second) & 0xFFFFFFFF
-        second = (second + odd + first) & 0xFFFFFFFF
-    return (first, second) == struct.unpack(">2I", head[24:])
-
-
-def _has_changes_behind(log: Path, frames: int) -> bool:
-    """Whether a log holds the end of a change behind its first `frames`, which are all that sqlite could read. A node
-    that dies while it writes leaves no such end, and a machine that loses its power seldom. A last change whose end is
-    damaged itself looks like these."""
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        head = file.read(_LOG_HEAD_BYTES)
-        frame_bytes = _FRAME_HEAD_BYTES + int.from_bytes(head[8:12], "big")
-        size_bytes = log.stat().st_size
-        for end in range(_LOG_HEAD_BYTES + (frames + 1) * frame_bytes, size_bytes + 1, frame_bytes):
-            file.seek(end - frame_bytes)
-            frame = file.read(_FRAME_HEAD_BYTES)
-            if frame[8:16] == head[16:24] and any(frame[4:8]):  # of this log, and the last one of a change
-                return True
-    return False
 
 
 def _require_sound(database: sqlite3.Connection) -> None:
