@@ -13,7 +13,6 @@ from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.core.opened_source import ignore_wait
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback_requests import Requests
 from tonearm.core.track_info import SourceFacts
@@ -56,7 +55,6 @@ DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Enco
         (WITHOUT_LISTENERS._replace(has_overlays=True), False),
         (WITHOUT_LISTENERS._replace(is_opening_next=True), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_seekable=False)), False),
-        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_length_exact=False)), False),
         (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_stream=True)), False),
     ],
 )
@@ -70,6 +68,13 @@ def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
 def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
     assert WITHOUT_LISTENERS._replace(position_ms=position_ms).is_worth_sleeping is is_worth_it
     assert PAUSED._replace(position_ms=position_ms).is_worth_sleeping
+
+
+def test_by_an_estimate_the_last_minute_is_not_slept_through() -> None:
+    guessed = WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_length_exact=False), open_from_ms=150_000)
+    assert guessed._replace(position_ms=85_000).is_worth_sleeping
+    assert not guessed._replace(position_ms=86_000).is_worth_sleeping
+    assert [guessed._replace(position_ms=position_ms).is_near_end for position_ms in (89_999, 90_000)] == [False, True]
 
 
 @pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
@@ -106,96 +111,33 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> No
     assert len(updates) >= 6
 
 
-async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that_the_player_can_sleep() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a", sleeps=False, has_files=True)
-    bench.shelf.claims["a"] = 50 * SAMPLE_RATE_HZ
-    bench.player.do(Requests.set_loop, LoopMode.TRACK)
-    await bench.run(0.3)
+async def test_a_player_wakes_a_minute_before_an_estimated_end_to_find_the_true_one() -> None:
+    bench = SleepBench({"a": seconds(150), "b": seconds(600)}, "a", "b", sleeps=False)
+    bench.shelf.claims["a"] = 200 * SAMPLE_RATE_HZ
+    await bench.run(125)
     assert bench.is_asleep
-    assert bench.player.status().track.info.length_ms == 60_000
-    await bench.run(150)
-    assert bench.shelf.counted == ["a"]
-    starts = [event["time"] for event in bench.events.named("TrackStart")]
-    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 2, abs=20)
-    bench.listen()
-    await bench.run(0.2)
-    assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
-    assert bench.shelf.counted == ["a"]
-
-
-async def test_a_length_that_could_not_be_counted_this_time_is_counted_after_a_minute() -> None:
-    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
-    bench.shelf.failures["a"] = TOO_SLOW
-    await bench.run(50)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
-    del bench.shelf.failures["a"]
-    await bench.run(20)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
-
-
-async def test_a_paused_player_sleeps_without_a_length_and_has_it_counted_again_when_it_plays() -> None:
-    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
-    bench.shelf.failures["a"] = TOO_SLOW
     await bench.run(10)
-    bench.player.do(Requests.pause)
-    await bench.run(70)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a"], True)
-    position_ms = bench.position_ms
-    bench.player.do(Requests.play)
-    await bench.run(0.5)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], False)
-    assert bench.position_ms == pytest.approx(position_ms + 500, abs=60)
-    del bench.shelf.failures["a"]
-    await bench.run(70)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a", "a"], True)
+    assert not bench.is_asleep
+    await bench.run(16)
+    assert bench.title == "b"
+    end = bench.events.named("TrackEnd")[0]
+    assert (end["reason"], end["position"]) == ("finished", 150_000)
+    assert bench.player.status().quality.underruns == 0
 
 
-async def test_what_another_player_could_not_have_counted_is_counted_when_it_may_be_tried_again() -> None:
-    bench = SleepBench({"a": seconds(60), "b": seconds(600)}, "a", "b", sleeps=False, has_files=True)
-    bench.shelf.failures["b"] = TOO_SLOW
-    uri = bench.player.queue.tracks[0].uri
-    opened = await bench.shelf.open(uri, ignore_wait)
-    assert opened.version is not None
-    assert await bench.known_files.counted(uri, opened.version) is None
-    del bench.shelf.failures["b"]
-    await bench.run(5)
-    bench.player.do(Requests.skip)
-    await bench.run(50)
-    assert (bench.shelf.counted, bench.is_asleep) == (["b", "a"], False)
+@pytest.mark.parametrize("comes_after_s", [None, 100], ids=["nobody comes", "somebody comes behind the end"])
+async def test_a_track_that_ends_long_before_its_estimate_gives_way_when_the_player_wakes(
+    comes_after_s: float | None,
+) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(600)}, "a", "b", sleeps=False)
+    bench.shelf.claims["a"] = 200 * SAMPLE_RATE_HZ
+    await bench.run(comes_after_s or 125)
+    assert bench.title == "a"
+    if comes_after_s:
+        bench.listen()
     await bench.run(10)
-    assert (bench.shelf.counted, bench.is_asleep) == (["b", "a", "b"], True)
-
-
-async def test_a_file_whose_bytes_cannot_be_counted_is_tried_once() -> None:
-    bench = SleepBench({"a": seconds(20)}, "a", sleeps=False, has_files=True)
-    bench.shelf.failures["a"] = DAMAGED
-    bench.player.do(Requests.set_loop, LoopMode.TRACK)
-    await bench.run(130)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a"], False)
-    bench.shelf.tracks["a"] = seconds(30)  # it is written anew
-    del bench.shelf.failures["a"]
-    await bench.run(20)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "a"], True)
-
-
-async def test_another_file_in_its_place_says_nothing_about_the_length_of_the_one_that_plays() -> None:
-    bench = SleepBench({"a": seconds(600)}, "a", sleeps=False, has_files=True)
-    bench.shelf.failures["a"] = TOO_SLOW
-    await bench.run(1)
-    bench.shelf.tracks["a"] = seconds(60)
-    del bench.shelf.failures["a"]
-    await bench.run(70)
-    assert (bench.player.status().track.info.length_ms, bench.is_asleep) == (600_000, False)
-
-
-async def test_tracks_that_begin_while_another_is_counted_are_counted_after_it() -> None:
-    bench = SleepBench({"a": seconds(20), "b": seconds(60)}, "a", "b", sleeps=False, has_files=True)
-    bench.shelf.may_count.clear()
-    await bench.run(25)
-    assert (bench.title, bench.shelf.counted, bench.is_asleep) == ("b", ["a"], False)
-    bench.shelf.may_count.set()
-    await bench.run(0.3)
-    assert (bench.shelf.counted, bench.is_asleep) == (["a", "b"], True)
+    assert bench.title == "b"
+    assert bench.player.status().quality.underruns == 0
 
 
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:

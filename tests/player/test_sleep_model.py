@@ -97,10 +97,10 @@ def ask(bench: SleepBench, step: Step) -> None:
 
 
 async def what_is_said(
-    names: list[str], steps: list[Step], *, sleeps: bool, has_files: bool
+    names: list[str], steps: list[Step], *, sleeps: bool
 ) -> tuple[list[Said], list[tuple[str, str]]]:
     """The events of a player that all this is asked of, and its states between the steps."""
-    bench = SleepBench(TRACKS, *names, sleeps=sleeps, has_files=has_files)
+    bench = SleepBench(TRACKS, *names, sleeps=sleeps)
     leave = None
     states = []
     try:
@@ -141,13 +141,11 @@ def off_ms(one_ms: int, other_ms: int) -> float:
 
 @pytest.mark.timeout(300)  # the longest of all by far: it plays minutes twice, 12 times over
 @settings(max_examples=examples(12))
-@given(st.lists(NAMES, min_size=1, max_size=4), STEPS, st.booleans())
-@example(["broken"], [_step("wait", 0.5), _step("speed", 3.0), _step("seek", 0.02)], False)
-@example(["broken"], [_step("wait", 0.5), _step("pause", 0.02), _step("play", 3.0)], False)
-@example(["odd"], [Step("loop", "odd", LoopMode.TRACK, 3.0), _step("speed", 61.0)], False)
-def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
-    names: list[str], steps: list[Step], has_files: bool
-) -> None:
+@given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
+@example(["broken"], [_step("wait", 0.5), _step("speed", 3.0), _step("seek", 0.02)])
+@example(["broken"], [_step("wait", 0.5), _step("pause", 0.02), _step("play", 3.0)])
+@example(["odd"], [Step("loop", "odd", LoopMode.TRACK, 3.0), _step("speed", 61.0)])
+def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(names: list[str], steps: list[Step]) -> None:
     """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
     where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again. Where
     it changes the speed, one that is awake does so some frames later. One that is awake does not keep its source open
@@ -157,8 +155,8 @@ def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
     changes = sum(step.what == "speed" for step in steps)
     pauses = sum(step.what == "pause" for step in steps)
     may_be_off_ms = FASTEST * ((FRAME_MS + 5) * (1 + stops + changes) + REOPENED_MS * pauses)
-    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True, has_files=has_files))
-    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False, has_files=has_files))
+    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True))
+    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False))
     assert states_asleep == states_awake
     # Apart, because one that comes every five seconds may fall just before or just after a request.
     for are_updates in (False, True):

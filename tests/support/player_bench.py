@@ -30,9 +30,7 @@ from tonearm.decoder.messages import (
     SessionFailed,
     Titled,
 )
-from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
-from tonearm.decoder.opening.source_input import OpenUri
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clients.event_feed import EventFeed
@@ -138,17 +136,12 @@ class HandSuspects:
         self.uris.append(uri.given)
 
 
-async def _no_facts(uri: SourceUri, open_source: OpenUri) -> SourceFacts:
-    raise PlayError(FILE_MISSING)
-
-
 def services_of(
     pool: DecoderPool, opener: Any, clock: Clock, time: HandTime, wait_ms: int = 0, **more: Any
 ) -> PlayerServices:
     """What a player is given. `opener` opens what it plays, `wait_ms` is how long it waits for its first listener; the
     others are for `PlayerServices`."""
     given: dict[str, Any] = {
-        "known_files": KnownFiles(opener.open, _no_facts),
         "wall_ms": lambda: round(time.now_s() * 1000),
         "json_bytes": json_bytes,
         "call_later": time.call_later,

@@ -16,9 +16,9 @@ from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
-from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
-from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait, ignore_wait
+from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
 from tonearm.core.source_uri import SourceUri, parse_source_uri
@@ -40,8 +40,6 @@ from tonearm.decoder.messages import (
     Plan,
     SeekSource,
 )
-from tonearm.decoder.opening.known_files import KnownFiles
-from tonearm.decoder.opening.source_input import OpenUri
 from tonearm.decoder.pool.pool import DecoderPool, PoolSession
 from tonearm.decoder.pool.process import SessionOwner
 from tonearm.player.clock import Clock
@@ -64,10 +62,6 @@ class Shelf:
         self.claims: dict[str, int] = {}
         self.has_exact_lengths = has_exact_lengths
         self.opened: list[str] = []
-        self.counted: list[str] = []
-        self.may_count = asyncio.Event()  # counting waits for it
-        self.may_count.set()
-        self.failures: dict[str, PlayFailure] = {}  # of counting, by name
         self.is_stuck = False  # nothing that is asked of the disk now is ever answered
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
@@ -78,24 +72,11 @@ class Shelf:
             raise PlayError(FILE_MISSING)
         self.opened.append(name)
         reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
-        version = FileVersion(0, 0, *self.tracks[name], self.claims.get(name, 0)) if uri.kind == "file" else None
-        return OpenedSource(uri=uri, reader=reader, name=name, size_bytes=1000, is_seekable=True, version=version)
+        return OpenedSource(uri=uri, reader=reader, name=name, size_bytes=1000, is_seekable=True)
 
     def facts(self, name: str) -> SourceFacts:
         length_ms = ms_of_samples(self.claims.get(name, self.tracks[name].samples))
         return SourceFacts(length_ms, is_seekable=True, is_length_exact=self.has_exact_lengths, probe_name="wav")
-
-    async def count(self, uri: SourceUri, open_source: OpenUri) -> SourceFacts:
-        """As the loaders' process does, which counts lengths."""
-        name = _name_of(uri)
-        self.counted.append(name)
-        opened = await open_source(uri, ignore_wait)
-        assert isinstance(opened, OpenedSource)
-        await opened.close()
-        await self.may_count.wait()
-        if failure := self.failures.get(name):
-            raise PlayError(failure)
-        return replace(self.facts(name), length_ms=ms_of_samples(self.tracks[name].samples), is_length_exact=True)
 
     def add(self, uri: SourceUri) -> None:
         raise AssertionError("no process died")
@@ -223,9 +204,9 @@ PLAIN_REQUESTS: Final[Mapping[str, Callable[[Requests], Outcome]]] = {
 
 
 class SleepBench:
-    """A player without listeners whose first listener was waited for in vain. With `sleeps` False nothing is known for
-    certain about its tracks, so that it stays awake. With `has_files` they are local files, else they are behind
-    http."""
+    """A player without listeners whose first listener was waited for in vain. With `sleeps` False the lengths of its
+    tracks are estimates, so that it stays awake for the last minute of each. With `has_files` they are local files,
+    else behind http."""
 
     def __init__(
         self,
@@ -245,14 +226,12 @@ class SleepBench:
         self._track_numbers = itertools.count(1)
         self.clock = Clock(self.time.now_s, self._call_later)
         self.time.forward(BETWEEN_TICKS_S)
-        self.known_files = KnownFiles(self.shelf.open, self.shelf.count, self.time.now_s)
         services = services_of(
             self.pool,
             self.shelf,
             self.clock,
             self.time,
             suspect=self.shelf.add,
-            known_files=self.known_files,
             call_later=self._call_later,
         )
         self.player = Player("p", self.new_track(names[0]), {}, services)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.support.audio_files import flac, mp3, music
+from tests.support.audio_files import flac, music
 from tests.support.decoder_driver import feed_of, open_order, running_decoder
 from tonearm.decoder.messages import Decoded, Opened, ReadRequest, Want
 
@@ -41,17 +41,3 @@ def test_a_probe_asks_for_no_more_bytes_than_opening_needs() -> None:
 
 def _wanted(received: Sequence[object], source: int) -> int:
     return sum(isinstance(message, ReadRequest) and message.source == source for message in received)
-
-
-def test_a_length_that_is_not_written_in_a_file_is_counted_without_decoding(tmp_path: Path) -> None:
-    song = tmp_path / "song.mp3"
-    song.write_bytes(mp3(music(6.0, 44_100), options={"write_xing": "0", "id3v2_version": "0"}))
-    with running_decoder() as decoder:
-        decoder.open_session()
-        order = open_order(1, 1, song.stat().st_size, has_descriptor=True)
-        decoder.send_with_descriptor_of(msgspec.structs.replace(order, want=Want.FACTS), song)
-        assert not decoder.wait_for(Opened).facts.is_length_exact
-        decoder.send_with_descriptor_of(msgspec.structs.replace(order, source=2, want=Want.LENGTH), song)
-        facts = decoder.wait_for(Opened).facts
-        assert facts.is_length_exact
-        assert 6_000 <= facts.length_ms <= 6_100  # with what the encoder puts around the sound

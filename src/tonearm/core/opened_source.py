@@ -139,17 +139,6 @@ class SourceReader(ABC):
         return ()
 
 
-class FileVersion(NamedTuple):
-    """Identifies a local file and its contents by what the file system says: it differs for another file, and after a
-    write."""
-
-    device: int
-    inode: int
-    size_bytes: int
-    modified_ns: int
-    changed_ns: int
-
-
 # The content type by which a decoder recognises a web page on a node without a resolver. Its error names the resolver.
 UNRESOLVED_PAGE: Final = "text/html; resolver=off"
 RESOLVER_HINT: Final = (
@@ -187,7 +176,6 @@ class OpenedSource:
     length_ms: int = 0
     station_name: str | None = None
     page: PageFacts | None = None
-    version: FileVersion | None = None
     choice: AudioChoice | None = None
 
     def found_by(self, page: PageFacts) -> "OpenedSource":

@@ -39,13 +39,6 @@ class Playback(Requests):
             self._finish_if_behind_end()
         return self._outcome()
 
-    def counted(self, source: SourceId, length_ms: int) -> Outcome:
-        """The exact length of the current track's file is known; until now it was an estimate."""
-        attempt = self._queue.attempt_of_current(source)
-        if attempt is not None:
-            attempt.queued_track.track = attempt.queued_track.track.with_length(length_ms)
-        return self._outcome()
-
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
         """The source is a playlist of these tracks, at least one, which take its place and its metadata.
 

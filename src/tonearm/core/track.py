@@ -114,9 +114,6 @@ class Track:
     def with_title(self, title: str) -> "Track":
         return replace(self, info=replace(self.info, title=title))
 
-    def with_length(self, length_ms: int) -> "Track":
-        return replace(self, info=replace(self.info, length_ms=length_ms, is_length_exact=True))
-
     def user_data(self, player_metadata: Json) -> Json:
         """The metadata that the track shows: its own, or the player's when it has none (`{}`)."""
         return player_metadata if self.metadata_json == NO_METADATA else self.metadata

@@ -121,8 +121,7 @@ class Want(IntEnum):
 
     SOUND = 0
     FACTS = 1  # for its facts only: nothing is decoded
-    LENGTH = 2  # as FACTS; a local file without a length in it is read to its end to count the length
-    PICTURE = 3  # for the picture inside the file
+    PICTURE = 2  # for the picture inside the file
 
 
 @dataclass(frozen=True, slots=True)

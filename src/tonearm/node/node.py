@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from tonearm import VERSION
@@ -40,8 +39,6 @@ from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, continued
 from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
-from tonearm.decoder.messages import Want
-from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.node.files import Files
 from tonearm.node.garbage_collection import GarbageCollection
@@ -93,14 +90,12 @@ class Node:
         self._artworks = Artworks(loader)
         self._tags_ahead = TagsAhead(loader, suspects.open_for_tags, parts.opener.page_facts, settings.tags_ahead)
         self._garbage_collection = GarbageCollection(parts.call_later, lambda: parts.clock.is_idle)
-        count = partial(loader.load_in_background, want=Want.LENGTH)
         self._services = PlayerServices(
             settings=settings,
             pool=parts.pool,
             opener=suspects,
             suspect=suspects.add,
             carriers=LiveCarriers(suspects.add),
-            known_files=KnownFiles(suspects.open_uncounted, count),
             clock=parts.clock,
             wall_ms=parts.wall_ms,
             call_later=parts.call_later,

@@ -5,9 +5,7 @@ are carried out. `Playback` has the rules of a player, `Joins` the rules between
 `Sending` sends, and `Sleep` decides when the player goes on without a session.
 """
 
-import asyncio
 import logging
-import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -18,13 +16,11 @@ from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayFailure, never_started
 from tonearm.core.figures import underrun_cause
 from tonearm.core.frame import PCM_ONLY, ms_of_samples, samples_of_ms
 from tonearm.core.joins import HeardSource, Joins
-from tonearm.core.opened_source import FileVersion
 from tonearm.core.play_queue import Action, DropAction, OpenAction, SeekAction, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import Outcome
 from tonearm.core.player_status import PlayerQuality
-from tonearm.core.source_uri import SourceUri
 from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Audio,
@@ -64,7 +60,6 @@ class Engine:
         self._begins_at: int | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._stuck: SourceId | None = None  # the source that was reported as stuck, while it gives no audio
-        self._counting: asyncio.Task[None] | None = None  # that counts the length of a file
         self._joins = Joins(playback)
         self._session = DecoderSession(
             weakly(self.receive),
@@ -99,14 +94,10 @@ class Engine:
         self._timers.stop()
         self._sleep.stop()
         self._clock.leave(self)
-        if self._counting is not None:
-            self._counting.cancel()
 
     async def close(self) -> None:
         """To be called after `stop`. Returns when the session and its sources are closed."""
         await self._session.close()
-        if self._counting is not None:
-            await asyncio.wait([self._counting])
 
     # What is asked of the player
 
@@ -337,7 +328,6 @@ class Engine:
         """To be called when something has changed that decides whether the player may sleep."""
         if self._sleep.follow(self._circumstances()):
             self._wake()
-        self._count_length()
 
     def _circumstances(self) -> Circumstances:
         playback = self._playback
@@ -389,41 +379,6 @@ class Engine:
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()
 
-    def _count_length(self) -> None:
-        """Has the length of the current file counted where it is an estimate: without the exact length the player could
-        not sleep."""
-        playback = self._playback
-        source, info = playback.current_source, playback.current.info
-        is_guessed = info.is_seekable and not info.is_length_exact and not info.is_stream
-        if self._is_closed or source is None or not is_guessed or self._counting is not None or len(self.broadcast):
-            return
-        version = self._session.file_version(source)
-        if version is None:
-            return
-        delay_s = self._services.known_files.count_in_s(version)
-        if not delay_s:
-            count = self._count(source, version, playback.current.uri)
-            self._counting = asyncio.get_running_loop().create_task(count)
-        elif math.isfinite(delay_s):
-            self._timers.start(Alarm.COUNT, delay_s)
-
-    async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
-        try:
-            try:
-                facts = await self._services.known_files.counted(uri, version)
-            finally:
-                self._counting = None  # another track may be the current one by now
-            if self._is_closed:
-                return
-            if facts is None:
-                self._count_length()
-            else:
-                self.catch_up()
-                self._perform(self._playback.counted(source, facts.length_ms))
-        except Exception:
-            log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
-            self.went_wrong()
-
     # What the session reports
 
     def receive(self, report: SessionReport) -> None:
@@ -458,7 +413,6 @@ class Engine:
                 if isinstance(report, Failed) and report.gave_audio:
                     self._frames_arrived()
             case Opened(source=source, facts=facts):
-                facts = self._services.known_files.completed(self._session.file_version(source), facts)
                 self._joins.source_opened(source)
                 self._perform(self._playback.opened(source, facts))
                 self._open_next_in_time()
@@ -552,8 +506,6 @@ class Engine:
                     self._sleep_timer()
                 case Alarm.REST:
                     self._session.rest()
-                case Alarm.COUNT:
-                    self._count_length()
                 case Alarm.STALL:
                     self._stalled()
                 case overlay:

@@ -9,7 +9,6 @@ from tonearm.core.figures import Totals
 from tonearm.core.metadata import MAX_METADATA_BYTES, Json
 from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.source_uri import SourceUri
-from tonearm.decoder.opening.known_files import KnownFiles
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.source_input import PlayersOpener
 from tonearm.decoder.pool.pool import DecoderPool
@@ -46,7 +45,6 @@ class PlayerServices:
     pool: DecoderPool
     opener: PlayersOpener
     suspect: Callable[[SourceUri], None]  # remembers a source that a decoder process worked on when it died
-    known_files: KnownFiles
     clock: Clock
     wall_ms: Callable[[], int]
     call_later: CallLater

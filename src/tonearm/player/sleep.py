@@ -1,7 +1,8 @@
 """Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
 
-A player sleeps while its source can be sought and has an exact length: then its position and the end of the track
-follow from the time and the speed. In a pause nothing has to follow, so a source that can be sought is enough, and the
+A player sleeps while its source can be sought and its length is known: then its position and the end of the track
+follow from the time and the speed. Where the length is an estimate, the player wakes a minute before it, to find the
+true end. In a pause nothing has to follow, so a source that can be sought is enough, and the
 track need not have begun. Near the end, and when a listener comes, the player wakes: its source is opened again at the
 player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
 when the track ends; after a pause it stands.
@@ -21,6 +22,7 @@ from tonearm.player.clock import TIMER_EARLY_S, Clock
 from tonearm.player.timers import Alarm, Timers
 
 SLEEP_AFTER_S: Final = KEPT_S  # without listeners: until then the place is kept, too
+GUESS_OFF_MS: Final = 60_000  # how much sooner than by its estimated length a track may end
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # For how long a listener hears nothing while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
@@ -89,20 +91,27 @@ class Circumstances(NamedTuple):
     def allow_sleep(self) -> bool:
         info = self.info
         can_come_back = self.source is not None and self.has_audio and info.is_seekable and not info.is_stream
-        is_predictable = not self.is_running or (self.has_begun and info.is_length_exact)
+        is_predictable = not self.is_running or self.has_begun
         is_free = not (self.has_listeners or self.has_overlays or self.is_opening_next)
         return can_come_back and is_predictable and is_free
 
     @property
+    def wakes_at_ms(self) -> int | None:
+        """From where on the source has to be open; None without a known end."""
+        if self.open_from_ms is None or self.info.is_length_exact:
+            return self.open_from_ms
+        return self.open_from_ms - GUESS_OFF_MS
+
+    @property
     def is_near_end(self) -> bool:
         """Whether the source, and the next source, have to be open."""
-        return self.open_from_ms is not None and self.position_ms >= self.open_from_ms
+        return self.wakes_at_ms is not None and self.position_ms >= self.wakes_at_ms
 
     @property
     def is_worth_sleeping(self) -> bool:
         if not self.is_running:
             return self.allow_sleep
-        until_ms, least_ms = self.open_from_ms, SHORTEST_SLEEP_MS * self.position_rate
+        until_ms, least_ms = self.wakes_at_ms, SHORTEST_SLEEP_MS * self.position_rate
         return self.allow_sleep and until_ms is not None and until_ms - self.position_ms >= least_ms
 
     @property
@@ -110,7 +119,7 @@ class Circumstances(NamedTuple):
         """How many frames pass in sleep before something is due: an event, or the end of the track."""
         if not self.allow_sleep:
             return 0
-        until_ms = self.open_from_ms
+        until_ms = self.wakes_at_ms
         return self.frames_until_update if until_ms is None else min(self.frames_until_update, self._frames(until_ms))
 
     @property

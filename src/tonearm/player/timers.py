@@ -19,7 +19,6 @@ class Alarm(Enum):
 
     STALL = "stall"  # the current source gives no audio
     SLEEP = "sleep"  # the player falls asleep, or something is due in its sleep
-    COUNT = "count"  # the length of a file could not be counted, and may be now
     REST = "rest"  # nothing is to sound, or a paused live stream has gone on, so that what was buffered is out of date
 
 

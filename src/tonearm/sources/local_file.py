@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.opened_source import FileVersion, OpenedSource, SourceReader
+from tonearm.core.opened_source import OpenedSource, SourceReader
 from tonearm.core.printable import readable
 from tonearm.core.source_uri import SourceUri, hint_for_link
 from tonearm.sources.detached_threads import DetachedThreads
@@ -83,7 +83,7 @@ class FileOpener:
         assert uri.is_admitted, "policy was not asked"
         try:
             self.check(uri.path)
-            descriptor, version = await self._opening_threads.run(
+            descriptor, size_bytes = await self._opening_threads.run(
                 functools.partial(self._open_now, uri.path), discard=lambda opened: os.close(opened[0])
             )
         except SourceRefused as error:
@@ -100,9 +100,8 @@ class FileOpener:
             uri=uri,
             reader=reader,
             name=readable(os.path.basename(uri.path)),
-            size_bytes=version.size_bytes,
+            size_bytes=size_bytes,
             is_seekable=True,
-            version=version,
         )
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -136,8 +135,8 @@ class FileOpener:
             pass
         return ()
 
-    def _open_now(self, path: str) -> tuple[int, FileVersion]:
-        """The descriptor, and which file it is. Raises `PlayError`."""
+    def _open_now(self, path: str) -> tuple[int, int]:
+        """The descriptor, and the size in bytes. Raises `PlayError`."""
         try:
             found = os.open(path, _PATH_FLAGS)
         except (OSError, ValueError) as error:
@@ -161,8 +160,7 @@ class FileOpener:
             if facts.st_size == 0:
                 raise PlayError.of(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
             try:
-                version = FileVersion(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-                return os.open(handle, _READ_FLAGS), version
+                return os.open(handle, _READ_FLAGS), facts.st_size
             except OSError as error:
                 raise _not_opened(error) from error
         finally:

@@ -75,13 +75,3 @@ def test_a_length_that_no_sound_has_is_unknown() -> None:
     at = file.index(b"\x44\x89\x88") + 3  # the segment's duration, in ms
     facts = open_bytes(file[:at] + struct.pack(">d", 1e14) + file[at + 8 :]).facts
     assert (facts.length_ms, facts.is_length_exact, facts.is_seekable) == (0, False, False)
-
-
-@pytest.mark.parametrize("name", GUESSED)
-def test_packets_are_counted_also_when_the_first_frames_are_decoded(name: str) -> None:
-    media = open_bytes(GUESSED[name]())
-    media.decode_block()
-    while media.pass_packets(10):
-        pass
-    assert 1000 <= media.passed_ms <= 1100
-    media.close()

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ, samples_of_ms
-from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.source_uri import SourceUri, uri_for_logs
 from tonearm.core.track import Track
@@ -315,11 +315,6 @@ class SourceOpening:
         if length_ms:
             opened.reader.set_length(length_ms)
         return opened.completed(facts)
-
-    @property
-    def file_version(self) -> FileVersion | None:
-        """Which file the source is read from; None for what is no local file, or not open."""
-        return None if self._open_now is None else self._open_now.opened.version
 
     def keep(self) -> "KeptSource | None":
         """Gives the open source to the caller, who then calls `drop`. Returns None when it cannot be read from its

@@ -157,10 +157,9 @@ class TrackLoader:
         loaded = await self._begin(uri, Want.PICTURE)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
-    async def load_in_background(self, uri: SourceUri, open_source: OpenUri, want: Want = Want.FACTS) -> SourceFacts:
-        """As `load`, opened by `open_source`, and at once: the caller asks for one source after the other. With
-        `Want.LENGTH` a local file that does not state its length is read to its end."""
-        return _facts(await self._load(uri, open_source, want, nullcontext()))
+    async def load_in_background(self, uri: SourceUri, open_source: OpenUri) -> SourceFacts:
+        """As `load`, opened by `open_source`, and at once: the caller asks for one source after the other."""
+        return _facts(await self._load(uri, open_source, Want.FACTS, nullcontext()))
 
     @property
     def is_busy(self) -> bool:

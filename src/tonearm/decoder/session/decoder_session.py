@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.admission import Claim, Urgency
 from tonearm.core.frame import Output, Outputs, has_format, samples_of_ms
-from tonearm.core.opened_source import FileVersion, Wait
+from tonearm.core.opened_source import Wait
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
@@ -154,10 +154,6 @@ class DecoderSession:
         if ends_rest:
             self.wake()
         self._open(source, _WantedSource(part, loudness), delay_s)
-
-    def file_version(self, source: SourceId) -> FileVersion | None:
-        opening = self._openings.get(source)
-        return None if opening is None else opening.file_version
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
         """Has a source go on as `new_source`, from another sample on, and drops the old number. A source that is not

@@ -9,8 +9,6 @@ from typing import Final
 
 import av
 from av.audio.frame import AudioFrame
-from av.audio.stream import AudioStream
-from av.packet import Packet
 
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import OGG_PATTERN, id3_tag_bytes, is_in_frames
@@ -143,9 +141,6 @@ class Media:
         self._titles = titles
         self._block_samples = block_samples
         self._decoded_bytes = 0
-        self._passed_to = 0  # on the stream's time base
-        for packet in opened.first_packets:
-            self._pass(packet)
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
@@ -155,31 +150,6 @@ class Media:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
-
-    def pass_packets(self, count: int) -> bool:
-        """Reads `count` packets without decoding them, after those that opening has read. False at the end. Raises
-        PlayError."""
-        for _ in range(count):
-            packet = self._opened.decoder.next_packet()
-            if packet is None:
-                return False
-            self._pass(packet)
-        return True
-
-    def _pass(self, packet: "Packet[AudioStream]") -> None:
-        if packet.pts is not None:
-            self._passed_to = max(self._passed_to, packet.pts + (packet.duration or 0))
-
-    @property
-    def passed_ms(self) -> int:
-        """Where the packets that opening and `pass_packets` read end, in ms after the first sample; 0 without
-        timestamps."""
-        positions = self._positions
-        return (
-            0
-            if positions is None
-            else round(1000 * (self._passed_to - positions.first_timestamp) * positions.time_base)
-        )
 
     @property
     def begins_at_s(self) -> Fraction | None:

@@ -190,8 +190,6 @@ class DecodingSource:
                 self._report_picture()
                 return
             facts = self._content.open()
-            if self._order.want is Want.LENGTH and isinstance(self._reader, DescriptorReader):
-                facts = yield from self._content.with_counted_length(facts)
             self._opened(facts)
             if self._order.want is not Want.SOUND:
                 return

@@ -1,7 +1,6 @@
 """Reads the sound of one source: as PCM, or as packets when these can be passed through."""
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -27,7 +26,6 @@ _READ_TOO_SLOWLY: Final = PlayFailure(
 )
 # With a larger difference the timestamps begin anew somewhere before.
 _MOST_ROUNDED_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-_COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 
 
 class _Clock:
@@ -91,16 +89,6 @@ class SourceContent:
         if self.packets is not None and self._order.is_live:
             self.packets.begin_at(self._order.start_sample)
         return facts
-
-    def with_counted_length(self, facts: SourceFacts) -> Generator[None, None, SourceFacts]:
-        """The facts with the exact length, when it was only an estimate. All packets are read for it, not decoded, in
-        steps: each `yield` ends one. Nothing can be decoded afterwards."""
-        assert self._media is not None
-        if facts.is_length_exact or facts.is_stream:
-            return facts
-        while self._media.pass_packets(_COUNTED_IN_A_STEP):
-            yield
-        return replace(facts, length_ms=self._media.passed_ms, is_length_exact=True)
 
     def packet_decoding(self) -> PacketDecoding | None:
         """The decoder of the packets, to be taken once after `open`. None for a source that is read as PCM."""
