@@ -1,4 +1,4 @@
-"""Lines of code of `src` and `tests`: those that hold more than blanks, comments and docstrings. Printed by `make check`.
+"""Lines of code of `src` and `tests`, which are those beside blanks, comments and docstrings. Printed by `make check`.
 
 `python tools/count_lines.py [--parts]`; with `--parts` a line for each package of `src/tonearm`.
 """
