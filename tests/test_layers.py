@@ -64,7 +64,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "player": ("player", "decoder", "protocol.framing", "core"),
     "player.clients": ("player.clients", "decoder.session.frame_buffer", "protocol.framing", "core"),
     "node.parts": (
-        *("node.load", "node.quarantine", "node.saving", "node.state_file"),
+        *("node.load", "node.quarantine", "node.saving", "node.file_saving", "node.state_file"),
         *("player.clients.event_feed", "player.clock", "player.player", "player.player_services"),
         *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report"),
         *("core.call_later", "core.library", "core.snapshot"),
@@ -80,7 +80,16 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node.queue_rows": ("core",),
     "node.changes": ("node.queue_rows", "protocol.saved_state", "core"),
     "node.state_file": ("node.changes", "node.queue_rows", "protocol.wire_model", "protocol.saved_state", "core"),
-    "node.saving": ("node.changes", "node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
+    "node.saving": ("node.changes", "core"),
+    "node.file_saving": (
+        *("node.changes", "node.saving", "node.state_file"),
+        *("protocol.saved_state", "sources.detached_threads", "core"),
+    ),
+    # Many nodes as one. `serve` loads it where it is configured.
+    "cluster": (
+        *("cluster", "node.changes", "node.node", "node.saving", "player.player"),
+        *("server", "protocol", "description", "core"),
+    ),
     "node": ("node", "player", "decoder", "protocol.framing", "protocol.wire_model", "core"),
     "dashboard": ("dashboard", "core.source_uri", "core.request_rates", "process"),
     "dashboard.page_files": ("protocol.filters", "protocol.wire_model", "core"),
@@ -101,6 +110,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "other_nodes": (),
     "serve": (
         "config",
+        "cluster.cluster",
         "other_nodes",
         "process",
         "server",
@@ -128,12 +138,13 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "packets", "process"),
-    "aiohttp": ("sources", "server", "client", "dashboard"),
+    "aiohttp": ("sources", "server", "client", "dashboard", "cluster.cluster", "cluster.forwarding"),
     "click": ("cli",),
     "discord": ("bots.discord",),
     "disnake": ("bots.disnake",),
     "nextcord": ("bots.nextcord",),
     "msgspec": (*MESSAGES, "server.json_pieces", "sources.mirrors.requests"),
+    "nats": ("cluster.engine",),
     "multidict": ("server", "dashboard.page_server"),
     "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
     "prometheus_client": ("protocol.metrics",),
@@ -142,7 +153,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "re2": ("config.patterns",),
     "rich": ("commands",),
     "uvloop": ("serve",),
-    "yarl": ("sources", "client", "dashboard.passing_on"),
+    "yarl": ("sources", "client", "dashboard.passing_on", "cluster.forwarding"),
     "yt_dlp": tuple(f"sources.resolver.{one}" for one in ("extraction", "node_requests", "challenges", "javascript")),
     "yt_dlp_ejs": ("sources.resolver.javascript",),
     "_quickjs": ("sources.resolver.javascript",),
@@ -150,6 +161,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that are distributed under another name than they are imported by.
 DISTRIBUTION: Final[Mapping[str, str]] = {
+    "nats": "nats_py",
     "re2": "google_re2",
     "_quickjs": "quickjs_ng",
     "discord": "discord.py[voice]",

@@ -121,7 +121,7 @@ def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path, wheels: 
 
 def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
     """pip takes a file only if its hash is one of those; and no file here says where files come from."""
-    for name in ("build", "runtime", "resolver", "dev", "browser"):
+    for name in ("build", "runtime", "resolver", "cluster", "engine", "dev", "browser"):
         pinned = (REPOSITORY / "requirements" / f"{name}.txt").read_text()
         package = r"^[a-z][\w.-]*==\S+(?: ; [^\n\\]+)? \\\n(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+"
         packages = re.findall(package, pinned, re.MULTILINE)

@@ -12,10 +12,11 @@ import re
 import resource
 import shlex
 import signal
+import socket
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -29,7 +30,7 @@ from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
 from tonearm.core.source_uri import in_url, node_url
 from tonearm.node.node import Node
-from tonearm.node.parts import NodeSettings, usual_parts
+from tonearm.node.parts import NodeSettings, usual_parts, wall_ms
 from tonearm.node.state_file import StateFileError
 from tonearm.other_nodes import node_at, node_with
 from tonearm.process import ExitCode, JsonLines, TextLines, supervised
@@ -44,6 +45,9 @@ from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
 from tonearm.sources.resolver.site_keys import SiteKeys
 from tonearm.sources.sounds import SoundLimits, Sounds
+
+if TYPE_CHECKING:
+    from tonearm.cluster.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +131,7 @@ def _clip_uri() -> str:
 
 
 _SHUTDOWN_PATIENCE_S: Final = 4.0
+_DRAIN_WITHIN_S: Final = 20.0
 
 _PUBLIC_KEEPALIVE_S: Final = 15.0  # after it a connection that does not listen is closed, for others
 
@@ -249,12 +254,26 @@ def public_limits(config: Config, descriptors: int) -> ConnectionLimits:
 
 
 async def _run(config: Config, shows_commands: bool) -> int:
+    cluster = None
+    if config.cluster.url and (cluster := await _joined(config)) is None:
+        return ExitCode.MISSING
+    try:
+        return await _run_node(config, shows_commands, cluster)
+    finally:
+        if cluster is not None:
+            await cluster.leave()
+
+
+async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | None") -> int:
     descriptors = raise_descriptor_limit()
     stop = asyncio.Event()
     _stop_on_signals(stop)
     opener = _opener(config)
     settings = _node_settings(config)
-    node = Node(usual_parts(opener, settings), settings)
+    parts = usual_parts(opener, settings, saving=None if cluster is None else cluster.saving, claims=cluster)
+    node = Node(parts, settings)
+    if cluster is not None:
+        cluster.attach(node, parts.clock.play_until)
     password = config.server.password.get_secret_value()
     edge_settings = EdgeSettings(
         password=password,
@@ -270,7 +289,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         has_login=config.dashboard.login,
         logged_out_path=Path(f"{config.state.path}.logged-out") if config.state.path else None,
     )
-    app = build_app(node, edge_settings)
+    app = build_app(node, edge_settings, cluster)
     try:
         await node.start()
     except (OSError, TimeoutError) as error:
@@ -289,6 +308,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
         sys.stderr.write(f"tonearm: {error}{options}{who}\n")
         return ExitCode.MISSING
     server = servers[0]
+    if cluster is not None:
+        cluster.listens_at(config.cluster.address or node_url(config.server.host, server.port))
     for public in servers[1:]:
         log.info(
             "anybody may hear %s at %s", ", ".join(config.public.players), node_url(config.public.host, public.port)
@@ -306,11 +327,45 @@ async def _run(config: Config, shows_commands: bool) -> int:
     else:
         log.info("the dashboard: %s", dashboard)
     async with supervised():
-        await stop.wait()
+        await _until(stop, cluster)
     log.info("stopping")
+    if cluster is not None:
+        await cluster.drain(_DRAIN_WITHIN_S)
     await _shut_down(servers, node)
     log.info("stopped")
     return ExitCode.OK
+
+
+async def _joined(config: Config) -> "Cluster | None":
+    """This node as one of its cluster; None, and a line on stderr, where it cannot be."""
+    from tonearm.cluster.cluster import join  # with nats-py, which a node alone does not need
+
+    cluster = config.cluster
+    files = ("password_file", "credentials_file", "ca_file", "cert_file", "key_file")
+    joined = await join(
+        cluster.url,
+        cluster.name,
+        cluster.node or f"{socket.gethostname().partition('.')[0]}-{config.server.port}",
+        cluster.lease_s,
+        config.server.password.get_secret_value(),
+        wall_ms,
+        user=cluster.user,
+        **{name: Path(path) for name in files if (path := getattr(cluster, name))},
+    )
+    if not isinstance(joined, str):
+        return joined
+    sys.stderr.write(f"tonearm: the cluster {cluster.name}: {joined}\n")
+    return None
+
+
+async def _until(stop: asyncio.Event, cluster: "Cluster | None") -> None:
+    """Returns when the node is to stop."""
+    waits = [asyncio.create_task(stop.wait())]
+    if cluster is not None:
+        waits.append(asyncio.create_task(cluster.ended.wait()))
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:

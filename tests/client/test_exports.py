@@ -17,8 +17,8 @@ NAMES = """
     ApiError AudioStream BadRequest Conflict ConnectError CrossfadeChange Disconnected EndReason Event EventStream
     EventsLost FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange Metadata
     MetadataChange Node NodeFailed NodeInfo NotFound OverlayEnd OverlayException OverlayStart PRESETS Place Playable
-    PlayedTrack Player PlayerCreate PlayerDelete PlayerExists PlayerGone PlayerNotFound PlayerPause PlayerResume
-    PlayerState PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed
+    PlayedTrack Player PlayerCreate PlayerDelete PlayerExists PlayerGone PlayerMoved PlayerNotFound PlayerPause
+    PlayerResume PlayerState PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed
     SentSound State Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck
     Unauthorized UnknownEvent
 """

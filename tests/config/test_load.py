@@ -256,7 +256,7 @@ def test_a_wrong_variable_is_named(load: Load, variable: str, text: str, told: s
     ("key", "meant"),
     [
         *(("pasword", "password"), ("prot", "port"), ("hots", "hosts"), ("max_connection", "max_connections")),
-        *((unlike, None) for unlike in ("p", "pass", "tls", "address", "timeout")),
+        *((unlike, None) for unlike in ("p", "pass", "tls", "location", "timeout")),
     ],
 )
 def test_a_name_is_proposed_only_when_it_is_near(load: Load, key: str, meant: str | None) -> None:

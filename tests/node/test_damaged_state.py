@@ -22,7 +22,7 @@ from tests.support.tracks import make_track
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import Resume
 from tonearm.node.changes import Change
-from tonearm.node.saving import Saving
+from tonearm.node.file_saving import FileSaving
 from tonearm.node.state_file import StateFile, StateFileError
 
 _TEXTS: Final = ("", "{", "[]", "null", "x" * 100_000, "[" * 50_000, '{"a":' * 50_000, '"\\ud800"', "\0", "NaN")
@@ -165,7 +165,7 @@ NOW_MS = 60_000
 async def outcome(path: Path) -> tuple[str, list[str]]:
     """What a node makes of the file, in a word, and the ids of the players that it has then."""
     players: dict[str, Playback] = {}
-    saving = Saving(StateFile(path), players, lambda: NOW_MS)
+    saving = FileSaving(StateFile(path), players, lambda: NOW_MS)
     try:
         await saving.open()
         found = await saving.read(Resume.PLAYING)

@@ -15,7 +15,7 @@ from tonearm.node.parts import NodeSettings
 
 LIMIT_MB = 336  # some 244 are taken before anybody plays, and each player takes 1.8
 PLAYERS = 60
-CROWD = 32  # who fit in with three quarters of the memory
+CROWD = 28  # who fit in, though not twice: with what each takes while its source is opened, too
 
 
 def plays_or_says_why(player: Listening) -> bool:

@@ -23,7 +23,8 @@ from tonearm.core.metadata import JsonObject
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.changes import Change
-from tonearm.node.saving import ANSWER_PATIENCE_S, LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
+from tonearm.node.file_saving import LONGEST_ABSENCE_S, FileSaving
+from tonearm.node.saving import ANSWER_PATIENCE_S, PLAYERS_A_BATCH
 from tonearm.node.state_file import StateFile, StateFileError
 
 
@@ -89,7 +90,7 @@ class Bench:
         """As a node is that starts."""
         self.players: dict[str, Kept] = {}
         self.file = HandFile(self.path, **of_file)
-        self.saving = Saving(self.file, self.players, lambda: self.now_ms, **self._options)
+        self.saving = FileSaving(self.file, self.players, lambda: self.now_ms, **self._options)
 
     async def start(self, resume: Resume = Resume.PLAYING) -> list[PlayerSnapshot]:
         await self.saving.open()

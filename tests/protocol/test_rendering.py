@@ -105,6 +105,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.PlayerResume(20), {"position": 20}),
     (events.QueueUpdate(3, 9), {"length": 3, "version": 9}),
     (events.QueueDetails(("a", "b")), {"trackIds": ["a", "b"]}),
+    (events.PlayerMoved("a", "b"), {"from": "a", "to": "b"}),
     (events.LoopModeChange(LoopMode.QUEUE), {"mode": "queue"}),
     (events.FiltersChange(FILTERS), {"filters": FILTERS_OUT}),
     (

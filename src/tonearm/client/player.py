@@ -124,7 +124,7 @@ class Player:
         """Keeps the mirror of a player that is not followed on a socket of its own: `Node.events` has its events."""
         if self._following is not None and not self._following.done():
             return
-        if isinstance(event, events.PlayerCreate):  # no event tells what it was created with
+        if isinstance(event, events.PlayerCreate | events.PlayerMoved):  # no event tells how it began
             with suppress(TonearmError):
                 await self._asked()
         else:

@@ -169,6 +169,7 @@ def load_config(
     if dropped:
         warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
     problems += _missing_extra(raw, given, file_name, machine)
+    problems += _missing_engine(raw, file_name, machine)
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
@@ -191,6 +192,16 @@ def _missing_extra(
         yield (
             f"{place}: resolver.enabled is true, but yt-dlp is not installed; install it with "
             f"{shlex.quote(sys.executable)} -m pip install yt-dlp, or set resolver.enabled to false"
+        )
+
+
+def _missing_engine(raw: Mapping[str, Any], file_name: str, machine: Machine) -> Iterator[str]:
+    """A line when a cluster's engine is named and its client is not installed."""
+    cluster = raw.get("cluster")
+    if isinstance(cluster, dict) and cluster.get("url") and not machine.has_module("nats"):
+        yield (
+            f"{file_name}: cluster.url is set, but nats-py is not installed; install it with "
+            f"{shlex.quote(sys.executable)} -m pip install nats-py"
         )
 
 

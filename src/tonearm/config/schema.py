@@ -172,6 +172,16 @@ def _extractor_args(given: object) -> object:
     }
 
 
+def _a_node_name(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text) is None:
+        raise ValueError("must have 1 to 64 letters, digits, - and _")
+    return text
+
+
+def _a_node_name_or_none(text: str) -> str:
+    return _a_node_name(text) if text else ""
+
+
 def _a_country(text: str) -> str:
     if re.fullmatch("[A-Za-z]{2}", text) is None:
         raise ValueError('must be the two letters of a country, such as "US" or "de"')
@@ -197,6 +207,7 @@ _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
 _Searches = Annotated[_Texts, AfterValidator(_searches)]
 _ServiceUrl = Annotated[str, AfterValidator(_a_service_url)]
+_ClusterName = Annotated[str, AfterValidator(_a_node_name)]
 _Proxies = Annotated[_Texts, AfterValidator(_proxies)]
 _ExtractorArgs = Annotated[dict[str, dict[str, tuple[str, ...]]], BeforeValidator(_extractor_args)]
 _Schemes = Annotated[tuple[Literal["bearer", "basic"], ...], Field(strict=False)]
@@ -511,6 +522,36 @@ class SpotifyConfig(_Section):
         return self
 
 
+class ClusterConfig(_Section):
+    """Many nodes as one, on a NATS server with JetStream. Needs the extra `cluster` (nats-py)."""
+
+    url: str = Field(
+        default="",
+        description='Where the engine is, "nats://host:4222", or several with commas between them. Empty: this node is '
+        "alone.",
+    )
+    name: _ClusterName = Field(default="tonearm", description="The cluster's name: nodes of one name are one.")
+    node: Annotated[str, AfterValidator(_a_node_name_or_none)] = Field(
+        default="", description="This node's name in the cluster. Empty: the machine's name and the port."
+    )
+    address: Annotated[str, AfterValidator(_a_service_url_or_none)] = Field(
+        default="",
+        description='Where the other nodes reach this one, "http://10.0.0.5:2333". Empty: server.host and server.port.',
+    )
+    lease_s: float = Field(
+        default=6.0,
+        ge=3,
+        le=60,
+        description="After how long without a sign of life the players of a node go on at others, in seconds.",
+    )
+    user: str = Field(default="", description="The engine's user.")
+    password_file: str = Field(default="", description="A file with the engine's password.")
+    credentials_file: str = Field(default="", description="A file of credentials, as NATS makes it.")
+    ca_file: str = Field(default="", description="The certificate that the engine's must be signed by.")
+    cert_file: str = Field(default="", description="This node's certificate for the engine.")
+    key_file: str = Field(default="", description="The key of that.")
+
+
 class DecoderConfig(_Section):
     """The processes that decode."""
 
@@ -667,6 +708,7 @@ class Config(_Section):
     library: LibraryConfig = LibraryConfig()
     sounds: SoundsConfig = SoundsConfig()
     resolver: ResolverConfig = ResolverConfig()
+    cluster: ClusterConfig = ClusterConfig()
     mirror: MirrorConfig = MirrorConfig()
     spotify: SpotifyConfig = SpotifyConfig()
     decoder: DecoderConfig = DecoderConfig()
@@ -706,6 +748,16 @@ class Config(_Section):
                 "one of these or one below, or set library.folders"
             )
         return library
+
+    @field_validator("state")
+    @classmethod
+    def _is_kept_once(cls, state: StateConfig, info: ValidationInfo) -> StateConfig:
+        cluster = info.data.get("cluster")
+        if state.path and cluster is not None and cluster.url:
+            raise ValueError(
+                "path and cluster.url exclude each other: in a cluster the engine keeps the players; set one of them"
+            )
+        return state
 
     @property
     def library_folders(self) -> tuple[str, ...]:

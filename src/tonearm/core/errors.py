@@ -28,6 +28,9 @@ ErrorCode: TypeAlias = Literal[
     "load_failed",
     "invalid_identifier",
     "upgrade_required",
+    "engine_lost",
+    "node_unreachable",
+    "node_not_found",
     "internal",
 ]
 

@@ -172,6 +172,14 @@ class PlayerDelete(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PlayerMoved(Event):
+    """The player goes on at the node `to_node`."""
+
+    from_node: str
+    to_node: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlayerCreate(Event):
     """A new player, for clients that follow all players. It has no number."""
 

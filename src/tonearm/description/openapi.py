@@ -28,6 +28,14 @@ _RETRY_AFTER: Final[JsonObject] = {
 }
 
 _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
+    "node": Parameter(
+        "node",
+        "The node's name, or `self`: the one that is asked.",
+        {"type": "string"},
+        "self",
+        "path",
+        is_required=True,
+    ),
     "player_id": Parameter(
         "player_id",
         "The player's id.",

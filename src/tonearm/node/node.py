@@ -20,6 +20,7 @@ from tonearm.core.events import (
     EventMessage,
     PlayerCreate,
     PlayerDelete,
+    PlayerMoved,
     PlayerState,
     QueueUpdate,
     TrackEnd,
@@ -236,6 +237,13 @@ class Node:
         return ""
 
     @property
+    def load(self) -> float:
+        """Which share of what it can do the node does, as far as it shows: 1 when it can do no more."""
+        if self.unreadiness():
+            return 1.0
+        return 0.0 if self._parts.load is None else self._parts.load.late_share
+
+    @property
     def degradation(self) -> str:
         """What does not work, although the node plays; empty when everything works."""
         return "" if self._saving is None else self._saving.degraded
@@ -269,13 +277,10 @@ class Node:
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         self._require_room()
-        self._reserved_ids.add(player_id)
-        try:
+        async with self._reserved(player_id):
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
             await self._turn_to_make()
-        finally:
-            self._reserved_ids.discard(player_id)
         player = Player(player_id, first, metadata, self._started(), settings)
         self._add(player)
         room = player.room_for(others)
@@ -291,9 +296,10 @@ class Node:
         log.info("player %s created: %s%s", player_id, uri_for_logs(given), _by(client))
         return self._added(tracks[: room + 1], left_out)
 
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "", *, moved: PlayerMoved | None = None) -> bool:
         """Creates the player of a snapshot, in place of a player with the same id, which stays when the new one cannot
-        be made. Returns whether there was such a player. Raises `BadRequest`, `PlayerExists` (while one is being
+        be made. `moved`: it comes from another node, which its clients are told first.
+        Returns whether there was such a player. Raises `BadRequest`, `PlayerExists` (while one is being
         created) and `LimitReached`."""
         player_id = snapshot.player_id
         require_player_id(player_id)
@@ -305,17 +311,14 @@ class Node:
         tracks = [waiting.track for waiting in snapshot.queue]
         if player_id not in self._players:
             self._require_room()
-        self._reserved_ids.add(player_id)
-        try:
+        async with self._reserved(player_id):
             await asyncio.to_thread(limits.require_room, player_id, 0, 0, tracks)  # there may be ten thousand
             await self._turn_to_make()
-        finally:
-            self._reserved_ids.discard(player_id)
         replaced, handover = self._players.get(player_id), snapshot.handover
         goes_on = replaced is not None and handover is not None and handover.life == replaced.life
         if replaced is not None and goes_on:
             snapshot = continued(snapshot, replaced.record())
-        player = Player(player_id, None, {}, self._started(), snapshot=snapshot)
+        player = Player(player_id, None, {}, self._started(), snapshot=snapshot, came=moved)
         # Nothing is awaited between the end of the one and the other, so the state's file has always one of them.
         try:
             if replaced is not None and goes_on:
@@ -324,7 +327,7 @@ class Node:
             elif replaced is not None:
                 replaced.end()
         finally:
-            self._add(player)
+            self._add(player, is_new=moved is None)
             log.info("player %s taken over%s", player_id, _by(client))
             if replaced is not None:
                 await self._let_go(player_id, replaced, replaced.close())
@@ -495,17 +498,34 @@ class Node:
                 "or another node."
             )
 
+    @asynccontextmanager
+    async def _reserved(self, player_id: str) -> AsyncIterator[None]:
+        """No other player of this id is made meanwhile, nor at another node of a cluster."""
+        claims = self._parts.claims
+        self._reserved_ids.add(player_id)
+        try:
+            if claims is not None:
+                await claims.claim(player_id)
+            try:
+                yield
+            except BaseException:
+                if claims is not None and player_id not in self._players:
+                    await claims.unclaim(player_id)
+                raise
+        finally:
+            self._reserved_ids.discard(player_id)
+
     async def _turn_to_make(self) -> None:
         """Returns in an iteration of the loop in which no other player is made: hundreds in one would hold up all
         answers."""
         async with self._making:
             await asyncio.sleep(0)
 
-    def _add(self, player: Player) -> None:
+    def _add(self, player: Player, *, is_new: bool = True) -> None:
         self._players[player.player_id] = player
         self._started().totals.players_created += 1
         self._changed(player.player_id)
-        if self._feed.has_followers:
+        if is_new and self._feed.has_followers:
             self._feed.send(
                 EventMessage(player.player_id, player.status().life, 0, self._parts.wall_ms(), PlayerCreate())
             )

@@ -15,6 +15,7 @@ from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderTemplate, StartInterpreter
+from tonearm.node.file_saving import FileSaving
 from tonearm.node.load import LoadWatch
 from tonearm.node.quarantine import QuarantinedOpener
 from tonearm.node.saving import Saving
@@ -49,6 +50,16 @@ class NodeSettings(PlayerSettings):
     resume: Resume = Resume.PLAYING
 
 
+class Claims(Protocol):
+    """Where many nodes are one: a player's id belongs to one of them. Both raise the classes of `core.errors`."""
+
+    async def claim(self, player_id: str) -> None:
+        """The player is about to be made here, unless another node has it (`PlayerExists`)."""
+
+    async def unclaim(self, player_id: str) -> None:
+        """It was not made."""
+
+
 class Template(Protocol):
     """The process of which the others are forks, as `decoder.pool.starting.DecoderTemplate` documents it."""
 
@@ -66,6 +77,7 @@ class NodeParts:
     opener: SourceOpener
     players: dict[str, Player]
     saving: Saving | None
+    claims: Claims | None
     sandbox: SandboxSupervision
     template: Template
     pool: DecoderPool
@@ -81,9 +93,17 @@ class NodeParts:
     suspended_s: Callable[[], float]
 
 
-def usual_parts(opener: SourceOpener, settings: NodeSettings, start: StartInterpreter | None = None) -> NodeParts:
+def usual_parts(
+    opener: SourceOpener,
+    settings: NodeSettings,
+    start: StartInterpreter | None = None,
+    *,
+    saving: Callable[[dict[str, Player]], Saving] | None = None,
+    claims: Claims | None = None,
+) -> NodeParts:
     """The parts of a node on the running event loop. Nothing of them is started. `start` starts the interpreters of
-    decoder processes; None: as `decoder.pool.starting.start_interpreter`."""
+    decoder processes; None: as `decoder.pool.starting.start_interpreter`. `saving` keeps the players; None: the state's
+    file does, if there is one."""
     call_later = asyncio.get_running_loop().call_later
     memory_limit_mb, mode = settings.decoder_memory_limit_mb, settings.decoder_sandbox
     sandbox, template = decoder_supervision(mode), DecoderTemplate(memory_limit_mb, mode, start)
@@ -99,7 +119,8 @@ def usual_parts(opener: SourceOpener, settings: NodeSettings, start: StartInterp
     return NodeParts(
         opener=opener,
         players=players,
-        saving=None if path is None else Saving(StateFile(path), players, wall_ms),
+        saving=saving(players) if saving else None if path is None else FileSaving(StateFile(path), players, wall_ms),
+        claims=claims,
         sandbox=sandbox,
         template=template,
         pool=DecoderPool(processes, memory_limit_mb, sandbox=sandbox, starter=template),

@@ -1,21 +1,20 @@
-"""Keeps the players of a node in its state file: what is written when, and who waits for it.
+"""Keeps the players of a node beyond its end: what is written when, and who waits for it.
 
-The event loop takes a snapshot of each player that has changed, which costs some µs, and a thread writes them, all that
-have gathered while it wrote the last ones; those that an answer waits for come first. A position is written with every
-change; while a player plays evenly, it follows from that.
+The event loop takes a snapshot of each player that has changed, which costs some µs. All that have gathered while the
+last ones were written are written next; those that an answer waits for come first. A position is written with every
+change; while a player plays evenly, it follows from that. Where to is another module's: `file_saving`, or the cluster's
+engine.
 """
 
 import asyncio
 import contextlib
 import logging
-import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, Protocol
 
-from tonearm.core.errors import BadRequest
 from tonearm.core.events import (
     Event,
     ListenersChange,
@@ -27,13 +26,8 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.figures import StateFigures
-from tonearm.core.metadata import MAX_PLAYER_ID_CHARACTERS
-from tonearm.core.printable import text_for_logs
-from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
+from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.changes import Change
-from tonearm.node.state_file import StateFile, StateFileError
-from tonearm.protocol.saved_state import read_state
-from tonearm.sources.detached_threads import DetachedThreads
 
 ANSWER_PATIENCE_S: Final = 0.02
 _TURNS_TO_NOTICE: Final = 3  # of the event loop: one that is late does not know yet what the disk did in time
@@ -59,27 +53,27 @@ class PlayerToSave(Protocol):
     def snapshot(self) -> PlayerSnapshot: ...
 
 
-class Saving:
+class Saving(ABC):
     """From `open` to `stop`; on one event loop. `players` are the node's, in the order of their creation.
 
-    `sign_of_life_s`: after so long without a change the file is told that the node lives.
+    `sign_of_life_s`: after so long without a change a sign of life is written. An answer waits `patience_s` for what it
+    changed.
     """
 
     def __init__(
         self,
-        file: StateFile,
         players: Mapping[str, PlayerToSave],
         wall_ms: Callable[[], int],
         *,
         sign_of_life_s: float = SIGN_OF_LIFE_S,
+        patience_s: float = ANSWER_PATIENCE_S,
     ) -> None:
-        self._file = file
         self._sign_of_life_s = sign_of_life_s
+        self._patience_s = patience_s
         self._players = players
         self._wall_ms = wall_ms
         self._last_ms: int | None = None  # the time of day of the last write
-        self._threads = DetachedThreads(1)
-        self._taken: dict[str, Change] = {}  # what is in the file, or on the way to it
+        self._taken: dict[str, Change] = {}  # what is written, or on the way to it
         # Players that have changed since they were last taken, and those that are being written; set when that is done.
         self._dirty: dict[str, asyncio.Event] = {}
         self._writing: dict[str, asyncio.Event] = {}
@@ -89,62 +83,12 @@ class Saving:
         self._task: asyncio.Task[None] | None = None
         self._writing_since_s: float | None = None
         self._failure = ""
-        self._has_proof = False  # which is not in the file yet
-        self._unread: dict[str, None] = {}  # players in the file whose records are damaged
-        self._told_unfit = ""  # of records that nobody could ask for
         self._next_place = 0
         self._writes = self._unsaved_answers = 0
         self._write_s = 0.0
 
-    async def open(self) -> None:
-        """Opens the file. Raises `StateFileError`."""
-        await self._threads.run(self._file.open)
-        if self._file.set_aside:
-            log.error("%s", self._file.set_aside)
-
-    async def read(self, resume: Resume) -> list[PlayerSnapshot]:
-        """The players that the file holds, as they are to begin again. Raises `StateFileError`."""
-        await self._threads.run(self._file.begin)
-        try:
-            return await self._threads.run(partial(self._read, resume))
-        except sqlite3.Error as error:
-            raise StateFileError(f"{self._file.path} cannot be read ({error}); look at its disk") from error
-
-    async def keep(self) -> None:
-        """From now on the players are kept. To be called when they are restored: what was in the file has not ended the
-        node."""
-        self._has_proof = True
-        for player_id in self._players:
-            self.changed(player_id)
-        try:
-            await self._write_proof()
-            while self._dirty:  # who is still as the last node left it has not gone on since
-                await self._write_some(gives_sign=False)
-            await self._write_some()
-        except (sqlite3.Error, OSError) as error:
-            self._report(error)
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
-        if not self._file.is_open:  # the start found out that it cannot be used
-            return
-        changes: list[Change] | None = None  # a start that failed has restored nobody
-        now_ms = self._wall_ms()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            gone = self._dirty.keys() - self._players.keys()
-            changes = [self._taken_now(player_id, now_ms) for player_id in (*self._players, *gone)]
-        try:
-            async with asyncio.timeout(_CLOSE_PATIENCE_S):
-                await self._threads.run(partial(self._close, changes, now_ms))
-        except (TimeoutError, sqlite3.Error, StateFileError, OSError) as error:
-            log.error("the state could not be written to its end: %s", str(error) or "the disk takes too long")
-
     def changed(self, player_id: str) -> None:
         """The player was created, deleted or changed."""
-        self._unread.pop(player_id, None)  # the new one takes its place in the file
         if player_id not in self._dirty:
             self._dirty[player_id] = asyncio.Event()
             self._wake.set()
@@ -161,7 +105,7 @@ class Saving:
                     self._touched.setdefault(player_id, set()).update(event.track_ids)
 
     async def saved(self, player_id: str) -> bool:
-        """Waits until all that has happened to the player is in the file, but not for long. Returns whether it is."""
+        """Waits until all that has happened to the player is written, but not for long. Returns whether it is."""
         written = self._dirty.get(player_id) or self._writing.get(player_id)
         if written is None:
             return True
@@ -169,7 +113,7 @@ class Saving:
             if player_id in self._dirty:
                 self._awaited[player_id] = None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ANSWER_PATIENCE_S):
+                async with asyncio.timeout(self._patience_s):
                     await written.wait()
                     return True
             for _ in range(_TURNS_TO_NOTICE):
@@ -180,36 +124,13 @@ class Saving:
         return False
 
     @property
-    def trouble(self) -> str:
-        """Why what happens now is not kept; empty when it is."""
-        if self._writing_since_s is not None:
-            since_s = time.monotonic() - self._writing_since_s
-            if since_s > self._sign_of_life_s:
-                return f"The state's disk has not answered for {since_s:.0f} s."
-        return self._failure
-
-    @property
-    def degraded(self) -> str:
-        """What is wrong with the state, now or since the start; empty when nothing is."""
-        all_told = (self.trouble, self._file.set_aside, self._told_unfit, self._told_unread())
-        return " ".join(told for told in all_told if told)
-
-    @property
     def figures(self) -> StateFigures:
         return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
 
     # How it is done
 
-    def _told_unread(self) -> str:
-        if not self._unread:
-            return ""
-        return (
-            f"The records of these players in {self._file.path} are damaged, and the players are missing: "
-            f"{_some(self._unread)}. The log says what is wrong; a player that is created anew replaces its record."
-        )
-
     def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
-        """Whether the file says already where the player is."""
+        """Whether it is written already where the player is."""
         if taken is None or taken.snapshot is None:
             return False
         before = taken.snapshot
@@ -219,6 +140,44 @@ class Saving:
         passed_ms = (self._wall_ms() - taken.taken_ms) * before.position_rate if moves else 0
         return abs(before.position_ms + passed_ms - update.position_ms) < DRIFT_MS
 
+    @abstractmethod
+    async def open(self) -> None:
+        """To be called first. Raises where nothing can be kept."""
+
+    @abstractmethod
+    async def read(self, resume: Resume) -> list[PlayerSnapshot]:
+        """The players that are kept, as they are to begin again."""
+
+    @abstractmethod
+    async def keep(self) -> None:
+        """From now on the players are kept. To be called when they are restored."""
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """Writes where all players are. Players that are deleted from now on stay kept."""
+
+    @property
+    @abstractmethod
+    def trouble(self) -> str:
+        """Why what happens now is not kept; empty when it is."""
+
+    @property
+    @abstractmethod
+    def degraded(self) -> str:
+        """What is wrong, now or since the start; empty when nothing is."""
+
+    @abstractmethod
+    async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:
+        """Writes the changes, and a sign of life of this time. Raises what the store raises: all are written again."""
+
+    @abstractmethod
+    async def _after_writing(self, now_ms: int, *, is_quiet: bool) -> None:
+        """`is_quiet`: nothing had changed for a while."""
+
+    @abstractmethod
+    def _report(self, error: Exception) -> None:
+        """Writing has failed, and is tried again."""
+
     async def _run(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
@@ -226,19 +185,12 @@ class Saving:
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
             try:
-                await self._write_proof()
                 now_ms = await self._write_some()
-                if is_quiet or self._file.is_long:
-                    await self._in_thread(partial(self._file.shorten, now_ms))
-            except Exception as error:  # noqa: BLE001  # the disk's, or one of ours: players play on all the same
+                await self._after_writing(now_ms, is_quiet=is_quiet)
+            except Exception as error:  # noqa: BLE001  # the store's, or one of ours: players play on all the same
                 self._report(error)
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
-
-    async def _write_proof(self) -> None:
-        if self._has_proof:
-            await self._in_thread(self._file.prove)
-            self._has_proof = False
 
     async def _write_some(self, *, gives_sign: bool = True) -> int:
         """Writes as many players that have changed as one batch takes, at least the sign of life. Returns its time.
@@ -260,7 +212,7 @@ class Saving:
             self._wake.clear()
         batch = [self._taken_now(player_id, now_ms) for player_id in some]
         try:
-            await self._in_thread(partial(self._file.write, batch, now_ms if gives_sign else None))
+            await self._timed(self._put(batch, now_ms if gives_sign else None))
         except BaseException:
             self._dirty = self._writing | self._dirty
             for change in batch:
@@ -289,58 +241,11 @@ class Saving:
             self._taken[player_id] = change
         return change
 
-    async def _in_thread(self, call: Callable[[], None]) -> None:
+    async def _timed(self, work: Awaitable[None]) -> None:
         self._writing_since_s = time.monotonic()
         try:
-            await self._threads.run(call)
+            await work
             self._writes += 1
         finally:
             self._write_s += time.monotonic() - self._writing_since_s
             self._writing_since_s = None
-
-    def _report(self, error: Exception) -> None:
-        is_of_disk = isinstance(error, sqlite3.Error | OSError)
-        failure = f"The state cannot be written: {error}. Make room for {self._file.path}, or look at its disk."
-        if failure != self._failure:
-            log.error("%s Players play on, and a restart would lose what they do.", failure, exc_info=not is_of_disk)
-        self._failure = failure
-
-    def _read(self, resume: Resume) -> list[PlayerSnapshot]:
-        alive_at_ms, now_ms = self._file.alive_at_ms(), self._wall_ms()
-        if not 0 <= now_ms - alive_at_ms <= LONGEST_ABSENCE_S * 1000:
-            now_ms = alive_at_ms
-        if unfit := self._file.put_unfit_away():
-            self._told_unfit = (
-                f"Records in {self._file.path} that bear ids which no player may have were set aside as "
-                f"{unfit.kept_as}: {_some(unfit.names)}."
-            )
-            log.error("%s", self._told_unfit)
-        found = []
-        for player_id, value in self._file.players():
-            try:
-                taken_ms, snapshot = read_state(value)
-                if snapshot.player_id != player_id:
-                    raise BadRequest("Its record is that of another player.")
-            except BadRequest as error:
-                self._unread[player_id] = None
-                log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
-                continue
-            if snapshot.is_resuming:
-                taken_ms = max(taken_ms, alive_at_ms)  # its position stood for as long as the node lived
-            found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
-        return found
-
-    def _close(self, changes: Sequence[Change] | None, now_ms: int) -> None:
-        try:
-            if changes is not None:
-                self._file.write(changes, now_ms)
-        finally:
-            with contextlib.suppress(sqlite3.Error):  # what could not be written is worth more than the proof
-                self._file.prove()
-            self._file.close()
-
-
-def _some(names: Collection[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
-    return ", ".join(text_for_logs(name)[:MAX_PLAYER_ID_CHARACTERS] for name in islice(names, _NAMES_TOLD)) + more

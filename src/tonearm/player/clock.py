@@ -72,6 +72,7 @@ class Clock:
         self.times_left_out = 0
         self.lateness = Lateness()
 
+        self._plays_until_s = math.inf
         self._skipped_at_s = self._late_at_s = -math.inf
         self._logged_frames_left_out = 0
         self._log_again_at_s = self._origin_s
@@ -102,6 +103,10 @@ class Clock:
         if phase is not None:
             del phase.members[member]
             self._left_deadline_s[member] = phase.deadline_s
+
+    def play_until(self, time_s: float) -> None:
+        """From `time_s` on nothing is sent: by then others may play in this node's place."""
+        self._plays_until_s = time_s
 
     @property
     def is_idle(self) -> bool:
@@ -157,6 +162,9 @@ class Clock:
                 missed = int((self._now_s() - phase.deadline_s) / FRAME_S) + 1
                 self._skip(phase, missed)
                 phase.deadline_s += missed * FRAME_S
+                break
+            if self._now_s() >= self._plays_until_s:
+                phase.deadline_s += FRAME_S * (int((self._now_s() - phase.deadline_s) / FRAME_S) + 1)
                 break
             self._count_late(phase)
             first_beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))

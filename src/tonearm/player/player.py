@@ -11,7 +11,7 @@ from typing import Concatenate, Final, ParamSpec
 
 from tonearm.core.call_later import Cancellable
 from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.events import DeleteReason, EventMessage, ListenersChange
+from tonearm.core.events import DeleteReason, Event, EventMessage, ListenersChange
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.metadata import Json, apply_metadata, require_metadata_bytes
@@ -43,7 +43,7 @@ class Player:
     call them.
 
     Without a `first_track` the player begins idle; with a `snapshot` it goes on where the snapshot was taken, in a new
-    life.
+    life, whose first event is `came`.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Player:
         services: PlayerServices,
         first_settings: FirstSettings | None = None,
         snapshot: PlayerSnapshot | None = None,
+        came: Event | None = None,
     ) -> None:
         self._services = services
         settings = services.settings
@@ -90,6 +91,8 @@ class Player:
         self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of those that have not come yet
         if snapshot is not None:
             self._engine.begin_at(snapshot.start_sample)
+        if came is not None:
+            self._engine.emit((came,))
         self._engine.do(Requests.begin)
         if snapshot is not None and snapshot.handover is not None and snapshot.handover.overlays:
             overlays = snapshot.handover.overlays

@@ -17,6 +17,7 @@ from tonearm.core.events import (
     OverlayStart,
     PlayerCreate,
     PlayerDelete,
+    PlayerMoved,
     PlayerPause,
     PlayerResume,
     PlayerUpdate,
@@ -126,6 +127,10 @@ def _loop_mode_change(event: LoopModeChange) -> JsonObject:
     return {"mode": event.mode}
 
 
+def _player_moved(event: PlayerMoved) -> JsonObject:
+    return {"from": event.from_node, "to": event.to_node}
+
+
 def _filters_change(event: FiltersChange) -> JsonObject:
     return {"filters": filters_out(event.filters)}
 
@@ -170,6 +175,7 @@ _FIELDS: Final[Mapping[type[Event], Callable[[Any], JsonObject]]] = {
     PlayerResume: _position,
     Seek: _seek,
     SeekFailed: _seek_failed,
+    PlayerMoved: _player_moved,
     QueueUpdate: _queue_update,
     QueueDetails: _queue_details,
     LoopModeChange: _loop_mode_change,

@@ -206,6 +206,15 @@ class PlayerCreate(WireModel):
     life: Life
 
 
+class PlayerMoved(_Numbered):
+    """The first event of a life that the player begins at another node of its cluster. What came before it may be
+    missing; the player's state says what is."""
+
+    op: Literal["PlayerMoved"]
+    from_: str = Field(alias="from", serialization_alias="from", validation_alias="from")
+    to: str
+
+
 class EventsLost(WireModel):
     """On /v0/events only: this client was too slow, and events before this one are gone. Read the list of players."""
 
@@ -252,6 +261,7 @@ AnyEvent: TypeAlias = Annotated[
     | MetadataChange
     | ListenersChange
     | PlayerCreate
+    | PlayerMoved
     | EventsLost
     | PlayerDelete
     | PlayerState,

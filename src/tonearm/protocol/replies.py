@@ -398,6 +398,7 @@ class Player(PlayerStateFields):
     """GET /v0/players/{id}, and an entry of GET /v0/players."""
 
     id: PlayerId
+    node: str | None = Field(default=None, description="In a cluster: the node that has the player.")
 
 
 # The node
@@ -589,3 +590,22 @@ class Error(WireModel):
     message: str = Field(min_length=1, description="What was wrong and what to do, for people.")
     path: str = Field(description="As it was sent, without the query.")
     request_id: str = Field(min_length=1, description="By which the request is found in the node's log.")
+
+
+class ClusterNode(WireModel):
+    """A node of the cluster, as the one that is asked sees it."""
+
+    name: str
+    address: str = Field(description="Where the other nodes reach it.")
+    version: str
+    players: int = Field(ge=0)
+    load: float = Field(ge=0, description="The share of the last 10 s in which it was late; 1 when it is overloaded.")
+    draining: bool = Field(description="Whether its players are moved to others.")
+    alive: bool = Field(description="Whether its lease has not ended.")
+    lease_age_ms: int = Field(ge=0, description="Since its last sign of life.")
+    reaches_engine: bool | None = Field(default=None, description="Of the node that is asked only.")
+    engine_latency_ms: float | None = Field(default=None, description="Of its last call; of the node that is asked.")
+
+
+class ClusterNodes(WireModel):
+    nodes: list[ClusterNode]

@@ -259,6 +259,7 @@ class NewPlayer(_GivenSource):
     filters: FiltersPatch = Field(ABSENT, description="As in PATCH filters.")
     # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
+    node: str = Field(default="", description="In a cluster: the node that gets it. Empty: the less loaded of two.")
 
     def first_track(self) -> "NewTrack | NewPlayer | None":
         """The part of the body that names the first track; None for a player that begins idle. Raises BadRequest when
@@ -334,3 +335,9 @@ class TrackToEncode(RequestModel):
 EncodedTracks: TypeAlias = Annotated[
     list[str], Field(max_length=MAX_ENCODED_TRACKS, description="POST /v0/decodetracks: encoded tracks, in base64.")
 ]
+
+
+class MoveTo(RequestModel):
+    """POST /v0/players/{id}/move"""
+
+    node: str = Field(description="The name of the node that the player is to go to.")

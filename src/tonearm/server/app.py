@@ -4,11 +4,11 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 
@@ -29,7 +29,7 @@ from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_sounds import SoundRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
-from tonearm.server.routing import Edge, NodeEdge, RouteTable
+from tonearm.server.routing import ClusterSide, Edge, NodeEdge, Route, RouteTable
 from tonearm.server.sockets import SocketRoutes
 from tonearm.server.streams import OpenStreams
 
@@ -66,6 +66,17 @@ class EdgeSettings:
         return self.listens_on_loopback_only and not self.password
 
 
+class ClusterRoutes(ClusterSide, Protocol):
+    """`own` is this node's name. `streams` keeps those of its answers that stay open."""
+
+    @property
+    def own(self) -> str: ...
+
+    streams: OpenStreams
+
+    def routes(self) -> Sequence[Route]: ...
+
+
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
 
 # With the time in which connections may close together under two seconds: aiohttp waits its timeout twice.
@@ -96,13 +107,13 @@ class App:
     name: str = "server"
 
 
-def build_app(node: Node, settings: EdgeSettings) -> App:
-    """Builds what answers at the node's own address."""
+def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None = None) -> App:
+    """Builds what answers at the node's own address, also for the other nodes of its cluster."""
     streams = OpenStreams(settings.ping_interval_s, settings.connections.close_grace_s)
     groups = (
         TrackRoutes(node),
         SoundRoutes(node),
-        PlayerRoutes(node),
+        PlayerRoutes(node, "" if cluster is None else cluster.own),
         QueueRoutes(node),
         OverlayRoutes(node),
         SocketRoutes(node, streams, settings.audio),
@@ -112,6 +123,9 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         StateRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
+    if cluster is not None:
+        cluster.streams = streams
+        routes = (*routes, *cluster.routes())
     login = None
     if settings.has_login and settings.password:
         login = Login(settings.password, settings.logged_out_path, settings.now_s)
@@ -136,6 +150,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         settings.open_paths,
         settings.requests_per_second,
         login,
+        cluster,
     )
     return App(edge, settings.connections, streams, tuple(route.operation for route in routes))
 

@@ -87,7 +87,11 @@ def body_parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
     `BadRequest`."""
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
-    return _parts(request, max_bytes)
+    return _parts(request, max_bytes) if request.known_body is None else _again(request.known_body)
+
+
+async def _again(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 async def _parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:

@@ -81,6 +81,7 @@ class EdgeRequest(web.BaseRequest):
 
     reply_headers: Mapping[str, str] = {}
     fault = ""
+    known_body: bytes | None = None  # once it was read; it is read again by whoever answers
 
     @cached_property
     def id(self) -> str:

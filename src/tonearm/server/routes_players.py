@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.metadata import Json
+from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.playback_requests import Requests
 from tonearm.core.playback_state import FirstSettings, Outcome
 from tonearm.description.players import (
@@ -113,7 +113,11 @@ class _PlayerHandlers:
 
 
 class PlayerRoutes(_PlayerHandlers):
-    """The endpoints of players, but for their queues."""
+    """The endpoints of players, but for their queues. `name` is the node's in a cluster."""
+
+    def __init__(self, node: Node, name: str = "") -> None:
+        super().__init__(node)
+        self._of_node: JsonObject = {"node": name} if name else {}
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -157,10 +161,11 @@ class PlayerRoutes(_PlayerHandlers):
         return json_reply(player_created_out(body.id, added.left_out, added.warnings), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
-        return await json_list_reply(call.request, (player_out(player.status()) for player in self._node.players()))
+        players = (player_out(player.status()) | self._of_node for player in self._node.players())
+        return await json_list_reply(call.request, players)
 
     async def _state(self, call: Call) -> web.Response:
-        return json_reply(player_out(self._node.player(call.player_id).status()))
+        return json_reply(player_out(self._node.player(call.player_id).status()) | self._of_node)
 
     async def _delete(self, call: Call) -> web.Response:
         await self._node.delete_player(call.player_id, call.request.client)

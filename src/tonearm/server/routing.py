@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
@@ -271,6 +271,16 @@ class Edge(ABC):
         (self._refusals.warn if is_warning else log.debug)(text_for_logs(text)[:_LOGGED_CHARACTERS])
 
 
+class ClusterSide(Protocol):
+    """What answers a request where many nodes are one."""
+
+    async def answer(self, call: Call, operation: Operation) -> web.StreamResponse | None:
+        """The answer of another node, or of several together; None where this node answers. Raises `RequestError`."""
+
+    def is_from_node(self, request: EdgeRequest) -> bool:
+        """Whether another node passed the request on."""
+
+
 class NodeEdge(Edge):
     """All of the node's routes. Checks the rate of requests, the password, the origin, path and method, and the player,
     in this order, and calls the route's handler. Before them all it answers a browser that asks what a page of an
@@ -288,8 +298,10 @@ class NodeEdge(Edge):
         open_paths: Collection[str] = (),
         requests_per_second: float = 0.0,
         login: Login | None = None,
+        cluster: ClusterSide | None = None,
     ) -> None:
         super().__init__()
+        self._cluster = cluster
         self._node = node
         self._password_check = password_check
         self._origin_rules = origin_rules
@@ -329,6 +341,10 @@ class NodeEdge(Edge):
             request.let_in()
         route, arguments = self._routes.find(request.method, target.segments)
         call, is_about_player = Call(request, target, arguments), route.operation.subject is Subject.PLAYER
+        if self._cluster is not None:
+            passed = await self._cluster.answer(call, route.operation)
+            if passed is not None:
+                return passed
         if is_about_player and self._node.find(call.player_id) is None:
             raise PlayerNotFound(f"There is no player {call.player_id!r}. Create it with POST /v0/players.")
         reply = await route.handler(call)
@@ -349,7 +365,10 @@ class NodeEdge(Edge):
 
         A supervisor's is free. A wrong password counts there, too, or guessing it would be free.
         """
-        if target.path in _ASKED_BY_SUPERVISORS and (not needs_password or self._lets_in(request)):
+        is_free = target.path in _ASKED_BY_SUPERVISORS or (
+            self._cluster is not None and self._cluster.is_from_node(request)
+        )
+        if is_free and (not needs_password or self._lets_in(request)):
             return
         wait_s = self._rates.wait_s(origin_of(request.remote or ""), time.monotonic())
         if wait_s:

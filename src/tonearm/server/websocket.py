@@ -140,6 +140,7 @@ def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse
 
 # The first byte of a frame: it is final, and its opcode.
 _TEXT: Final = 0x81
+_BINARY: Final = 0x82
 _CLOSE: Final = 0x88
 _PING: Final = 0x89
 _PONG: Final = 0x8A
@@ -149,6 +150,10 @@ _MAX_REASON_BYTES: Final = 123  # a control frame has at most 125 bytes, two of 
 
 def text_frame(text: str) -> bytes:
     return _frame(_TEXT, text.encode("utf-8", "replace"))
+
+
+def binary_frame(data: bytes) -> bytes:
+    return _frame(_BINARY, data)
 
 
 def close_frame(code: int | None, reason: str = "") -> bytes:

@@ -1,0 +1,598 @@
+"""One node's part in a cluster: it keeps its lease, takes players of nodes that are lost, gives its own to others, and
+answers for all.
+"""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+from aiohttp import web
+
+from tonearm import VERSION
+from tonearm.cluster.engine import Engine, EngineLost, EngineSettings
+from tonearm.cluster.engine_saving import EngineSaving, read_record
+from tonearm.cluster.forwarding import HOP, NODE, Forwarding, NodeUnreachable
+from tonearm.cluster.membership import Membership, NameTaken
+from tonearm.cluster.ownership import Ownership
+from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, placed
+from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, RequestError
+from tonearm.core.events import PlayerMoved
+from tonearm.core.metadata import Json, JsonObject
+from tonearm.core.snapshot import STATE_VERSION
+from tonearm.description.audio import FOLLOW_PLAYERS
+from tonearm.description.cluster import DRAIN_NODE, LIST_NODES, MOVE_PLAYER, SHOW_NODE, STOP_DRAINING, TAKE_PLAYER
+from tonearm.description.node import GET_RECORDS
+from tonearm.description.operation import Operation, Subject
+from tonearm.description.players import CREATE_PLAYER, LIST_PLAYERS
+from tonearm.node.node import Node
+from tonearm.player.player import Player
+from tonearm.protocol.rendering import player_out
+from tonearm.protocol.requests import MoveTo
+from tonearm.protocol.saved_state import state_out
+from tonearm.server.bodies import read_body, read_raw
+from tonearm.server.http_server import EdgeRequest
+from tonearm.server.replies import NotFound, json_list_reply, json_reply, no_content
+from tonearm.server.routes_state import LEAST_MAX_BYTES
+from tonearm.server.routing import Call, Route
+from tonearm.server.streams import OpenStreams
+
+_TAKES_AT_ONCE: Final = 8
+_MOVES_AT_ONCE: Final = 4
+_MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
+_FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
+_FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
+_LISTED_TRIES: Final = 5
+_STREAMS: Final = ("stream.wav", "stream.ogg", "stream.mp3")
+
+log = logging.getLogger(__name__)
+
+
+class EngineGone(RequestError):
+    code = "engine_lost"
+    status = 503
+
+
+class NodeNotFound(RequestError):
+    code = "node_not_found"
+    status = 404
+
+
+async def join(
+    url: str,
+    name: str,
+    own: str,
+    lease_s: float,
+    password: str,
+    wall_ms: Callable[[], int],
+    *,
+    user: str = "",
+    **files: Path,
+) -> "Cluster | str":
+    """The node `own` as a part of its cluster, or why it cannot be that. `files` are those of `EngineSettings`."""
+    cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
+    try:
+        await cluster.join()
+    except EngineLost as error:
+        return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
+    except NameTaken:
+        return f"a living node is called {own} already; set cluster.node to another name"
+    return cluster
+
+
+class Cluster:
+    """From `join` to `leave`. `attach` gives it the node."""
+
+    streams: OpenStreams
+
+    def __init__(
+        self,
+        engine: EngineSettings,
+        name: str,
+        own: str,
+        lease_s: float,
+        password: str,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.own: Final = own
+        self._name = name
+        self._engine = Engine(engine)
+        self._lease_s = lease_s
+        self._wall_ms = wall_ms
+        self._forwarding = Forwarding(password, self._is_alive)
+        self._dice = random.SystemRandom()
+        self._address = ""
+        self._count = 0
+        self._is_draining = self._moving = False
+        self._connections = 1
+        self._bucket_made = ""
+        self._node: Node | None = None
+        self._players: Mapping[str, Player] = {}
+        self._allow: Callable[[float], None] = lambda until_s: None
+        self._saving: EngineSaving | None = None
+        self._work: set[asyncio.Task[None]] = set()
+        self._taking: set[str] = set()
+        self._takes = asyncio.Semaphore(_TAKES_AT_ONCE)
+        self._turning: asyncio.Task[None] | None = None
+        self.ended: Final = asyncio.Event()  # another node has this one's name
+
+    # From beginning to end
+
+    async def join(self) -> None:
+        """Raises `EngineLost` and `NameTaken`."""
+        await self._engine.connect()
+        try:
+            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
+            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
+            self._bucket_made = await self._players_bucket.created()
+            self.membership = Membership(
+                self._nodes_bucket,
+                self.own,
+                self._lease_s,
+                self._own_record,
+                self._forwarding.reaches_engine,
+                lambda until_s: self._allow(until_s),
+                self._fall_silent,
+                self._wall_ms,
+            )
+            self.ownership = Ownership(self._players_bucket, self.own, self._engine.largest_bytes, self._lost_player)
+            await self.membership.join()
+        except BaseException:
+            await self._engine.close()
+            raise
+        self._turning = asyncio.create_task(self._run())
+
+    def saving(self, players: dict[str, Player]) -> EngineSaving:
+        """What keeps the node's players."""
+        self._players = players
+        last_alive_ms = self.membership.last_alive_ms
+        self._saving = EngineSaving(self.ownership, self.own, players, self._wall_ms, lambda: last_alive_ms)
+        return self._saving
+
+    def attach(self, node: Node, allow: Callable[[float], None]) -> None:
+        """`allow` takes until when the node may play."""
+        self._node, self._allow = node, allow
+        allow(self.membership.lease.plays_until_s)
+
+    def listens_at(self, address: str) -> None:
+        """The node answers there from now on; others are told with the next turn."""
+        self._address = address
+
+    async def drain(self, within_s: float) -> None:
+        """Moves all players to other nodes, as far as that goes in this time."""
+        self._is_draining = True
+        try:
+            async with asyncio.timeout(within_s):
+                await self._move_all()
+        except TimeoutError:
+            log.warning("%d players could not be moved in %g s; other nodes take them", len(self._players), within_s)
+
+    async def leave(self) -> None:
+        """To be called when the node has stopped."""
+        for task in (self._turning, *self._work):
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*(task for task in (self._turning, *self._work) if task), return_exceptions=True)
+        await self.membership.leave()
+        await self._forwarding.close()
+        await self._engine.close()
+
+    # Its lease, and who takes whom
+
+    async def _run(self) -> None:
+        while True:
+            begun_s = time.monotonic()
+            try:
+                self._count += 1
+                await self.membership.turn()
+                await self._look_around()
+                if self._is_draining and self._players and not self._moving:  # some came since
+                    self._begin(self._move_all())
+            except NameTaken:
+                log.critical("another node of the cluster is called %s; this one stops", self.own)
+                self._fall_silent()
+                self.ended.set()
+                return
+            except EngineLost as error:
+                log.debug("the cluster's engine: %s", error)
+            except Exception:
+                log.exception("a turn of the cluster failed")
+            await asyncio.sleep(max(0.05, RENEW_EVERY_S - (time.monotonic() - begun_s)))
+
+    async def _look_around(self) -> None:
+        """Finds what became of the engine, and players that nobody has."""
+        if not self.membership.reaches:
+            if self._engine.is_connected:  # it has lost its buckets
+                await self._nodes_bucket.made_again()
+                await self._players_bucket.made_again()
+            return
+        if self._engine.connections != self._connections:
+            made = await self._players_bucket.created()
+            if made != self._bucket_made:
+                log.warning("the cluster's engine has begun anew; all players are written again")
+                for player_id in self._players:
+                    self._changed(player_id)
+            self._connections, self._bucket_made = self._engine.connections, made
+        if self._node is None or not self.ownership.is_watching or not self._address or self._is_draining:
+            return
+        now_s = time.monotonic()
+        members, alive = self.membership.members, {self.own: True}
+        for player_id, owned in self.ownership.owners():
+            owner = owned.owner
+            if owner not in alive:
+                alive[owner] = members.is_alive(owner, now_s)
+            if owner == self.own:
+                is_ours = not self.ownership.is_mine(player_id) and player_id not in self._players
+            else:
+                is_ours = not alive[owner] and members.takes(player_id, owner, now_s)
+            if is_ours and player_id not in self._taking:
+                self._taking.add(player_id)
+                passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
+                self._begin(self._take(player_id, owner, passed_ms))
+
+    async def _take(self, player_id: str, owner: str, passed_ms: int | None) -> None:
+        try:
+            async with self._takes:
+                if self._node is None or not self.membership.may_play or self._node.find(player_id) is not None:
+                    return
+                read = partial(read_record, passed_ms=passed_ms)
+                snapshot = await self.ownership.take(player_id, owner, read)
+                if snapshot is None:
+                    return
+                try:
+                    await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+                except RequestError as error:
+                    log.error("player %s of the node %s could not be taken: %s", player_id, owner, error.message)
+                    self.ownership.let_go(player_id)
+        except EngineLost as error:
+            log.debug("player %s could not be taken: %s", player_id, error)
+        finally:
+            self._taking.discard(player_id)
+
+    def _fall_silent(self) -> None:
+        """The lease has ended: another node may take each of the players."""
+        if not self._players:
+            return
+        log.error("this node's lease has ended; its %d players go on elsewhere, or here later", len(self._players))
+        for player_id in tuple(self._players):
+            self.ownership.let_go(player_id)
+            self._begin(self._give_up(player_id, "The node lost touch with its cluster; come back."))
+
+    def _lost_player(self, player_id: str, owner: str) -> None:
+        if player_id in self._players:
+            log.warning("player %s is the node %s's by now", player_id, owner or "of another owner")
+            self._begin(self._give_up(player_id, "The player goes on at another node; come back."))
+
+    async def _give_up(self, player_id: str, reason: str) -> None:
+        if self._node is not None and self._node.find(player_id) is not None:
+            await self._node.give_up(player_id, reason, "the cluster")
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    def _changed(self, player_id: str) -> None:
+        if self._saving is not None:
+            self._saving.changed(player_id)
+
+    def _own_record(self) -> NodeRecord:
+        load = 0.0 if self._node is None else self._node.load
+        return NodeRecord(self._address, VERSION, len(self._players), load, self._is_draining, self._count)
+
+    # As `node.parts.Claims`
+
+    async def claim(self, player_id: str) -> None:
+        try:
+            await self.ownership.claim(player_id)
+        except EngineLost as error:
+            raise _gone(error) from error
+
+    async def unclaim(self, player_id: str) -> None:
+        try:
+            await self.ownership.remove(player_id)
+        except EngineLost as error:
+            log.warning("the id %s stays taken in the cluster's engine, since that is lost: %s", player_id, error)
+
+    # As `server.routing.ClusterSide`
+
+    def is_from_node(self, request: EdgeRequest) -> bool:
+        return HOP in request.headers
+
+    async def answer(self, call: Call, operation: Operation) -> web.StreamResponse | None:
+        passed = None if self.is_from_node(call.request) else await self._elsewhere(call, operation)
+        if passed is None and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
+            call.request.add_reply_header(NODE, self.own)
+        return passed
+
+    async def _elsewhere(self, call: Call, operation: Operation) -> web.StreamResponse | None:
+        request = call.request
+        if operation is CREATE_PLAYER:
+            return await self._created(request)
+        if operation is LIST_PLAYERS:
+            return await self._all_players(request)
+        if operation is GET_RECORDS:
+            return await self._all_records(request)
+        if operation is FOLLOW_PLAYERS:
+            return await self._forwarding.follow_all(request, self.streams, self._living_addresses)
+        if operation.subject not in (Subject.PLAYER, Subject.NEW_PLAYER) or self._here(call.player_id):
+            return None
+        return await self._passed(call, operation)
+
+    def _here(self, player_id: str) -> bool:
+        return self._node is not None and self._node.find(player_id) is not None
+
+    async def _passed(self, call: Call, operation: Operation) -> web.StreamResponse | None:
+        """The answer of the node that has the player; None where nobody has it."""
+        request, player_id = call.request, call.player_id
+        if await self._place_of(player_id) is None:
+            return None
+        where = partial(self._place_of, player_id)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self._forwarding.pass_socket(request, self.streams, where)
+        if operation.path.endswith(_STREAMS):
+            return await self._forwarding.pass_stream(request, where)
+        body = bytes(await read_raw(request, _MOST_BODY_BYTES)) if request.can_read_body else None
+        for _ in range(_FOUND_TRIES):
+            place = await self._place_of(player_id)
+            if place is None:
+                break
+            if place[1] == self.own:
+                request.known_body = body
+                if self._here(player_id):
+                    return None
+            else:
+                try:
+                    answer = await self._forwarding.pass_on(request, body, *place)
+                except NodeUnreachable:
+                    if request.method not in ("GET", "HEAD"):  # it may have been done
+                        raise
+                    answer = None
+                if answer is not None:
+                    return answer
+            await asyncio.sleep(_FOUND_AFTER_S)  # it is on its way
+        raise PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
+
+    async def _place_of(self, player_id: str) -> tuple[str, str] | None:
+        """The address and name of the node that has a player; None where nobody has it."""
+        try:
+            owner = await self.ownership.owner_of(player_id)
+        except EngineLost as error:
+            raise _gone(error) from error
+        if owner is None:
+            return None
+        record = self.membership.members.records().get(owner)
+        return None if record is None and owner != self.own else (record.address if record else "", owner)
+
+    async def _created(self, request: EdgeRequest) -> web.StreamResponse | None:
+        """Where the player is to be made; None: here."""
+        body = bytes(await read_raw(request, 1024 * 1024))
+        request.known_body = body
+        try:
+            fields = json.loads(body)
+        except (ValueError, RecursionError):
+            return None  # this node says what is wrong
+        wanted = fields.get("node") if isinstance(fields, dict) else None
+        living = {**self.membership.members.living(time.monotonic()), self.own: self._own_record()}
+        with_address = {name: record for name, record in living.items() if record.address or name == self.own}
+        if isinstance(wanted, str) and wanted:
+            if wanted not in with_address:
+                raise BadRequest(f"There is no living node {wanted!r}. There are {', '.join(with_address)}.")
+            name: str | None = wanted
+        else:
+            name = placed(with_address, self._dice)
+        if name is None or name == self.own:
+            return None
+        answer = await self._forwarding.pass_on(request, body, with_address[name].address, name)
+        return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
+
+    async def _all_players(self, request: EdgeRequest) -> web.StreamResponse:
+        assert self._node is not None
+        node = self._node
+
+        async def listed() -> list[JsonObject]:
+            lists = await self._asked("/v0/players")
+            own = [{**player_out(player.status()), "node": self.own} for player in node.players()]
+            return [
+                *own,
+                *(one for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)),
+            ]
+
+        return await json_list_reply(request, await self._whole(listed))
+
+    async def _all_records(self, request: EdgeRequest) -> web.StreamResponse:
+        assert self._node is not None
+        node = self._node
+
+        async def listed() -> list[JsonObject]:
+            found = await self._asked("/v0/state")
+            others = [
+                player
+                for record in found
+                if isinstance(record, dict) and isinstance(players := record.get("players"), list)
+                for player in players
+                if isinstance(player, dict)
+            ]
+            now_ms = self._wall_ms()
+            return [*(state_out(player.record(), now_ms) for player in node.players()), *others]
+
+        return json_reply({"version": STATE_VERSION, "players": [*await self._whole(listed)]})
+
+    async def _whole(self, listed: Callable[[], Awaitable[list[JsonObject]]]) -> list[JsonObject]:
+        """What `listed` gives, each player once. One that is on its way from node to node is in no answer or in two, so
+        it is asked again while one is missing that has an owner."""
+        found: dict[str, JsonObject] = {}
+        for _ in range(_LISTED_TRIES):
+            found |= {str(player.get("id")): player for player in reversed(await listed())}
+            living = {name for name, _ in self._living_addresses()}
+            if all(player_id in found for player_id, owned in self.ownership.owners() if owned.owner in living):
+                break
+            await asyncio.sleep(_FOUND_AFTER_S)
+        return [*reversed(found.values())]
+
+    async def _asked(self, path: str) -> list[Json]:
+        """What the other living nodes answer; those that answer nothing are left out."""
+        asked = [
+            self._forwarding.ask(address, "GET", path) for name, address in self._living_addresses() if name != self.own
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        found: list[Json] = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                log.warning("a node of the cluster does not say what it has: %s", answer)
+            else:
+                found.append(answer)
+        return found
+
+    def _living_addresses(self) -> list[tuple[str, str]]:
+        living = self.membership.members.living(time.monotonic())
+        addresses = {name: record.address for name, record in living.items() if record.address}
+        return [*{**addresses, self.own: self._address}.items()]
+
+    def _is_alive(self, name: str) -> bool:
+        return self.membership.members.is_alive(name, time.monotonic())
+
+    # Routes of its own
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route(LIST_NODES, self._list),
+            Route(SHOW_NODE, self._show),
+            Route(DRAIN_NODE, partial(self._drain_asked, drains=True)),
+            Route(STOP_DRAINING, partial(self._drain_asked, drains=False)),
+            Route(MOVE_PLAYER, self._move_asked),
+            Route(TAKE_PLAYER, self._taken_from),
+        )
+
+    async def _list(self, call: Call) -> web.Response:
+        return json_reply({"nodes": [self._shown(name) for name in self._names()]})
+
+    def _names(self) -> list[str]:
+        return [*{self.own: None, **dict.fromkeys(self.membership.members.records())}]
+
+    async def _show(self, call: Call) -> web.Response:
+        name = call.arguments["{node}"]
+        return json_reply(self._shown(self.own if name == "self" else self._known(name)))
+
+    def _known(self, name: str) -> str:
+        if name not in self._names():
+            raise NodeNotFound(f"There is no node {name!r}. There are {', '.join(self._names())}.")
+        return name
+
+    def _shown(self, name: str) -> JsonObject:
+        now_s, members = time.monotonic(), self.membership.members
+        record = self._own_record() if name == self.own else members.records()[name]
+        age_s = (
+            max(0.0, now_s - self.membership.lease.renewed_s) if name == self.own else members.lease_age_s(name, now_s)
+        )
+        shown: JsonObject = {
+            "name": name,
+            "address": record.address,
+            "version": record.version,
+            "players": record.players,
+            "load": round(record.load, 4),
+            "draining": record.is_draining,
+            "alive": self.membership.may_play if name == self.own else members.is_alive(name, now_s),
+            "leaseAgeMs": round(age_s * 1000),
+        }
+        if name == self.own:
+            shown |= {
+                "reachesEngine": self.membership.reaches,
+                "engineLatencyMs": round(self._engine.latency_s * 1000, 2),
+            }
+        return shown
+
+    async def _drain_asked(self, call: Call, *, drains: bool) -> web.StreamResponse:
+        name = self._known(self.own if call.arguments["{node}"] == "self" else call.arguments["{node}"])
+        if name != self.own:
+            address = self.membership.members.records()[name].address
+            answer = await self._forwarding.pass_on(call.request, None, address, name)
+            return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
+        if drains and not any(name != self.own for name, _ in self._living_addresses()):
+            raise BadRequest("There is no other living node that could take the players.")
+        self._is_draining = drains
+        if drains:
+            self._begin(self._move_all())
+        return no_content()
+
+    async def _move_asked(self, call: Call) -> web.StreamResponse:
+        body = await read_body(call.request, MoveTo)
+        await self._move(call.player_id, body.node)
+        return no_content()
+
+    async def _taken_from(self, call: Call) -> web.StreamResponse:
+        """Another node hands a player over."""
+        if not self.is_from_node(call.request) or self._node is None:
+            raise NotFound("Players are moved with POST, by whoever wants them moved.")
+        record = json.loads(await read_raw(call.request, _MOST_BODY_BYTES))
+        owner = call.target.required_parameter("from")
+        snapshot = await asyncio.to_thread(read_record, call.player_id, record)
+        if snapshot is None:
+            raise BadRequest("The record of the player cannot be read.")
+        try:
+            taken = await self.ownership.take(call.player_id, owner, lambda *_: snapshot)
+        except EngineLost as error:
+            raise _gone(error) from error
+        if taken is None:
+            raise PlayerExists(f"The player {call.player_id!r} is not the node {owner}'s.")
+        await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+        return no_content()
+
+    async def _move_all(self) -> None:
+        self._moving = True
+        try:
+            await self._move_some()
+        finally:
+            self._moving = False
+
+    async def _move_some(self) -> None:
+        places = asyncio.Semaphore(_MOVES_AT_ONCE)
+
+        async def move(player_id: str) -> None:
+            async with places:
+                if not self._is_draining or player_id not in self._players:
+                    return
+                living = self.membership.members.living(time.monotonic())
+                name = placed(living, self._dice, avoided=[self.own])
+                try:
+                    if name is not None and name != self.own:
+                        await self._move(player_id, name)
+                except RequestError as error:
+                    log.warning("player %s stays here: %s", player_id, error.message)
+
+        await asyncio.gather(*map(move, tuple(self._players)))
+
+    async def _move(self, player_id: str, to: str) -> None:
+        """Gives a player of this node to another one; it stays where that does not work. Raises `RequestError`."""
+        assert self._node is not None
+        if to == self.own:
+            return
+        living = self.membership.members.living(time.monotonic())
+        if to not in living or not living[to].address:
+            raise BadRequest(f"There is no living node {to!r}. There are {', '.join(living)}.")
+        if not self.membership.reaches:
+            raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
+        self.ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
+        snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
+        record = state_out(snapshot, self._wall_ms())
+        try:
+            path = f"/v0/players/{quote(player_id, safe='')}/move?from={self.own}"
+            await self._forwarding.ask(living[to].address, "PUT", path, record)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            log.warning("player %s could not be moved to %s: %s", player_id, to, error)
+            taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot)
+            if taken is not None:
+                await self._node.take_over(snapshot)
+            raise EngineGone(f"The node {to} did not take the player; it goes on here.") from error
+
+
+def _gone(error: EngineLost) -> EngineGone:
+    return EngineGone(f"The cluster's engine is lost ({error}). Try again later.")

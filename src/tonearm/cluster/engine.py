@@ -1,0 +1,259 @@
+"""NATS with JetStream as a cluster's memory: keys that are created once, written only over what one has read, and
+watched. Nothing else of the node knows NATS.
+
+An engine that is gone is `EngineLost` at each call, at once or after `CALL_TIMEOUT_S`; the connection is made again
+without end. `nats-py` is imported here only.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import nats
+import nats.errors
+import nats.js.errors
+from nats.js.api import KeyValueConfig
+
+CALL_TIMEOUT_S: Final = 1.0
+_START_WITHIN_S: Final = 5.0
+_AGAIN_AFTER_S: Final = 0.25
+_WRONG_LAST: Final = frozenset({10071, 10164})  # the server's codes for: something else was written meanwhile
+_WORKS_FROM: Final = (2, 9, 10)
+
+log = logging.getLogger(__name__)
+
+
+class EngineLost(Exception):
+    """The engine does not answer, or cannot be used; the message says why."""
+
+
+class Conflict(Exception):
+    """Another revision of the key is there than the one that was read, or a key that was to be created."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    url: str
+    user: str = ""
+    password_file: Path | None = None
+    credentials_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+
+class Entry(NamedTuple):
+    """`value` is None for a key that was deleted."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class Engine:
+    """A connection from `connect` to `close`, made again whenever it breaks."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        self._connection: Any = None
+        self.connections = 1  # how often it was made
+        self.latency_s = 0.0  # of the last call
+
+    async def connect(self) -> None:
+        """Raises `EngineLost`."""
+        try:
+            async with asyncio.timeout(_START_WITHIN_S):
+                self._connection = await nats.connect(
+                    self._settings.url,
+                    **_credentials(self._settings),
+                    connect_timeout=2,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=_AGAIN_AFTER_S,
+                    allow_reconnect=True,
+                    ping_interval=2,
+                    max_outstanding_pings=2,
+                    pending_size=0,  # what cannot be sent now is not sent later, when it may not hold any more
+                    error_cb=self._error,
+                    reconnected_cb=self._reconnected,
+                )
+        except TimeoutError as error:
+            raise EngineLost(f"{self._settings.url} does not answer") from error
+        except (OSError, ssl.SSLError, nats.errors.Error, ValueError) as error:
+            raise EngineLost(f"{self._settings.url}: {_reason(error)}") from error
+        version = self._connection.connected_server_version
+        if (version.major, version.minor, version.patch) < _WORKS_FROM:
+            await self.close()
+            wanted = ".".join(map(str, _WORKS_FROM))
+            raise EngineLost(f"{self._settings.url} is NATS {version}; it takes {wanted} or newer")
+
+    async def bucket(self, name: str) -> "Bucket":
+        """The bucket, which is made where there is none. Raises `EngineLost`."""
+        try:
+            async with _answered(self):
+                stream = self._connection.jetstream(timeout=CALL_TIMEOUT_S)
+                return Bucket(self, name, stream, await stream.create_key_value(_config(name)))
+        except nats.js.errors.ServiceUnavailableError as error:
+            raise EngineLost(f"{self._settings.url} has no JetStream; start it with -js") from error
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._connection is not None and self._connection.is_connected)
+
+    @property
+    def largest_bytes(self) -> int:
+        """Of a value; the server's `max_payload`."""
+        return int(self._connection.max_payload)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):  # whatever state it is in, it is not used again
+                async with asyncio.timeout(CALL_TIMEOUT_S):
+                    await self._connection.close()
+
+    async def _error(self, error: Exception) -> None:
+        """Of the connection's own tasks, which would print a traceback."""
+        log.debug("the cluster's engine: %s", _reason(error))
+
+    async def _reconnected(self) -> None:
+        self.connections += 1
+
+
+class Bucket:
+    """Keys may be any texts. All methods raise `EngineLost`."""
+
+    def __init__(self, engine: Engine, name: str, stream: Any, keys: Any) -> None:
+        self._engine = engine
+        self._name = name
+        self._stream = stream
+        self._keys = keys
+
+    async def created(self) -> str:
+        """When the bucket was made, as the engine says it: another text for one that was made anew."""
+        async with _answered(self._engine):
+            info = await self._stream.stream_info(f"KV_{self._name}")
+            return str(info.created)
+
+    async def made_again(self) -> None:
+        """Makes the bucket where the engine has lost it."""
+        async with _answered(self._engine):
+            self._keys = await self._stream.create_key_value(_config(self._name))
+
+    async def get(self, key: str) -> Entry | None:
+        async with _answered(self._engine):
+            try:
+                found = await self._keys.get(_coded(key))
+            except nats.js.errors.KeyNotFoundError:
+                return None
+            return Entry(key, found.value or b"", found.revision)
+
+    async def create(self, key: str, value: bytes) -> int:
+        """Its revision. Raises `Conflict` where the key is there."""
+        async with _answered(self._engine):
+            return int(await self._keys.create(_coded(key), value))
+
+    async def update(self, key: str, value: bytes, last: int) -> int:
+        """Writes over the revision `last`. Raises `Conflict` where another one is there, or none."""
+        async with _answered(self._engine):
+            return int(await self._keys.update(_coded(key), value, last=last))
+
+    async def put(self, key: str, value: bytes) -> int:
+        async with _answered(self._engine):
+            return int(await self._keys.put(_coded(key), value))
+
+    async def delete(self, key: str, last: int | None = None) -> None:
+        """Raises `Conflict` where another revision than `last` is there."""
+        async with _answered(self._engine):
+            await self._keys.delete(_coded(key), last=last)
+
+    async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        """What is there, then None once, then what changes, until the connection breaks. Of values only the first
+        `value_bytes` are kept."""
+        async with _answered(self._engine):
+            watcher = await self._keys.watchall()
+        connections = self._engine.connections
+        try:
+            while True:
+                try:
+                    found = await watcher.updates(timeout=CALL_TIMEOUT_S)
+                except nats.errors.TimeoutError:
+                    # After an outage the engine may have forgotten who watches, and says nothing of it.
+                    if self._engine.connections != connections or not self._engine.is_connected:
+                        return
+                    continue
+                if found is None:
+                    yield None
+                elif (key := _decoded(found.key)) is not None:
+                    value = None if found.operation else (found.value or b"")[:value_bytes]
+                    yield Entry(key, value, found.revision)
+        finally:
+            with contextlib.suppress(Exception):  # an engine that is gone has none of it any more
+                async with asyncio.timeout(CALL_TIMEOUT_S):
+                    await watcher.stop()
+
+
+@contextlib.asynccontextmanager
+async def _answered(engine: Engine) -> AsyncIterator[None]:
+    """Names the errors of a call, and takes its time."""
+    if not engine.is_connected:
+        raise EngineLost("the connection is lost")
+    begun_s = time.monotonic()
+    try:
+        async with asyncio.timeout(2 * CALL_TIMEOUT_S):
+            yield
+    except nats.js.errors.KeyWrongLastSequenceError as error:
+        raise Conflict from error
+    except nats.js.errors.APIError as error:
+        if error.err_code in _WRONG_LAST:
+            raise Conflict from error
+        raise EngineLost(_reason(error)) from error
+    except TimeoutError as error:
+        raise EngineLost("it does not answer") from error
+    except (OSError, nats.errors.Error) as error:
+        raise EngineLost(_reason(error)) from error
+    engine.latency_s = time.monotonic() - begun_s
+
+
+def _config(name: str) -> KeyValueConfig:
+    return KeyValueConfig(bucket=name, history=1)
+
+
+def _credentials(settings: EngineSettings) -> dict[str, Any]:
+    """Raises `OSError` for a file that cannot be read."""
+    given: dict[str, Any] = {}
+    if settings.user:
+        given["user"] = settings.user
+    if settings.password_file is not None:
+        given["password"] = settings.password_file.read_text(encoding="utf-8").strip()
+    if settings.credentials_file is not None:
+        given["user_credentials"] = str(settings.credentials_file)
+    if settings.ca_file is not None or settings.cert_file is not None:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.cert_file is not None:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+        given["tls"] = context
+    return given
+
+
+def _coded(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def _decoded(key: str) -> str | None:
+    """None for a key that none of us wrote."""
+    try:
+        return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _reason(error: BaseException) -> str:
+    """Without what was sent, in which there may be a password."""
+    return str(getattr(error, "description", "") or error)[:200] or type(error).__name__

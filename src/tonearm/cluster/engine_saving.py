@@ -1,0 +1,141 @@
+"""Keeps the players of a node in the cluster's engine, where another node finds them when this one is lost."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tonearm.cluster.engine import EngineLost
+from tonearm.cluster.ownership import Ownership, RecordTooLarge
+from tonearm.core.errors import BadRequest
+from tonearm.core.metadata import JsonObject
+from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
+from tonearm.node.changes import Change
+from tonearm.node.saving import PlayerToSave, Saving
+from tonearm.protocol.saved_state import read_state, state_out
+from tonearm.protocol.wire_model import json_text
+
+_AT_ONCE: Final = 16
+_IN_THREAD_FROM_TRACKS: Final = 50
+_PATIENCE_S: Final = 0.5
+_CLOSE_PATIENCE_S: Final = 3.0
+# A node that was away for longer goes on where it was, as with the state's file.
+_LONGEST_ABSENCE_MS: Final = 60_000
+
+log = logging.getLogger(__name__)
+
+
+class EngineSaving(Saving):
+    """As `Saving`, in the engine. `last_alive_ms` gives the time of day at which this node was last known to live."""
+
+    def __init__(
+        self,
+        ownership: Ownership,
+        own: str,
+        players: Mapping[str, PlayerToSave],
+        wall_ms: Callable[[], int],
+        last_alive_ms: Callable[[], int],
+    ) -> None:
+        super().__init__(players, wall_ms, patience_s=_PATIENCE_S)
+        self._ownership = ownership
+        self._own = own
+        self._last_alive_ms = last_alive_ms
+        self._too_large: dict[str, str] = {}
+
+    async def open(self) -> None:
+        self._ownership.start()
+        await self._ownership.known()
+
+    async def read(self, resume: Resume) -> list[PlayerSnapshot]:
+        """The players that this node had, which nobody has taken since."""
+        alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
+        until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else alive_ms
+        read = partial(read_record, until_ms=until_ms)
+        own = [player_id for player_id, owned in self._ownership.owners() if owned.owner == self._own]
+        found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
+        return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
+
+    async def keep(self) -> None:
+        for player_id in self._players:
+            self.changed(player_id)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            now_ms = self._wall_ms()
+            gone = self._dirty.keys() - self._players.keys()
+            changes = [self._taken_now(player_id, now_ms) for player_id in (*self._players, *gone)]
+            try:
+                async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                    await self._put(changes, None)
+            except (TimeoutError, EngineLost) as error:
+                log.error("the players could not be written to the cluster's engine: %s", str(error) or "it is slow")
+        await self._ownership.stop()
+
+    @property
+    def trouble(self) -> str:
+        return self._failure
+
+    @property
+    def degraded(self) -> str:
+        too_large = [f"Player {player_id} is not kept: {why}." for player_id, why in self._too_large.items()]
+        return " ".join((self.trouble, *too_large)).strip()
+
+    async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def put(change: Change) -> None:
+            async with places:
+                await self._put_one(change)
+
+        for result in await asyncio.gather(*map(put, batch), return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _put_one(self, change: Change) -> None:
+        self._too_large.pop(change.player_id, None)
+        if change.snapshot is None:
+            await self._ownership.remove(change.player_id)
+            return
+        if len(change.snapshot.queue) >= _IN_THREAD_FROM_TRACKS:
+            record = await asyncio.to_thread(_record, change.snapshot, change.taken_ms)
+        else:
+            record = _record(change.snapshot, change.taken_ms)
+        try:
+            await self._ownership.write(change.player_id, record)
+        except RecordTooLarge as error:
+            self._too_large[change.player_id] = str(error)
+            log.error("player %s is not kept: %s", change.player_id, error)
+
+    async def _after_writing(self, now_ms: int, *, is_quiet: bool) -> None:
+        """Nothing: the node's lease is its sign of life."""
+
+    def _report(self, error: Exception) -> None:
+        failure = f"The cluster's engine cannot be written: {error}."
+        if failure != self._failure:
+            is_foreseen = isinstance(error, EngineLost)
+            log.error("%s Players play on; what they do is written when it is back.", failure, exc_info=not is_foreseen)
+        self._failure = failure
+
+
+def read_record(
+    player_id: str, record: JsonObject, *, until_ms: int | None = None, passed_ms: int | None = None
+) -> PlayerSnapshot | None:
+    """The player of a record, as it is at the time of day `until_ms`, or `passed_ms` after it was written, or as it was
+    then; None for a record that is none of it, or of a newer version."""
+    try:
+        taken_ms, snapshot = read_state(record)
+    except BadRequest as error:
+        log.debug("the record of player %s: %s", player_id, error.message)
+        return None
+    if snapshot.player_id != player_id:
+        return None
+    until_ms = until_ms if passed_ms is None else taken_ms + passed_ms
+    return snapshot if until_ms is None else played_on(snapshot, taken_ms, until_ms)
+
+
+def _record(snapshot: PlayerSnapshot, taken_ms: int) -> bytes:
+    return json_text(state_out(snapshot, taken_ms))

@@ -1,0 +1,216 @@
+"""Which nodes a cluster has and which live; this node's own lease, and what it may do when the engine is gone.
+
+Each node writes its record every second over the revision that it wrote last. The rules are those of `core.cluster`.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from tonearm import VERSION
+from tonearm.cluster.engine import Bucket, Conflict, EngineLost
+from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord
+from tonearm.core.metadata import JsonObject
+
+_STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
+_WATCH_AGAIN_S: Final = 1.0
+_LONGEST_RECORD_BYTES: Final = 4096
+
+log = logging.getLogger(__name__)
+
+
+class NameTaken(Exception):
+    """Another node of the cluster has this node's name and lives."""
+
+
+class Membership:
+    """From `join` to `leave`. `reaches_engine` asks the node at an address whether it reaches the engine: False when it
+    does not, or is not there; True when it does, or says nothing. `lapsed` is called when the lease has ended, and
+    `allowed` with the time until which the node may play."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        own: str,
+        lease_s: float,
+        own_record: Callable[[], NodeRecord],
+        reaches_engine: Callable[[str], Awaitable[bool]],
+        allowed: Callable[[float], None],
+        lapsed: Callable[[], None],
+        wall_ms: Callable[[], int],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bucket = bucket
+        self._own = own
+        self._own_record = own_record
+        self._reaches_engine = reaches_engine
+        self._allowed = allowed
+        self._lapsed = lapsed
+        self._wall_ms = wall_ms
+        self._now_s = now_s
+        self.members: Final = Members(own, lease_s)
+        self.lease = Lease(lease_s)
+        self.last_alive_ms = 0  # at which this node was last known to live, before it joined
+        self._instance = secrets.token_hex(8)
+        self._revision = 0
+        self._has_lapsed = True
+        self._has_watch = False
+        self._watching: asyncio.Task[None] | None = None
+        self._turn_s = now_s()
+
+    @property
+    def reaches(self) -> bool:
+        """Whether this node reaches the engine."""
+        return self.members.reached_since_s is not None
+
+    async def join(self) -> None:
+        """Writes the first record. Raises `NameTaken` and `EngineLost`."""
+        before = await self._bucket.get(self._own)
+        if before is not None and before.value is not None:
+            await asyncio.sleep(2 * RENEW_EVERY_S)  # one that lives writes meanwhile
+            now = await self._bucket.get(self._own)
+            if now is not None and now.revision != before.revision:
+                raise NameTaken
+            alive_ms = _read_json(before.value).get("aliveAt")
+            self.last_alive_ms = alive_ms if isinstance(alive_ms, int) else 0
+        self._watching = asyncio.create_task(self._watch())
+        try:
+            sent_s = self._now_s()
+            if before is None:
+                self._revision = await self._bucket.create(self._own, self._value())
+            else:
+                self._revision = await self._bucket.update(self._own, self._value(), before.revision)
+        except Conflict:
+            raise NameTaken from None
+        self._renewed(sent_s)
+
+    async def leave(self) -> None:
+        """The others need not wait for the lease to end."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+        try:
+            await self._bucket.delete(self._own, self._revision)
+        except (EngineLost, Conflict) as error:
+            log.debug("the cluster was not told that this node leaves: %s", error)
+
+    async def turn(self) -> None:
+        """To be called every second: writes the record, or asks the others. Raises `NameTaken`."""
+        now_s = self._now_s()
+        stood_still, self._turn_s = now_s - self._turn_s > RENEW_EVERY_S + _STOOD_STILL_S, now_s
+        if stood_still and self.members.reached_since_s is not None:
+            self.members.reached_since_s = now_s
+        self.check()  # before anything is written: a lease that has ended is not begun again in silence
+        try:
+            self._revision = await self._written()
+        except EngineLost as error:
+            if self.members.reached_since_s is not None:
+                log.warning("the cluster's engine is lost: %s", error)
+            self.members.reached_since_s = None
+            await self._ask_others()
+        else:
+            self._renewed(now_s)
+        self.check()
+
+    def check(self) -> None:
+        """Tells when the lease has ended."""
+        if not self._has_lapsed and self._now_s() >= self.lease.plays_until_s:
+            self._has_lapsed = True
+            self._lapsed()
+
+    @property
+    def may_play(self) -> bool:
+        return not self._has_lapsed and self._now_s() < self.lease.plays_until_s
+
+    async def _written(self) -> int:
+        """The new revision of the record. Raises `EngineLost` and `NameTaken`."""
+        try:
+            return await self._bucket.update(self._own, self._value(), self._revision)
+        except Conflict:
+            there = await self._bucket.get(self._own)
+        if there is None:  # the engine has lost it, maybe with its whole disk
+            try:
+                return await self._bucket.create(self._own, self._value())
+            except Conflict:
+                raise NameTaken from None
+        if _read_json(there.value or b"").get("instance") != self._instance:
+            raise NameTaken
+        return there.revision  # an own write, of which the acknowledgement was lost
+
+    def _renewed(self, sent_s: float) -> None:
+        self.lease = self.lease.renewed(sent_s)
+        self._has_lapsed = False
+        if self.members.reached_since_s is None and self._has_watch:
+            log.info("the cluster's engine is reached")
+            self.members.reached_since_s = self._now_s()
+        self._allowed(self.lease.plays_until_s)
+
+    async def _ask_others(self) -> None:
+        asked_s = self._now_s()
+        others = [record.address for name, record in self.members.records().items() if name != self._own]
+        answers = await asyncio.gather(*(self._reaches_engine(address) for address in others if address))
+        if not any(answers):
+            self.lease = self.lease.unopposed(asked_s)
+            self._allowed(self.lease.plays_until_s)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async for entry in self._bucket.watch(_LONGEST_RECORD_BYTES):
+                    if entry is None:
+                        self._has_watch = True
+                    elif entry.value is None:
+                        self.members.gone(entry.key)
+                    elif (record := record_of(_read_json(entry.value))) is not None:
+                        self.members.saw(entry.key, record, entry.revision, self._now_s())
+            except EngineLost:
+                pass
+            except Exception:
+                log.exception("what the engine told of nodes could not be taken")
+            self._has_watch = False
+            self.members.reached_since_s = None
+            self.members.forget_revisions()
+            await asyncio.sleep(_WATCH_AGAIN_S)
+
+    def _value(self) -> bytes:
+        record = self._own_record()
+        fields: JsonObject = {
+            "address": record.address,
+            "version": VERSION,
+            "players": record.players,
+            "load": round(record.load, 4),
+            "draining": record.is_draining,
+            "n": record.count,
+            "instance": self._instance,
+            "aliveAt": self._wall_ms(),
+        }
+        return json.dumps(fields).encode()
+
+
+def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
+    """None for what is no node's record."""
+    match fields:
+        case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
+            version = fields.get("version")
+            return NodeRecord(
+                address[:500],
+                version[:50] if isinstance(version, str) else "",
+                players,
+                float(load),
+                fields.get("draining") is True,
+                count,
+            )
+    return None
+
+
+def _read_json(value: bytes) -> JsonObject:
+    """Empty for rubbish."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

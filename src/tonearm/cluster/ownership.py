@@ -1,0 +1,284 @@
+"""Which node has which player, and the record of each, in the engine: one key a player, created once and written only
+over what its owner wrote last.
+
+A value is a line of JSON, `{"owner", "epoch", "token", "packed"}`, and behind it the record (`protocol.saved_state`),
+zlib-packed where it is long. `epoch` grows with each owner. `token` is drawn with it, so that an owner knows its own
+write, of which the acknowledgement was lost.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
+from tonearm.core.errors import PlayerExists
+from tonearm.core.metadata import JsonObject, is_player_id
+from tonearm.core.printable import text_for_logs
+from tonearm.core.snapshot import PlayerSnapshot
+
+_HEAD_BYTES: Final = 512  # of a value, at most
+_PACKED_FROM_BYTES: Final = 4096
+_LARGEST_RECORD_BYTES: Final = 64 * 1024 * 1024
+_WATCH_AGAIN_S: Final = 1.0
+_NAME_CHARACTERS: Final = 128
+
+log = logging.getLogger(__name__)
+
+
+ReadRecord: TypeAlias = Callable[[str, JsonObject], PlayerSnapshot | None]
+"""The player of this id, of its record; None for a record that is none of it."""
+
+
+class RecordTooLarge(Exception):
+    """The engine takes no value of this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Who has a player, by what the engine said last. `changed_s`: when this node saw it change, by its own clock; None
+    where it was so when the node came."""
+
+    owner: str
+    epoch: int
+    revision: int
+    changed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mine:
+    epoch: int
+    token: str
+    revision: int
+
+
+class Ownership:
+    """For the node `own`. `lost` is called with a player of its own that another node has."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        own: str,
+        largest_bytes: int,
+        lost: Callable[[str, str], None],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bucket = bucket
+        self._own = own
+        self._largest_bytes = largest_bytes
+        self._lost = lost
+        self._now_s = now_s
+        self._owners: dict[str, Owned] = {}
+        self._mine: dict[str, _Mine] = {}
+        self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
+        self._has_all = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether what `owners` say is as new as the engine."""
+        return self._has_all.is_set()
+
+    async def known(self) -> None:
+        """Returns when all owners are known."""
+        await self._has_all.wait()
+
+    def owners(self) -> Iterator[tuple[str, Owned]]:
+        """All players and who has them."""
+        yield from tuple(self._owners.items())
+
+    def is_mine(self, player_id: str) -> bool:
+        return player_id in self._mine
+
+    async def owner_of(self, player_id: str) -> str | None:
+        """Asks the engine where it was not told. Raises `EngineLost`."""
+        if player_id in self._mine:
+            return self._own
+        known = self._owners.get(player_id)
+        if known is None:
+            entry = await self._bucket.get(player_id)
+            known = None if entry is None else self._read(entry, None)
+        return None if known is None else known.owner
+
+    async def claim(self, player_id: str) -> None:
+        """The player is about to be created here. Raises `PlayerExists` and `EngineLost`."""
+        if player_id in self._mine:
+            return
+        token = secrets.token_hex(8)
+        try:
+            revision = await self._bucket.create(player_id, self._value(1, token, b""))
+        except Conflict:
+            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.") from None
+        self._mine[player_id] = _Mine(1, token, revision)
+
+    async def take(self, player_id: str, owner: str, read: ReadRecord) -> PlayerSnapshot | None:
+        """Takes a player that `owner` had, as `read` makes it of its record; None where another node has it by now, or
+        none, or the record cannot be read, which then stays as it is. Raises `EngineLost`."""
+        entry = await self._bucket.get(player_id)
+        known = None if entry is None or entry.value is None else self._read(entry, None)
+        if entry is None or entry.value is None or known is None or known.owner != owner:
+            return None
+        head, _, body = entry.value.partition(b"\n")
+        if not body:  # its node was lost while it made the player
+            await self._bucket.delete(player_id, entry.revision)
+            return None
+        record = await asyncio.to_thread(_unpacked, head, body)
+        snapshot = None if record is None else read(player_id, record)
+        if snapshot is None:
+            if self._unread.get(player_id) != entry.revision:
+                log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
+            self._unread[player_id] = entry.revision
+            return None
+        token = secrets.token_hex(8)
+        packed = bool(json.loads(head).get("packed"))
+        value = self._value(known.epoch + 1, token, body, packed=packed)
+        try:
+            revision = await self._bucket.update(player_id, value, entry.revision)
+        except Conflict:
+            return None
+        self._mine[player_id] = _Mine(known.epoch + 1, token, revision)
+        return snapshot
+
+    async def write(self, player_id: str, record: bytes) -> None:
+        """Writes the record of a player of this node. A player that another node has by now is `lost`. Raises
+        `EngineLost` and `RecordTooLarge`."""
+        mine = self._mine.get(player_id)
+        if mine is None:
+            return
+        packed = len(record) >= _PACKED_FROM_BYTES
+        if packed:
+            record = await asyncio.to_thread(zlib.compress, record, 1)
+        value = self._value(mine.epoch, mine.token, record, packed=packed)
+        if len(value) > self._largest_bytes:
+            raise RecordTooLarge(f"its record has {len(value)} bytes, and the engine's max_payload is less")
+        try:
+            revision = await self._bucket.update(player_id, value, mine.revision)
+        except Conflict:
+            again = await self._after_conflict(player_id, mine, value)
+            if again is None:
+                return
+            revision = again
+        if player_id in self._mine:
+            self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
+
+    async def remove(self, player_id: str) -> None:
+        """The player of this node is deleted. Raises `EngineLost`."""
+        mine = self._mine.get(player_id)
+        if mine is None:
+            return
+        try:
+            await self._bucket.delete(player_id, mine.revision)
+        except Conflict:
+            entry = await self._bucket.get(player_id)
+            if entry is not None and self._is_own_write(entry, mine):
+                await self._bucket.delete(player_id, entry.revision)
+        self._mine.pop(player_id, None)
+        self._owners.pop(player_id, None)
+
+    def let_go(self, player_id: str) -> None:
+        """The player goes on at another node, or may."""
+        self._mine.pop(player_id, None)
+
+    async def _after_conflict(self, player_id: str, mine: _Mine, value: bytes) -> int | None:
+        """The revision where the write went through after all; None for a player that another node has."""
+        entry = await self._bucket.get(player_id)
+        if entry is None:  # the engine has lost it, maybe with its whole disk
+            try:
+                return await self._bucket.create(player_id, value)
+            except Conflict:
+                entry = await self._bucket.get(player_id)
+        if entry is not None and self._is_own_write(entry, mine):
+            try:
+                return await self._bucket.update(player_id, value, entry.revision)
+            except Conflict:
+                pass
+        self.let_go(player_id)
+        known = None if entry is None else self._read(entry, None)
+        self._lost(player_id, "" if known is None else known.owner)
+        return None
+
+    def _is_own_write(self, entry: Entry, mine: _Mine) -> bool:
+        head = _head(entry)
+        return head is not None and head.get("token") == mine.token
+
+    async def _watch(self) -> None:
+        while True:
+            self._has_all.clear()
+            seen: set[str] = set()
+            try:
+                async for entry in self._bucket.watch(_HEAD_BYTES):
+                    if entry is None:
+                        for gone in self._owners.keys() - seen:
+                            del self._owners[gone]
+                        self._has_all.set()
+                    else:
+                        seen.add(entry.key)
+                        self._saw(entry)
+            except EngineLost:
+                pass
+            except Exception:
+                log.exception("what the engine told of players could not be taken")
+            await asyncio.sleep(_WATCH_AGAIN_S)
+
+    def _saw(self, entry: Entry) -> None:
+        found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
+        if found is None:
+            self._owners.pop(entry.key, None)
+            return
+        before = self._owners.get(entry.key)
+        if before is not None and before.revision == found.revision:
+            return
+        self._owners[entry.key] = found
+        mine = self._mine.get(entry.key)
+        if mine is not None and found.owner != self._own and found.epoch > mine.epoch:
+            self.let_go(entry.key)
+            self._lost(entry.key, found.owner)
+
+    def _read(self, entry: Entry, changed_s: float | None) -> Owned | None:
+        """None for what is no player's."""
+        head = _head(entry)
+        match head:
+            case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key):
+                return Owned(owner[:_NAME_CHARACTERS], epoch, entry.revision, changed_s)
+        if entry.value:
+            log.debug("what stands in the engine under %s is no player's", text_for_logs(entry.key)[:_NAME_CHARACTERS])
+        return None
+
+    def _value(self, epoch: int, token: str, body: bytes, *, packed: bool = False) -> bytes:
+        head = {"owner": self._own, "epoch": epoch, "token": token, "packed": packed}
+        return json.dumps(head).encode() + b"\n" + body
+
+
+def _head(entry: Entry) -> JsonObject | None:
+    try:
+        head = json.loads((entry.value or b"").partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return None
+    return head if isinstance(head, dict) else None
+
+
+def _unpacked(head: bytes, body: bytes) -> JsonObject | None:
+    """None for rubbish."""
+    try:
+        if json.loads(head).get("packed"):
+            unpacker = zlib.decompressobj()
+            body = unpacker.decompress(body, _LARGEST_RECORD_BYTES)
+            if unpacker.unconsumed_tail:
+                return None
+        record = json.loads(body)
+    except (ValueError, zlib.error, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,129 @@
+"""Who may play, and who takes over, where many nodes are one: rules without a clock or a network of their own.
+
+All times are seconds of the asking node's own monotonic clock. No time of day and no other machine's clock decides
+anything.
+"""
+
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than for those who would take its players
+RENEW_EVERY_S: Final = 1.0
+FULL_LOAD: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A node's right to play. `renewed_s`: when the last renewal that the engine acknowledged was sent. `unopposed_s`:
+    when the node last asked all the others, and none of them reached the engine either: nobody could take its players.
+    """
+
+    length_s: float
+    renewed_s: float = -math.inf
+    unopposed_s: float = -math.inf
+
+    @property
+    def plays_until_s(self) -> float:
+        return max(self.renewed_s, self.unopposed_s) + self.length_s - SILENT_BEFORE_S
+
+    def renewed(self, sent_s: float) -> "Lease":
+        return replace(self, renewed_s=max(self.renewed_s, sent_s))
+
+    def unopposed(self, asked_s: float) -> "Lease":
+        """Prolongs a lease that has not ended yet. One that has ended only the engine begins again."""
+        return self if asked_s >= self.plays_until_s else replace(self, unopposed_s=max(self.unopposed_s, asked_s))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """What a node says of itself. `load` is the share of what it can do, `count` grows with each record."""
+
+    address: str
+    version: str = ""
+    players: int = 0
+    load: float = 0.0
+    is_draining: bool = False
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    record: NodeRecord
+    revision: int
+    changed_s: float
+
+
+@dataclass(slots=True)
+class Members:
+    """The nodes as one of them, `own`, sees them. A node is alive while its record changes; that is counted only while
+    the engine is reached without a break, which `reached_since_s` says: None while it is not."""
+
+    own: str
+    lease_s: float
+    reached_since_s: float | None = None
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+
+    def saw(self, name: str, record: NodeRecord, revision: int, now_s: float) -> None:
+        """The engine has this record of a node."""
+        before = self._seen.get(name)
+        if before is None or revision > before.revision:
+            self._seen[name] = _Seen(record, revision, now_s)
+
+    def gone(self, name: str) -> None:
+        """A node has left in order: its record was deleted."""
+        self._seen.pop(name, None)
+
+    def forget_revisions(self) -> None:
+        """The engine began anew, and so did its numbers."""
+        self._seen = {name: replace(seen, revision=0) for name, seen in self._seen.items()}
+
+    def records(self) -> Mapping[str, NodeRecord]:
+        return {name: seen.record for name, seen in sorted(self._seen.items())}
+
+    def lease_age_s(self, name: str, now_s: float) -> float:
+        seen = self._seen.get(name)
+        return math.inf if seen is None else now_s - seen.changed_s
+
+    def is_alive(self, name: str, now_s: float) -> bool:
+        """Whether a node may still play. One that nobody has heard of may, until the engine was reached for a lease."""
+        if name == self.own:
+            return True
+        if self.reached_since_s is None or now_s - self.reached_since_s < self.lease_s:
+            return True
+        return self.lease_age_s(name, now_s) < self.lease_s
+
+    def living(self, now_s: float) -> dict[str, NodeRecord]:
+        """Those that are known and alive; the own one first."""
+        alive = {name: record for name, record in self.records().items() if self.is_alive(name, now_s)}
+        return dict(sorted(alive.items(), key=lambda item: item[0] != self.own))
+
+    def takes(self, player_id: str, owner: str, now_s: float) -> bool:
+        """Whether this node is the one that takes a player of a node that is not alive."""
+        if self.is_alive(owner, now_s):
+            return False
+        able = [name for name, record in self.living(now_s).items() if not record.is_draining] or [self.own]
+        return heir_of(player_id, able) == self.own
+
+
+def heir_of(player_id: str, names: Iterable[str]) -> str:
+    """The node among `names`, at least one, that gets a player whose node is lost: the same for all who know the same
+    names, another one for each player (rendezvous hashing: Thaler and Ravishankar, 1998)."""
+    return max(names, key=lambda name: hashlib.blake2b(f"{name}\0{player_id}".encode(), digest_size=8).digest())
+
+
+class Dice(Protocol):
+    def sample(self, population: list[str], k: int) -> list[str]: ...
+
+
+def placed(nodes: Mapping[str, NodeRecord], dice: Dice, avoided: Collection[str] = ()) -> str | None:
+    """Where a new player goes: of two random nodes to the less loaded one (Mitzenmacher, 2001). Not to one that drains,
+    is overloaded or is `avoided`, unless there is no other; None without any that does not drain."""
+    able = [name for name, record in nodes.items() if not record.is_draining and name not in avoided]
+    free = [name for name in able if nodes[name].load < FULL_LOAD] or able
+    if not free:
+        return None
+    two = dice.sample(free, min(2, len(free)))
+    return min(two, key=lambda name: (nodes[name].load, nodes[name].players))

@@ -1,0 +1,62 @@
+"""The operations of a node in a cluster. A node that is alone has none of them."""
+
+from typing import Final
+
+from tonearm.description.operation import DONE, Operation, RequestBody, Subject, json_of
+from tonearm.protocol import replies, requests
+
+_NODE: Final = "/v0/nodes/{node}"
+
+LIST_NODES: Final = Operation(
+    "GET",
+    "/v0/nodes",
+    "List the nodes of the cluster",
+    json_of(replies.ClusterNodes, "As the node that is asked sees them, itself first."),
+    tag="Node",
+    subject=Subject.NODE,
+)
+SHOW_NODE: Final = Operation(
+    "GET",
+    _NODE,
+    "Show a node of the cluster",
+    json_of(replies.ClusterNode, "`self` is the node that is asked."),
+    codes=("node_not_found",),
+    tag="Node",
+    subject=Subject.NODE,
+)
+DRAIN_NODE: Final = Operation(
+    "POST",
+    f"{_NODE}/drain",
+    "Move a node's players to others",
+    DONE,
+    "It gets no new ones from then on. The answer comes at once; `players` of the node says how many are left.",
+    codes=("node_not_found", "node_unreachable", "bad_request"),
+    tag="Node",
+    subject=Subject.NODE,
+)
+STOP_DRAINING: Final = Operation(
+    "DELETE",
+    f"{_NODE}/drain",
+    "Let a node have players again",
+    DONE,
+    codes=("node_not_found", "node_unreachable"),
+    tag="Node",
+    subject=Subject.NODE,
+)
+MOVE_PLAYER: Final = Operation(
+    "POST",
+    "/v0/players/{player_id}/move",
+    "Move a player to another node",
+    DONE,
+    "It goes on there with the frame that comes next, in a new life that begins with `PlayerMoved`.",
+    body=RequestBody(requests.MoveTo, {"to another node": {"node": "node-2"}}),
+    codes=("engine_lost", "node_unreachable"),
+    tag="Control",
+)
+TAKE_PLAYER: Final = Operation(
+    "PUT",
+    "/v0/players/{player_id}/move",
+    "Take a player from another node",
+    DONE,
+    subject=Subject.NEW_PLAYER,
+)

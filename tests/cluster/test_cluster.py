@@ -1,0 +1,316 @@
+"""Many nodes as one: real nodes on a real engine, asked from outside."""
+
+import asyncio
+import base64
+import contextlib
+import os
+import signal
+import zlib
+from pathlib import Path
+
+import aiohttp
+import nats
+
+from tests.support.audio_files import tone, wav
+from tests.support.command import run_tonearm
+from tests.support.eventually import eventually
+from tests.support.running_cluster import LEASE_S, cuttable, nodes_of, running_cluster
+
+SONG = wav(tone(440, 60.0))
+
+
+def songs(folder: Path) -> None:
+    (folder / "song.wav").write_bytes(SONG)
+
+
+async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        a, b, c = cluster.nodes.values()
+        for name in ("a", "b", "c"):
+            answer = await a.request("POST", "/v0/players", {"id": f"p-{name}", "uri": "song.wav", "node": name})
+            assert answer.status == 201, answer.body
+            assert answer.header("Tonearm-Node") == name
+        for node in (a, b, c):
+            listed = (await node.request("GET", "/v0/players")).json()
+            assert {player["id"]: player["node"] for player in listed} == {"p-a": "a", "p-b": "b", "p-c": "c"}
+            for name in ("a", "b", "c"):
+                shown = await node.request("GET", f"/v0/players/p-{name}")
+                assert (shown.status, shown.json()["node"], shown.header("Tonearm-Node")) == (200, name, name)
+                assert (await node.request("POST", f"/v0/players/p-{name}/pause")).status == 204
+                assert (await node.request("PATCH", f"/v0/players/p-{name}/filters", {"volume": 0.5})).status == 204
+                assert (await node.request("POST", f"/v0/players/p-{name}/queue", {"uri": "song.wav"})).status == 201
+            again = await node.request("POST", "/v0/players", {"id": "p-b", "uri": "song.wav"})
+            assert (again.status, again.json()["code"]) == (409, "player_exists")
+        records = (await b.request("GET", "/v0/state")).json()
+        assert {record["id"] for record in records["players"]} == {"p-a", "p-b", "p-c"}
+        missing = await c.request("GET", "/v0/players/nobody")
+        assert (missing.status, missing.json()["code"]) == (404, "player_not_found")
+        assert (await c.request("DELETE", "/v0/players/p-a")).status == 204
+        assert (await b.request("GET", "/v0/players/p-a")).status == 404
+
+        async def are_counted() -> bool:
+            shown = await nodes_of(b)
+            return [shown[name]["players"] for name in ("a", "b", "c")] == [0, 1, 1]
+
+        await eventually(are_counted, "the nodes say how many players they have")
+        created = await c.request("POST", "/v0/players", {"id": "x", "uri": "song.wav", "node": "nowhere"})
+        assert (created.status, created.json()["code"]) == (400, "bad_request")
+
+
+async def test_a_hundred_creations_at_once_make_one_player(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        nodes = list(cluster.nodes.values())
+        body = {"id": "one", "uri": "song.wav"}
+        answers = await asyncio.gather(*(nodes[n % 3].request("POST", "/v0/players", body) for n in range(60)))
+        assert sorted(answer.status for answer in answers) == [201] + [409] * 59
+
+
+async def test_sockets_are_passed_on(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        async with aiohttp.ClientSession() as session:
+            async with session.ws_connect(f"{b.url}/v0/players/p/ws") as frames:
+                heard = [await frames.receive() for _ in range(50)]
+                assert all(len(frame.data) == 3840 for frame in heard)
+            async with session.ws_connect(f"{b.url}/v0/players/p/events?snapshot=true") as events:
+                assert (await events.receive_json())["op"] == "PlayerState"
+                await a.request("POST", "/v0/players/p/pause")
+                ops = []
+                while "PlayerPause" not in ops:
+                    ops.append((await events.receive_json(timeout=10))["op"])
+            async with session.ws_connect(f"{b.url}/v0/events") as everything:
+                await asyncio.sleep(1.5)
+                await a.request("POST", "/v0/players", {"id": "q", "uri": "song.wav", "node": "a"})
+                ids = set()
+                while "q" not in ids:
+                    ids.add((await everything.receive_json(timeout=10)).get("id"))
+            async with session.get(f"{b.url}/v0/players/p/stream.wav") as stream:
+                assert stream.status == 200
+                assert len(await stream.content.readexactly(10_000)) == 10_000
+            refused = await session.get(f"{b.url}/v0/players/p/stream.mp3?bitrate=7")
+            assert refused.status == 400
+
+
+async def test_the_players_of_a_node_that_is_lost_go_on_at_others(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        b = cluster.nodes["b"]
+        for number in range(6):
+            answer = await b.request("POST", "/v0/players", {"id": f"p{number}", "uri": "song.wav", "node": "a"})
+            assert answer.status == 201
+            await b.request("POST", f"/v0/players/p{number}/queue", {"uri": "song.wav", "metadata": {"n": number}})
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{b.url}/v0/players/p0/ws") as frames,
+        ):
+            for _ in range(50):
+                await frames.receive()
+            before = (await b.request("GET", "/v0/players/p0")).json()
+            await cluster.kill("a")
+            for _ in range(100):  # the same socket goes on
+                assert (await frames.receive(timeout=20)).type is aiohttp.WSMsgType.BINARY
+        for number in range(6):
+            shown = (await b.request("GET", f"/v0/players/p{number}")).json()
+            assert shown["node"] in ("b", "c")
+            assert shown["queueLength"] == 1
+        now = (await b.request("GET", "/v0/players/p0")).json()
+        assert now["position"] > before["position"]
+        owners = {(await b.request("GET", f"/v0/players/p{number}")).json()["node"] for number in range(6)}
+        assert owners == {"b", "c"}
+
+
+async def test_a_move_is_hardly_heard_and_loses_nothing(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a", "metadata": {"k": 1}})
+        await a.request("POST", "/v0/players/p/queue", {"uri": "song.wav"})
+        await a.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})
+        async with aiohttp.ClientSession() as session:
+            events = await session.ws_connect(f"{b.url}/v0/players/p/events")
+            frames = await session.ws_connect(f"{b.url}/v0/players/p/ws")
+            for _ in range(50):
+                await frames.receive()
+            moved = await b.request("POST", "/v0/players/p/move", {"node": "b"})
+            assert moved.status == 204, moved.body
+            for _ in range(100):
+                assert (await frames.receive(timeout=20)).type is aiohttp.WSMsgType.BINARY
+            shown = (await a.request("GET", "/v0/players/p")).json()
+            assert (shown["node"], shown["queueLength"], shown["volume"], shown["metadata"]) == ("b", 1, 0.5, {"k": 1})
+            ops = []
+            while "PlayerMoved" not in ops:
+                event = await events.receive_json(timeout=10)
+                ops.append(event["op"])
+            assert "PlayerDelete" not in ops
+            assert (event["from"], event["to"]) == ("a", "b")
+            await frames.close()
+            await events.close()
+
+
+async def test_a_node_that_is_drained_keeps_no_player(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        a, b, c = cluster.nodes.values()
+        for number in range(10):
+            await b.request("POST", "/v0/players", {"id": f"p{number}", "uri": "song.wav", "node": "a"})
+        assert (await c.request("POST", "/v0/nodes/a/drain")).status == 204
+
+        async def is_empty() -> bool:
+            listed = (await b.request("GET", "/v0/players")).json()
+            assert len(listed) == 10
+            return {player["node"] for player in listed} == {"b", "c"}
+
+        await eventually(is_empty, "all players are elsewhere")
+        for number in range(6):
+            answer = await a.request("POST", "/v0/players", {"id": f"q{number}", "uri": "song.wav"})
+            assert answer.header("Tonearm-Node") in ("b", "c")
+
+
+async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{b.url}/v0/players/p/ws") as frames:
+            await frames.receive()
+            cluster.engine.kill()
+            cluster.engine.lose_disk()
+            for _ in range(500):  # ten seconds, three leases
+                assert (await frames.receive(timeout=5)).type is aiohttp.WSMsgType.BINARY
+            changed = await b.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})
+            assert (changed.status, changed.header("Tonearm-Unsaved")) == (204, "true")
+            created = await a.request("POST", "/v0/players", {"id": "new", "uri": "song.wav"})
+            assert (created.status, created.json()["code"]) == (503, "engine_lost")
+            await asyncio.to_thread(cluster.engine.start)
+
+            async def is_written() -> bool:
+                answer = await b.request("PATCH", "/v0/players/p/filters", {"volume": 0.6})
+                return answer.status == 204 and answer.header("Tonearm-Unsaved") is None
+
+            await eventually(is_written, "it is written again")
+            for _ in range(200):
+                assert (await frames.receive(timeout=5)).type is aiohttp.WSMsgType.BINARY
+        await cluster.kill("a")
+
+        async def is_taken() -> bool:
+            answer = await b.request("GET", "/v0/players/p")
+            return bool(answer.status == 200 and answer.json()["node"] == "b")
+
+        await eventually(is_taken, "the other node has it")
+        assert (await b.request("GET", "/v0/players/p")).json()["volume"] == 0.6
+
+
+async def test_a_node_that_stood_still_plays_nothing_that_another_one_has(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{a.url}/v0/players/p/ws") as frames:
+            for _ in range(50):
+                await frames.receive()
+            os.kill(a.pid, signal.SIGSTOP)
+
+            async def is_taken() -> bool:
+                answer = await b.request("GET", "/v0/players/p")
+                return bool(answer.status == 200 and answer.json()["node"] == "b")
+
+            try:
+                await eventually(is_taken, "the other node has it")
+                with contextlib.suppress(TimeoutError):
+                    while True:  # what came before
+                        await frames.receive(timeout=0.5)
+            finally:
+                os.kill(a.pid, signal.SIGCONT)
+            heard = 0
+            while (message := await frames.receive(timeout=20)).type is aiohttp.WSMsgType.BINARY:
+                heard += 1
+            assert heard <= 15, "what the kernel still had"  # its buffers, and nothing of a second
+            assert (message.type, frames.close_code) == (aiohttp.WSMsgType.CLOSE, 1012)
+
+        async def has_let_go() -> bool:
+            return bool((await a.request("GET", "/v0/players/p")).json().get("node") == "b")
+
+        await eventually(has_let_go, "it says who has it")
+
+
+async def test_one_that_is_cut_off_alone_falls_silent_and_comes_back(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster, cuttable(cluster.engine) as cut:
+        await cluster.start_behind("c", cut.url)
+        b, c = cluster.nodes["b"], cluster.nodes["c"]
+        await b.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "c"})
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{c.url}/v0/players/p/ws") as frames:
+            await frames.receive()
+            cut.cut()
+            while (await frames.receive(timeout=20)).type is aiohttp.WSMsgType.BINARY:
+                pass
+            assert frames.close_code == 1012
+
+        async def is_taken() -> bool:
+            answer = await b.request("GET", "/v0/players/p")
+            return bool(answer.status == 200 and answer.json()["node"] in ("a", "b"))
+
+        await eventually(is_taken, "another node has it")
+        cut.mend()
+        await eventually(cluster.all_are_one, "it is back")
+        assert (await c.request("GET", "/v0/players/p")).json()["node"] in ("a", "b")
+
+
+async def test_what_a_node_cannot_start_with(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a") as cluster:
+        for config, reason in (
+            (cluster.node_config("a"), "a living node is called a already; set cluster.node to another name"),
+            (cluster.node_config("z").replace(str(cluster.engine.port), "1"), "its engine is not there"),
+        ):
+            (tmp_path / "x.toml").write_text(config)
+            ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", "--port", "0", folder=tmp_path)
+            assert ended.returncode == 3
+            assert reason in ended.stderr
+            assert "Traceback" not in ended.stderr
+        (tmp_path / "x.toml").write_text(cluster.node_config("z") + '[state]\npath = "x"\n')
+        ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", folder=tmp_path)
+        assert ended.returncode == 2
+        assert "path and cluster.url exclude each other" in ended.stderr
+
+
+async def test_a_cluster_that_was_stopped_has_all_its_players_again(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        for number in range(4):
+            await a.request("POST", "/v0/players", {"id": f"p{number}", "uri": "song.wav"})
+        for node in (a, b):
+            await asyncio.to_thread(node.kill)
+        cluster.nodes.clear()
+        _, b = await cluster.start("a", "b")
+
+        async def are_there() -> bool:
+            return len((await b.request("GET", "/v0/players")).json()) == 4
+
+        await eventually(are_there, "all players are back")
+
+
+async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", prepare=songs) as cluster:
+        (a,) = cluster.nodes.values()
+        connection = await nats.connect(cluster.engine.url)
+        stream = connection.jetstream()
+        players, nodes = await stream.key_value("ta_test_players"), await stream.key_value("ta_test_nodes")
+        head = b'{"owner": "gone", "epoch": 1, "token": "x", "packed": %s}\n'
+        for number, value in enumerate(
+            (
+                b"",
+                b"rubbish",
+                b"[" * 100_000,
+                b"{}",
+                head % b"false" + b"{}",
+                head % b"true" + b"not packed",
+                head % b"false" + b'{"version": 99, "id": "k4"}',
+                head % b"false" + b"[" * 100_000,
+                head % b"true" + zlib.compress(b"0" * 100_000_000),
+            )
+        ):
+            await players.put(base64.urlsafe_b64encode(b"k%d" % number).decode().rstrip("="), value)
+            await nodes.put(base64.urlsafe_b64encode(b"n%d" % number).decode().rstrip("="), value)
+        await players.put("not_base64_of_anything", b"x")
+        await asyncio.sleep(2 * LEASE_S + 2)
+        assert (await a.request("POST", "/v0/players", {"id": "mine", "uri": "song.wav"})).status == 201
+        assert [player["id"] for player in (await a.request("GET", "/v0/players")).json()] == ["mine"]
+        assert (await a.request("GET", "/v0/nodes")).status == 200
+        newer = await players.get(base64.urlsafe_b64encode(b"k6").decode().rstrip("="))
+        assert b"99" in (newer.value or b"")  # it is left as it is
+        await connection.close()
