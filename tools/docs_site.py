@@ -14,8 +14,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tonearm import VERSION
+from tonearm.description import cluster
 from tonearm.description.asyncapi import asyncapi_document
 from tonearm.description.openapi import openapi_document
+from tonearm.description.operation import Operation
 from tonearm.description.page import docs_sections
 from tonearm.node.node import Node
 from tonearm.server.app import EdgeSettings, build_app
@@ -62,6 +64,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     if page.file.src_uri != REFERENCE:
         return html
     operations = build_app(cast(Node, None), EdgeSettings("any", has_login=True)).operations  # none is asked
+    operations += tuple(one for one in vars(cluster).values() if isinstance(one, Operation))
     openapi = openapi_document(VERSION, operations, status_of_code())
     sections = docs_sections(openapi, asyncapi_document(VERSION))
     return html + _STYLE + sections.replace("<details", "<details open")

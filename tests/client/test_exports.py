@@ -18,7 +18,8 @@ NAMES = """
     EventsLost FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange Metadata
     MetadataChange Node NodeFailed NodeInfo NotFound OverlayEnd OverlayException OverlayStart PRESETS Place Playable
     PlayedTrack Player PlayerCreate PlayerDelete PlayerExists PlayerGone PlayerMoved PlayerNotFound PlayerPause
-    PlayerResume PlayerState PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed
+    PlayerResume PlayerState PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected
+    Seek SeekFailed
     SentSound State Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck
     Unauthorized UnknownEvent
 """

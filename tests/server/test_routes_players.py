@@ -339,7 +339,7 @@ async def test_a_link_to_a_page_that_will_not_play_is_said_when_it_is_added(port
 
 
 async def test_every_route_of_a_player_that_is_not_there_says_so(port: int) -> None:
-    for operation in all_operations():
+    for operation in all_operations(of_cluster=False):
         if "{player_id}" in operation.path and operation is not PUT_RECORD:
             path = operation.path.format(player_id="nobody", track_id="t", overlay_id="o")
             answer = await request(port, operation.method, path, headers=WEBSOCKET_HEADERS, body=b"{")

@@ -13,6 +13,7 @@ from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
+from tonearm.description import cluster
 from tonearm.description.operation import Operation
 from tonearm.node.node import AddedTracks, Node
 from tonearm.node.parts import NodeSettings, usual_parts
@@ -158,12 +159,13 @@ async def still_node(
         await node.stop()
 
 
-def all_operations(settings: EdgeSettings | None = None) -> tuple[Operation, ...]:
-    """What a node answers with these settings; by default all that the interface has."""
+def all_operations(settings: EdgeSettings | None = None, *, of_cluster: bool = True) -> tuple[Operation, ...]:
+    """What a node answers with these settings; by default all that the interface has, `of_cluster` too."""
     if settings is not None:
         return build_app(cast(Node, None), settings).operations
     found = build_app(cast(Node, None), EdgeSettings(password="sesame", has_login=True)).operations
-    return tuple(operation for operation in found if operation.tag)
+    others = [one for one in vars(cluster).values() if of_cluster and isinstance(one, Operation)]
+    return tuple(operation for operation in (*found, *others) if operation.tag)
 
 
 @asynccontextmanager

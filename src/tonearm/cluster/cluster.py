@@ -20,11 +20,19 @@ from aiohttp import web
 from tonearm import VERSION
 from tonearm.cluster.engine import Engine, EngineLost, EngineSettings
 from tonearm.cluster.engine_saving import EngineSaving, read_record
-from tonearm.cluster.forwarding import HOP, NODE, Forwarding, NodeUnreachable
+from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.ownership import Ownership
 from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, placed
-from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, RequestError
+from tonearm.core.errors import (
+    BadRequest,
+    EngineGone,
+    NodeNotFound,
+    NodeUnreachable,
+    PlayerExists,
+    PlayerNotFound,
+    RequestError,
+)
 from tonearm.core.events import PlayerMoved
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.snapshot import STATE_VERSION
@@ -54,16 +62,6 @@ _LISTED_TRIES: Final = 5
 _STREAMS: Final = ("stream.wav", "stream.ogg", "stream.mp3")
 
 log = logging.getLogger(__name__)
-
-
-class EngineGone(RequestError):
-    code = "engine_lost"
-    status = 503
-
-
-class NodeNotFound(RequestError):
-    code = "node_not_found"
-    status = 404
 
 
 async def join(

@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
-from tonearm.core.errors import RequestError
+from tonearm.core.errors import NodeUnreachable, RequestError
 from tonearm.core.metadata import Json
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
@@ -56,11 +56,6 @@ log = logging.getLogger(__name__)
 
 Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 """The address and the name of the node that has a player now; None where nobody has it."""
-
-
-class NodeUnreachable(RequestError):
-    code = "node_unreachable"
-    status = 503
 
 
 class Forwarding:

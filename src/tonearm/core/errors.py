@@ -142,3 +142,24 @@ class ResolveFailed(RequestError):
     """The link behind a page was not found."""
 
     code = "resolve_failed"
+
+
+class EngineGone(RequestError):
+    """The cluster's engine does not answer."""
+
+    code = "engine_lost"
+    status = 503
+
+
+class NodeUnreachable(RequestError):
+    """The node of the cluster that has the player does not answer."""
+
+    code = "node_unreachable"
+    status = 503
+
+
+class NodeNotFound(RequestError):
+    """The cluster has no node of this name."""
+
+    code = "node_not_found"
+    status = 404

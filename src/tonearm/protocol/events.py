@@ -211,8 +211,13 @@ class PlayerMoved(_Numbered):
     missing; the player's state says what is."""
 
     op: Literal["PlayerMoved"]
-    from_: str = Field(alias="from", serialization_alias="from", validation_alias="from")
-    to: str
+    from_: str = Field(
+        alias="from",
+        serialization_alias="from",
+        validation_alias="from",
+        description="The name of the node that had it.",
+    )
+    to: str = Field(description="The name of the node that has it.")
 
 
 class EventsLost(WireModel):

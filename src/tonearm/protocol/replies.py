@@ -595,10 +595,10 @@ class Error(WireModel):
 class ClusterNode(WireModel):
     """A node of the cluster, as the one that is asked sees it."""
 
-    name: str
+    name: str = Field(description="As `cluster.node` has it.")
     address: str = Field(description="Where the other nodes reach it.")
-    version: str
-    players: int = Field(ge=0)
+    version: str = Field(description="The node's.")
+    players: int = Field(ge=0, description="How many it has.")
     load: float = Field(ge=0, description="The share of the last 10 s in which it was late; 1 when it is overloaded.")
     draining: bool = Field(description="Whether its players are moved to others.")
     alive: bool = Field(description="Whether its lease has not ended.")
@@ -608,4 +608,6 @@ class ClusterNode(WireModel):
 
 
 class ClusterNodes(WireModel):
+    """GET /v0/nodes"""
+
     nodes: list[ClusterNode]
