@@ -89,9 +89,9 @@ def test_numbers_that_begin_anew_are_changes() -> None:
     assert seen.is_alive("other", 9.0)
 
 
-def test_fifty_of_two_hundred_nodes_are_lost_at_once_and_each_player_is_taken_once() -> None:
-    names = [f"node-{number}" for number in range(200)]
-    lost, left = names[:50], names[50:]
+def test_fifteen_of_sixty_nodes_are_lost_at_once_and_each_player_is_taken_once() -> None:
+    names = [f"node-{number}" for number in range(60)]
+    lost, left = names[:15], names[15:]
     now_s = 2 * LEASE_S
     views = {}
     for name in left:
@@ -99,18 +99,18 @@ def test_fifty_of_two_hundred_nodes_are_lost_at_once_and_each_player_is_taken_on
         for other in left:
             view.saw(other, NodeRecord(f"http://{other}"), 2, now_s)
         views[name] = view
-    players = [(f"player {number}", lost[number % 50]) for number in range(100)]
+    players = [(f"player {number}", lost[number % 15]) for number in range(60)]
     takers = {player: [name for name, view in views.items() if view.takes(player, owner, now_s)]
               for player, owner in players}  # fmt: skip
     assert all(len(found) == 1 for found in takers.values())
-    assert len({found[0] for found in takers.values()}) > 60  # not all to few
+    assert len({found[0] for found in takers.values()}) > 25  # not all to few
 
 
 def test_heirs_are_even_and_stay_when_others_go() -> None:
     names = [f"node-{number}" for number in range(20)]
-    heirs = {f"p{number}": heir_of(f"p{number}", names) for number in range(20_000)}
+    heirs = {f"p{number}": heir_of(f"p{number}", names) for number in range(10_000)}
     counts = Counter(heirs.values())
-    assert 900 <= min(counts.values()) <= max(counts.values()) <= 1100
+    assert 430 <= min(counts.values()) <= max(counts.values()) <= 570
     for player_id, heir in heirs.items():
         if heir != "node-7":
             assert heir_of(player_id, [name for name in names if name != "node-7"]) == heir
