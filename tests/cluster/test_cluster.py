@@ -302,6 +302,7 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
                 head % b"false" + b'{"version": 99, "id": "k4"}',
                 head % b"false" + b"[" * 100_000,
                 head % b"true" + zlib.compress(b"0" * 100_000_000),
+                b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b', "n": 1}',
             )
         ):
             await players.put(base64.urlsafe_b64encode(b"k%d" % number).decode().rstrip("="), value)

@@ -19,6 +19,7 @@ from tonearm.core.metadata import JsonObject
 _STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
 _WATCH_AGAIN_S: Final = 1.0
 _LONGEST_RECORD_BYTES: Final = 4096
+_BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
 
 log = logging.getLogger(__name__)
 
@@ -192,17 +193,19 @@ class Membership:
 
 
 def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
-    """None for what is no node's record."""
+    """None for what is no node's record: anybody who reaches the engine can write there."""
     match fields:
         case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
+            if not (0 <= load < _BOUND and 0 <= players < _BOUND and 0 <= count < _BOUND):  # no NaN, and none too large
+                return None
             version = fields.get("version")
             return NodeRecord(
                 address[:500],
                 version[:50] if isinstance(version, str) else "",
-                players,
+                int(players),
                 float(load),
                 fields.get("draining") is True,
-                count,
+                int(count),
             )
     return None
 

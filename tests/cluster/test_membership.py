@@ -1,0 +1,38 @@
+"""What a node believes of the records that stand in the engine."""
+
+import math
+
+import pytest
+
+from tonearm.cluster.membership import record_of
+from tonearm.core.cluster import NodeRecord
+
+TRUE = {"address": "http://a:1", "version": "1", "players": 2, "load": 0.5, "draining": True, "n": 3}
+
+
+def test_a_record_is_read() -> None:
+    assert record_of(TRUE) == NodeRecord("http://a:1", "1", 2, 0.5, True, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"load": 10**400},
+        {"load": math.nan},
+        {"load": math.inf},
+        {"load": -1},
+        {"load": "much"},
+        {"players": -1},
+        {"players": 10**400},
+        {"players": 1.5},
+        {"n": 10**400},
+        {"n": None},
+        {"address": 7},
+    ],
+)
+def test_a_record_with_a_number_that_cannot_be_is_none(wrong: dict[str, object]) -> None:
+    assert record_of(TRUE | wrong) is None
+
+
+def test_what_is_only_told_costs_no_record() -> None:
+    assert record_of(TRUE | {"version": 7, "draining": "yes"}) == NodeRecord("http://a:1", "", 2, 0.5, False, 3)
