@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 import jsonschema_rs
 import pytest
 
+from tests.support import readme
 from tests.support.edge import all_operations
 from tonearm import VERSION
 from tonearm.core.errors import ErrorCode
@@ -19,7 +20,7 @@ from tonearm.server.routes_node import status_of_code
 
 ROOT: Final = Path(__file__).parents[2]
 OPERATIONS: Final = all_operations()
-INTERFACE: Final = (ROOT / "docs" / "interface.md").read_text(encoding="utf-8")
+INTERFACE: Final = "\n".join(readme.INTERFACE.values())
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
 
 
 def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> None:
-    """docs/interface.md names every path, parameter, field, code and event."""
+    """docs/interface.md and its pages name every path, parameter, field, code and event."""
     for operation in OPERATIONS:
         path = operation.path.replace("{player_id}", "{id}")
         path = path.replace("{track_id}", "{trackId}").replace("{overlay_id}", "{overlayId}")
@@ -85,7 +86,7 @@ def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> Non
     for schemas in (openapi["components"]["schemas"], asyncapi["components"]["schemas"]):
         for name, schema in schemas.items():
             for field in schema.get("properties", {}):
-                assert re.search(rf"\b{field}\b", INTERFACE), f"docs/interface.md does not name {name}.{field}"
+                assert re.search(rf"\b{field}\b", INTERFACE), f"docs/interface/ does not name {name}.{field}"
     for code in get_args(ErrorCode):
         assert f"`{code}`" in INTERFACE, code
 

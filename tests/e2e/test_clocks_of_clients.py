@@ -1,4 +1,4 @@
-"""What `docs/interface.md` advises clients to do about two clocks, done as it is written there."""
+"""What `docs/interface/audio.md` advises clients to do about two clocks, done as it is written there."""
 
 import asyncio
 import random
@@ -11,12 +11,12 @@ import pytest
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import create
 from tests.support.http_client import websocket
-from tests.support.readme import REPOSITORY, blocks
+from tests.support.readme import INTERFACE, blocks
 from tests.support.running_node import RunningNode
 from tonearm.core.frame import FRAME_MS
 
 FRAME_S = FRAME_MS / 1000
-(ADVICE,) = blocks("python", (REPOSITORY / "docs" / "interface.md").read_text(encoding="utf-8"))
+(ADVICE,) = blocks("python", INTERFACE["audio"])
 MOST_JITTER_S = 0.06
 
 

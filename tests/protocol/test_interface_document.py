@@ -1,12 +1,12 @@
-"""The examples in docs/interface.md are what the node sends."""
+"""The examples in the pages of the interface are what the node sends."""
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from tests.support.readme import INTERFACE
 from tests.support.wire_check import check_event, check_model, check_player
 from tonearm.core.filters import Filters
 from tonearm.core.track_codec import decode_track
@@ -14,12 +14,10 @@ from tonearm.protocol.events import EVENT, PublicState
 from tonearm.protocol.rendering import filters_out
 from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "interface.md").read_text(encoding="utf-8")
 
-
-def example(heading: str, number: int = 0) -> str:
+def example(page: str, heading: str, number: int = 0) -> str:
     """A block of JSON below a heading, with what it leaves out."""
-    section = DOCUMENT.split(f"\n{heading}\n")[1].split("\n## ")[0]
+    section = INTERFACE[page].split(f"\n## {heading}\n")[1].split("\n## ")[0]
     block: str = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[number]
     filters = filters_out(Filters())
     for short, long in (
@@ -32,7 +30,7 @@ def example(heading: str, number: int = 0) -> str:
 
 
 def track() -> str:
-    section = DOCUMENT.split("\n## Tracks\n")[1]
+    section = INTERFACE["tracks"].split("\n## Tracks\n")[1]
     found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
     assert found is not None
     return found[1]
@@ -45,27 +43,27 @@ def test_the_track_is_what_its_identifier_holds() -> None:
 
 
 def test_the_state_is_whole() -> None:
-    check_player(json.loads(example("### The whole state")))
+    check_player(json.loads(example("players", "The whole state")))
 
 
 def test_the_requests_are_some() -> None:
-    first, with_settings = example("## Players"), example("## Players", 1)
+    first, with_settings = example("players", "How a player behaves"), example("players", "How a player behaves", 1)
     assert NewPlayer.model_validate_json(first).uri.endswith("song.mp3")
     assert NewPlayer.model_validate_json(with_settings).track.start_ms == 60_000
-    assert NewOverlay.model_validate_json(example("### Overlays")).duck_db == -12
-    change = FiltersPatch.model_validate_json(example("### Loops, filters, metadata")).as_change()
+    assert NewOverlay.model_validate_json(example("filters", "Overlays")).duck_db == -12
+    change = FiltersPatch.model_validate_json(example("filters", "Filters")).as_change()
     assert (change.volume, change.gains) == (0.8, ((0, 4.0),))
 
 
 def test_strangers_are_told_what_stands_there() -> None:
-    check_model(TypeAdapter(PublicState), example("## The public address"))
+    check_model(TypeAdapter(PublicState), example("audio", "The public address"))
 
 
 def test_there_is_an_example_of_each_event() -> None:
     common = {"id": "tour", "seq": 1, "time": 0, "life": "995fc5bc838de12a"}
-    check_event(example("## Events"))
+    check_event(example("events", "Events"))
     shown = set()
-    for line in example("## Events", 1).splitlines():
+    for line in example("events", "Events", 1).splitlines():
         event = json.loads(line)
         check_event(json.dumps(event | common))
         shown.add(event["op"])

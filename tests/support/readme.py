@@ -5,6 +5,10 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parent.parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+INTERFACE = {
+    page.stem: page.read_text(encoding="utf-8")
+    for page in [REPOSITORY / "docs" / "interface.md", *(REPOSITORY / "docs" / "interface").glob("*.md")]
+}
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -1,7 +1,7 @@
 """A player's sound as the audio source of a voice client, which takes a frame each 20 ms in a thread of its own.
 
 Between them is a jitter buffer, because the node that sends frames and the program that takes them have two clocks. Its
-rules and figures are those of docs/interface.md, "Frame numbers and clocks".
+rules and figures are those of docs/interface/audio.md, "Frame numbers and clocks".
 """
 
 import asyncio

@@ -285,8 +285,8 @@ def db_of_lavalink_gain(gain: float) -> float:
 class Filters:
     """The sound settings of a player. `volume` is linear and comes after the equalizer.
 
-    docs/interface.md promises this curve. lavadsp's `VectorSupport.volume` multiplies by tan(0.79 · volume) up to 1.5
-    and by 1.64 · volume above (0.42 for 0.5, 3.28 for 2), and takes 0.98 to 1.02 for 1.
+    docs/interface/filters.md promises this curve. lavadsp's `VectorSupport.volume` multiplies by tan(0.79 · volume) up
+    to 1.5 and by 1.64 · volume above (0.42 for 0.5, 3.28 for 2), and takes 0.98 to 1.02 for 1.
     """
 
     volume: float = 1.0
