@@ -1,0 +1,332 @@
+"""A player's voice in a Discord channel, as values and rules: where it goes, how it is doing, what each end of a
+connection means.
+
+The codes are those of Discord's voice gateway, version 8. Token and session are in `VoiceCredentials` alone, which shows
+nothing of them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import normalise_host
+
+RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to have a lost connection again
+SPREAD: Final = 0.2  # of a delay, so that the many who were lost at once do not come back at once
+MIN_BITRATE_BPS: Final = 8_000
+MAX_BITRATE_BPS: Final = 510_000
+
+_USUAL_PORT: Final = 443
+_DIGITS: Final = re.compile(r"[0-9]{1,20}")
+_LABELS: Final = re.compile(r"[0-9a-z_-]+(\.[0-9a-z_-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceEndpoint:
+    """A voice server. `host` is normalised, an address of IPv6 without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> VoiceEndpoint:
+    """`text` is `host:port`, as Discord's gateway sends it; `wss://` before and `/` behind are forgiven, a missing port
+    is 443. Raises BadRequest for anything else; its message has nothing of `text`."""
+    rest = text[len("wss://") :] if text[:6].lower() == "wss://" else text
+    rest = rest.removesuffix("/")
+    wrong = next((name for sign, name in _NOT_IN_ENDPOINT.items() if sign in rest), None)
+    if wrong is not None:
+        raise BadRequest(f'"endpoint" must be "host:port", as Discord sends it; yours has {wrong}.')
+    host, separator, port = rest.rpartition(":")
+    if not separator or rest.endswith("]"):
+        host, port = rest, str(_USUAL_PORT)
+    if re.fullmatch("[0-9]{1,5}", port) is None or not 0 < int(port) <= 65535:
+        raise BadRequest('"endpoint" must be "host:port" with a port of 1 to 65535.')
+    try:
+        if not host or (":" in host and not host.startswith("[")):
+            raise BadRequest("")
+        return VoiceEndpoint(normalise_host(host), int(port))
+    except BadRequest:
+        raise BadRequest('"endpoint" must be "host:port", as Discord sends it; yours has no valid host.') from None
+
+
+_NOT_IN_ENDPOINT: Final = {
+    "://": 'another scheme than "wss"',
+    "@": "a user",
+    "?": "a query",
+    "#": "a fragment",
+    "/": "a path",
+    **dict.fromkeys(("\\", " ", "%"), "a character that no host has"),
+}
+
+
+def host_pattern(text: str) -> str:
+    """A host, or `*.` and the name below which hosts may be, normalised. Raises ValueError."""
+    prefix, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+    try:
+        normal = normalise_host(name)
+    except BadRequest:
+        normal = ""
+    is_name = _LABELS.fullmatch(normal) is not None
+    if not (is_name or (normal and not prefix)) or (prefix and re.fullmatch("[0-9.]+", normal)):
+        raise ValueError(
+            f'must hold hosts such as "*.discord.media" or "127.0.0.1", without scheme and port; "{text}" is none'
+        )
+    return prefix + normal
+
+
+def is_admitted(host: str, patterns: Iterable[str]) -> bool:
+    """Whether one of `patterns`, of `host_pattern`, names the normalised `host`. `*.discord.media` has every name below
+    it, and not itself."""
+    return any(host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern for pattern in patterns)
+
+
+def parse_id(text: str) -> int | None:
+    """An id of Discord: decimal, 1 to 2^64 - 1. None for what is none."""
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    return number if 0 < number < 2**64 and text[0] != "0" else None
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceTarget:
+    """Where a player's sound goes. `endpoint` None: the server is gone, and Discord has not named another one yet.
+    `bitrate_bps` is the channel's, None where the bot did not say."""
+
+    guild_id: int
+    channel_id: int
+    user_id: int
+    endpoint: VoiceEndpoint | None
+    bitrate_bps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VoiceCredentials:
+    """What the server lets the bot in by. Its text shows nothing of it, so that no log and no traceback can."""
+
+    token: str
+    session_id: str
+
+    def __repr__(self) -> str:
+        return "VoiceCredentials(…)"
+
+
+class VoicePhase(StrEnum):
+    """`state` of a voice. `none`: not connected, or left. `resuming`: the socket is lost, the sound goes on. `closed`:
+    given up, until the bot does something."""
+
+    NONE = "none"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RESUMING = "resuming"
+    CLOSED = "closed"
+
+
+class ClosedBy(StrEnum):
+    SERVER = "server"
+    NODE = "node"
+    BOT = "bot"
+
+
+class VoiceAction(StrEnum):
+    """What the bot has to do about a close. `wait`: for what its gateway says next. `rejoin`: send the voice state
+    (op 4) anew, and PUT what comes. `stop`: leave it, a person looks. `fix`: the node lacks something."""
+
+    WAIT = "wait"
+    REJOIN = "rejoin"
+    STOP = "stop"
+    FIX = "fix"
+
+
+class Reaction(StrEnum):
+    """What the node does by itself about the end of a socket. `resume`: goes on in the same session, a few times.
+    `identify`: begins one new session with the same values. `close`: gives up at once."""
+
+    RESUME = "resume"
+    IDENTIFY = "identify"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRule:
+    """`reason` is told where the server gave none. `action`: for the bot, once the node has given up."""
+
+    reaction: Reaction
+    action: VoiceAction
+    reason: str
+
+
+_LOST: Final = CloseRule(Reaction.RESUME, VoiceAction.REJOIN, "the connection was lost")
+
+
+def _closed(action: VoiceAction, reason: str) -> CloseRule:
+    return CloseRule(Reaction.CLOSE, action, reason)
+
+
+CLOSES: Final[Mapping[int, CloseRule]] = {
+    1001: _LOST,
+    1006: _LOST,
+    4001: _closed(VoiceAction.REJOIN, "unknown opcode"),
+    4002: _closed(VoiceAction.REJOIN, "failed to decode payload"),
+    4003: _closed(VoiceAction.REJOIN, "not authenticated"),
+    4004: _closed(VoiceAction.REJOIN, "authentication failed"),
+    4005: _closed(VoiceAction.REJOIN, "already authenticated"),
+    4006: _closed(VoiceAction.REJOIN, "session no longer valid"),
+    4009: _closed(VoiceAction.REJOIN, "session timeout"),
+    4011: _closed(VoiceAction.REJOIN, "server not found"),
+    4012: _closed(VoiceAction.FIX, "unknown protocol"),
+    4014: _closed(VoiceAction.WAIT, "disconnected"),
+    4015: replace(_LOST, reason="voice server crashed"),
+    4016: _closed(VoiceAction.FIX, "unknown encryption mode"),
+    4017: _closed(VoiceAction.FIX, "end-to-end encryption required"),
+    4020: _closed(VoiceAction.REJOIN, "bad request"),
+    4021: _closed(VoiceAction.STOP, "rate limited"),
+    4022: _closed(VoiceAction.WAIT, "call terminated"),
+}
+"""By the code of the close. Others are lost connections, too: what Discord adds is tried a few times, not for ever."""
+
+_NEW_SESSION_AFTER: Final = frozenset({4006, 4009, 4011, 4020})
+
+
+def close_rule(code: int | None, *, answers_resume: bool = False) -> CloseRule:
+    """What the end of a socket means. `code` None: it ended without one, or two heartbeats had no answer.
+    `answers_resume`: the server's answer to a Resume that it did not accept."""
+    rule = _LOST if code is None else CLOSES.get(code, _LOST)
+    if answers_resume and code in _NEW_SESSION_AFTER:
+        return replace(rule, reaction=Reaction.IDENTIFY)
+    return rule
+
+
+class NodeReason(StrEnum):
+    """Why the node, or the bot, ended a connection: `close.reason` where the server said nothing."""
+
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    REDIRECT = "redirect"
+    UDP_BLOCKED = "udp_blocked"
+    NO_MODE = "no_mode"
+    PROTOCOL = "protocol"
+    ENDPOINT_BLOCKED = "endpoint_blocked"
+    ENDPOINT_GONE = "endpoint_gone"
+    RESTARTED = "restarted"
+
+
+_ACTIONS: Final[Mapping[NodeReason, VoiceAction]] = {
+    NodeReason.UNREACHABLE: VoiceAction.REJOIN,
+    NodeReason.TIMEOUT: VoiceAction.REJOIN,
+    NodeReason.TLS: VoiceAction.FIX,
+    NodeReason.REDIRECT: VoiceAction.FIX,
+    NodeReason.UDP_BLOCKED: VoiceAction.FIX,
+    NodeReason.NO_MODE: VoiceAction.FIX,
+    NodeReason.PROTOCOL: VoiceAction.FIX,
+    NodeReason.ENDPOINT_BLOCKED: VoiceAction.FIX,
+    NodeReason.ENDPOINT_GONE: VoiceAction.WAIT,
+    NodeReason.RESTARTED: VoiceAction.REJOIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceClose:
+    """Why a voice was given up. `code` is Discord's; None where the node or the bot ended it."""
+
+    code: int | None
+    reason: str
+    by: ClosedBy
+    action: VoiceAction
+
+
+def closed_by_server(code: int | None, text: str = "") -> VoiceClose:
+    """The server's close, with its own `text` where it sent one."""
+    rule = close_rule(code)
+    return VoiceClose(code, text or rule.reason, ClosedBy.SERVER, rule.action)
+
+
+def closed_for(reason: NodeReason) -> VoiceClose:
+    by = ClosedBy.BOT if reason is NodeReason.ENDPOINT_GONE else ClosedBy.NODE
+    return VoiceClose(None, reason.value, by, _ACTIONS[reason])
+
+
+def resume_delay_s(tries: int, chance: float) -> float | None:
+    """How long to wait before the next try after `tries` vain ones, spread by `chance` of 0 to 1; None: give up."""
+    return RESUME_DELAYS_S[tries] * (1 + SPREAD * (2 * chance - 1)) if tries < len(RESUME_DELAYS_S) else None
+
+
+@dataclass(frozen=True, slots=True)
+class DaveStatus:
+    """The end-to-end encryption. `version` 0: there is none. `privacy_code`: what people see under the lock."""
+
+    version: int = 0
+    ready: bool = False
+    epoch: int | None = None
+    privacy_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PacketCounts:
+    """`dropped`: frames that were too old to be sent after a stall."""
+
+    sent: int = 0
+    silence: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceStatus:
+    """How a player's voice is doing. `since_ms`: of the last change of `phase`, in ms since 1970. `ping_ms`: from a
+    heartbeat to its answer."""
+
+    phase: VoicePhase
+    target: VoiceTarget
+    since_ms: int
+    ssrc: int | None = None
+    mode: str | None = None
+    ping_ms: int | None = None
+    dave: DaveStatus = DaveStatus()
+    packets: PacketCounts = PacketCounts()
+    resumes: int = 0
+    close: VoiceClose | None = None
+
+    @property
+    def sounds(self) -> bool:
+        """Whether it counts as a listener."""
+        return self.phase in (VoicePhase.CONNECTED, VoicePhase.RESUMING)
+
+    @property
+    def can_flow(self) -> bool:
+        """Whether the channel would hear the next frame."""
+        return self.sounds and (not self.dave.version or self.dave.ready)
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceProcessFigures:
+    """One voice process. `restarts`: how often its place had to be filled anew."""
+
+    pid: int
+    connections: int
+    cpu_s: float
+    memory_bytes: int
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceFigures:
+    """All voices of a node. Counts are since its start. `packets_late`: how many were late by more than 5, 20 and 100 ms.
+    `closes`: by Discord's code, or by the node's reason. `handshake_ms`: of the newest connection, from the request to
+    the session's description. `longest_mls_ms`: the longest step of a group's key agreement."""
+
+    connections: Mapping[VoicePhase, int] = field(default_factory=dict)
+    packets: PacketCounts = PacketCounts()
+    packets_late: Mapping[int, int] = field(default_factory=dict)
+    resumes: int = 0
+    reconnects: int = 0
+    closes: Counter[str] = field(default_factory=Counter)
+    handshake_ms: float | None = None
+    longest_mls_ms: float = 0.0
+    processes: tuple[VoiceProcessFigures, ...] = ()

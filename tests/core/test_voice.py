@@ -1,0 +1,179 @@
+"""Endpoints, hosts, ids, and what each end of a connection means: the tables of docs/voice.md."""
+
+import logging
+
+import pytest
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.voice import (
+    CLOSES,
+    RESUME_DELAYS_S,
+    ClosedBy,
+    DaveStatus,
+    NodeReason,
+    Reaction,
+    VoiceAction,
+    VoiceCredentials,
+    VoiceEndpoint,
+    VoicePhase,
+    VoiceStatus,
+    VoiceTarget,
+    close_rule,
+    closed_by_server,
+    closed_for,
+    host_pattern,
+    is_admitted,
+    parse_endpoint,
+    parse_id,
+    resume_delay_s,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("us-east1.discord.media:443", "us-east1.discord.media", 443),
+        ("wss://c-fra07-1a2b3c.discord.media:2087/", "c-fra07-1a2b3c.discord.media", 2087),
+        ("WSS://Rotterdam1.Discord.Media.:2053", "rotterdam1.discord.media", 2053),
+        ("smart.loyal.discord.gg", "smart.loyal.discord.gg", 443),
+        ("127.0.0.1:8443", "127.0.0.1", 8443),
+        ("0x7f.1:8443", "127.0.0.1", 8443),
+        ("[::1]:8443", "::1", 8443),
+        ("[::1]", "::1", 443),
+    ],
+)
+def test_an_endpoint_is_host_and_port(text: str, host: str, port: int) -> None:
+    assert parse_endpoint(text) == VoiceEndpoint(host, port)
+    assert parse_endpoint(str(parse_endpoint(text))) == VoiceEndpoint(host, port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ":443", "wss://", "a.discord.media:", "a.discord.media:0", "a.discord.media:65536", "a.discord.media:+1"),
+        *("a.discord.media:443/x", "a.discord.media:443?v=8", "a.discord.media:443#x", "me:pw@a.discord.media:443"),
+        *("ws://a.discord.media:443", "https://a.discord.media", "wss://wss://a:1", "a b:443", "a\n:443", "::1:443"),
+        *("[::1:443", "a..b:443", "a\x00b:443", "a%2eb:443", "a\\b:443", "256.0.0.1:443", "x" * 5000 + ":1", "a:٣"),
+    ],
+)
+def test_anything_else_is_no_endpoint_and_is_not_repeated(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_endpoint(text)
+    assert caught.value.message.startswith('"endpoint"')
+    assert len(text) < 9 or text not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "admitted"),
+    [
+        ("*.discord.media", "us-east1.discord.media", True),
+        ("*.discord.media", "a.b.discord.media", True),
+        ("*.discord.media", "discord.media", False),
+        ("*.discord.media", "evildiscord.media", False),
+        ("*.discord.media", "a.discord.media.evil.example", False),
+        ("*.Discord.Media", "a.discord.media", True),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "127.0.0.2", False),
+        ("[::1]", "::1", True),
+        ("localhost", "localhost", True),
+    ],
+)
+def test_which_hosts_a_pattern_admits(pattern: str, host: str, admitted: bool) -> None:
+    assert is_admitted(host, (host_pattern(pattern),)) is admitted
+    assert not is_admitted(host, ())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "*", "*.", "*.*.media", "a.*.media", "wss://a", "a:443", "a/", "*.127.0.0.1", "*.[::1]", "a b", "*a"]
+)
+def test_what_is_no_pattern_of_hosts(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must hold hosts"):
+        host_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1", 1), ("18446744073709551615", 2**64 - 1), ("81384788765712384", 81384788765712384)]
+    + [
+        (text, None) for text in ("", "0", "18446744073709551616", "-1", "+1", "01", " 1", "1.0", "1e3", "٣", "9" * 999)
+    ],
+)
+def test_ids_are_decimal(text: str, number: int | None) -> None:
+    assert parse_id(text) == number
+
+
+def test_credentials_show_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    credentials = VoiceCredentials("secret-token", "secret-session")
+    logging.getLogger(__name__).warning("%s %r %s", credentials, credentials, (credentials,))
+    assert "secret" not in f"{caplog.text}{credentials}{credentials!r}{[credentials]}"
+    assert credentials == VoiceCredentials("secret-token", "secret-session")  # the same values again change nothing
+    assert credentials != VoiceCredentials("secret-token", "another")
+
+
+RESUME, IDENTIFY, CLOSE = Reaction.RESUME, Reaction.IDENTIFY, Reaction.CLOSE
+REJOIN, WAIT, STOP, FIX = VoiceAction.REJOIN, VoiceAction.WAIT, VoiceAction.STOP, VoiceAction.FIX
+
+
+@pytest.mark.parametrize(
+    ("codes", "reaction", "after_resume", "action"),
+    [
+        ((None, 1000, 1001, 1006, 1011, 4000, 4015, 4999), RESUME, RESUME, REJOIN),
+        ((4006, 4009, 4011, 4020), CLOSE, IDENTIFY, REJOIN),
+        ((4014, 4022), CLOSE, CLOSE, WAIT),
+        ((4021,), CLOSE, CLOSE, STOP),
+        ((4001, 4002, 4003, 4004, 4005), CLOSE, CLOSE, REJOIN),
+        ((4012, 4016, 4017), CLOSE, CLOSE, FIX),
+    ],
+)
+def test_what_each_close_means(
+    codes: tuple[int | None, ...], reaction: Reaction, after_resume: Reaction, action: VoiceAction
+) -> None:
+    for code in codes:
+        rule = close_rule(code)
+        assert (rule.reaction, rule.action) == (reaction, action)
+        assert close_rule(code, answers_resume=True).reaction is after_resume
+        close = closed_by_server(code, "as Discord says")
+        assert (close.code, close.reason, close.by, close.action) == (code, "as Discord says", ClosedBy.SERVER, action)
+        assert closed_by_server(code).reason == rule.reason != ""
+
+
+def test_every_close_that_the_node_knows_is_in_the_table_above() -> None:
+    assert sorted(CLOSES) == [1001, 1006, *range(4001, 4007), 4009, 4011, 4012, *range(4014, 4018), 4020, 4021, 4022]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "action"),
+    [
+        (("unreachable", "timeout", "restarted"), REJOIN),
+        (("tls", "redirect", "udp_blocked", "no_mode", "protocol", "endpoint_blocked"), FIX),
+        (("endpoint_gone",), WAIT),
+    ],
+)
+def test_what_the_node_s_own_reasons_mean(reasons: tuple[str, ...], action: VoiceAction) -> None:
+    for reason in reasons:
+        close = closed_for(NodeReason(reason))
+        assert (close.code, close.reason, close.action) == (None, reason, action)
+        assert close.by is (ClosedBy.BOT if reason == "endpoint_gone" else ClosedBy.NODE)
+
+
+def test_a_lost_connection_is_tried_five_times() -> None:
+    assert [resume_delay_s(tries, 0.5) for tries in range(6)] == [*RESUME_DELAYS_S, None]
+    assert [resume_delay_s(2, chance) for chance in (0.0, 1.0)] == pytest.approx([1.6, 2.4])
+
+
+@pytest.mark.parametrize(
+    ("phase", "dave", "sounds", "can_flow"),
+    [
+        (VoicePhase.CONNECTING, DaveStatus(), False, False),
+        (VoicePhase.CONNECTED, DaveStatus(), True, True),
+        (VoicePhase.CONNECTED, DaveStatus(1), True, False),
+        (VoicePhase.CONNECTED, DaveStatus(1, ready=True), True, True),
+        (VoicePhase.RESUMING, DaveStatus(1, ready=True), True, True),
+        (VoicePhase.CLOSED, DaveStatus(1, ready=True), False, False),
+    ],
+)
+def test_when_a_voice_is_a_listener_and_when_sound_can_flow(
+    phase: VoicePhase, dave: DaveStatus, sounds: bool, can_flow: bool
+) -> None:
+    status = VoiceStatus(phase, VoiceTarget(1, 2, 3, VoiceEndpoint("a", 443)), 0, dave=dave)
+    assert (status.sounds, status.can_flow) == (sounds, can_flow)
