@@ -14,7 +14,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.support.kept_audio import keep_in
 
-pytest_plugins = ("pytester", "tests.support.second_tries", "tests.support.missing_programs")
+pytest_plugins = ("tests.support.second_tries", "tests.support.missing_programs")
 
 # The same examples in each run. No example has a limit of time: the machine may have much else to do.
 settings.register_profile(

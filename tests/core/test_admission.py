@@ -245,9 +245,7 @@ def crowd(node: SimulatedNode, load: float, costs: tuple[float, ...] = (COST,)) 
     return [node.create(costs[number % len(costs)]) for number in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("load", "costs"), [(0.8, (COST,)), (0.8, (1 / 1000, 1 / 100)), (0.8, (1 / 40,)), (0.5, (1 / 1000,))]
-)
+@pytest.mark.parametrize(("load", "costs"), [(0.8, (COST,)), (0.8, (1 / 40,)), (0.5, (1 / 1000, 1 / 100))])
 def test_what_can_be_carried_is_carried_whole(load: float, costs: tuple[float, ...]) -> None:
     node = SimulatedNode()
     crowd(node, load, costs)
@@ -259,12 +257,10 @@ def test_what_can_be_carried_is_carried_whole(load: float, costs: tuple[float, .
 @pytest.mark.parametrize(
     ("load", "costs"),
     [
-        (1.2, (COST,)),
         (4.0, (COST,)),
         (1.6, (1 / 1000, 1 / 100)),
         (1.2, (1 / 40,)),
         (4.0, (1 / 40,)),
-        (1.2, (1 / 1000,)),
     ],
 )
 def test_of_too_many_so_many_get_all_their_frames_as_can_be_carried(load: float, costs: tuple[float, ...]) -> None:
@@ -279,14 +275,14 @@ SHARED_COST = 1 / 600
 MOST_SHARED = 2 / (SHARED_COST + OTHERS_COST)
 
 
-@pytest.mark.parametrize(("load", "at_first"), [(0.8, 0.0), (0.95, 0.0), (1.1, 0.85), (1.6, 0.0), (1.6, 0.85)])
+@pytest.mark.parametrize(("load", "at_first"), [(0.95, 0.0), (1.6, 0.85)])
 def test_on_processors_that_the_node_shares_four_fifths_are_carried_for_minutes(load: float, at_first: float) -> None:
     node = SimulatedNode(processors=2)
     for part in (at_first, load - at_first):
         for _ in range(round(part * MOST_SHARED)):
             node.create(SHARED_COST)
         node.pass_s(20.0)
-    for _ in range(6):
+    for _ in range(4):
         before_s = {player: player.heard_s for player in node.players}
         node.pass_s(20.0)
         whole = sum(player.heard_s - heard_s >= 0.99 * 20.0 for player, heard_s in before_s.items())
@@ -335,7 +331,7 @@ def test_a_machine_that_becomes_slower_gives_up_some_and_takes_them_back() -> No
     assert goodput(node, 5.0) == pytest.approx(0.8, rel=0.02)
 
 
-@pytest.mark.parametrize(("speed", "oldest"), [(0.5, 160), (0.3, 100), (0.2, 60)])
+@pytest.mark.parametrize(("speed", "oldest"), [(0.5, 160), (0.2, 60)])
 def test_when_a_machine_becomes_slower_the_oldest_lose_nothing(speed: float, oldest: int) -> None:
     node = SimulatedNode()
     players = crowd(node, 0.8)
@@ -376,7 +372,7 @@ def test_bursts_leave_nothing_behind() -> None:
 # Listeners who come and go
 
 
-@pytest.mark.parametrize("load", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("load", [0.5, 4.0])
 def test_players_that_begin_without_listeners_come_to_rest_while_others_are_heard(load: float) -> None:
     node = SimulatedNode()
     heard = crowd(node, 0.4)
@@ -410,7 +406,7 @@ def test_who_waits_comes_when_listeners_leave_and_who_comes_back_takes_nothing_f
     assert goodput(node, 10.0) >= 0.8
 
 
-@pytest.mark.parametrize("away_s", [0.1, 1.0, KEPT_S - 0.2])
+@pytest.mark.parametrize("away_s", [0.1, KEPT_S - 0.2])
 def test_who_is_back_within_two_seconds_plays_on_in_an_overload(away_s: float) -> None:
     node = SimulatedNode()
     players = crowd(node, 1.6)
@@ -441,8 +437,8 @@ def test_a_listener_who_stays_away_loses_the_place_to_who_waits() -> None:
     assert set(left) <= set(node.waiting)
 
 
-@pytest.mark.parametrize(("paused", "playing"), [(200, 400), (400, 300)])
-def test_who_goes_on_after_a_pause_takes_nothing_from_who_plays(paused: int, playing: int) -> None:
+def test_who_goes_on_after_a_pause_takes_nothing_from_who_plays() -> None:
+    paused, playing = 200, 400
     node = SimulatedNode()
     sleepers = [node.create(COST) for _ in range(paused)]
     node.pass_s(20.0)
