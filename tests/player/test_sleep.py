@@ -10,7 +10,6 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.core.crossfade import CrossfadeEdit
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Timescale
 from tonearm.core.frame import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
@@ -33,9 +32,6 @@ WITHOUT_LISTENERS = Circumstances(
     is_running=True,
 )
 PAUSED = WITHOUT_LISTENERS._replace(is_running=False)
-
-TOO_SLOW = PlayFailure(FailureCode.TIMEOUT, Stage.READ, "It took too long.", "Try again later.")
-DAMAGED = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, "It is damaged.", "Encode it again.")
 
 
 @pytest.mark.parametrize(
@@ -125,21 +121,6 @@ async def test_a_player_wakes_a_minute_before_an_estimated_end_to_find_the_true_
     assert bench.player.status().quality.underruns == 0
 
 
-@pytest.mark.parametrize("comes_after_s", [None, 100], ids=["nobody comes", "somebody comes behind the end"])
-async def test_a_track_that_ends_long_before_its_estimate_gives_way_when_the_player_wakes(
-    comes_after_s: float | None,
-) -> None:
-    bench = SleepBench({"a": seconds(60), "b": seconds(600)}, "a", "b", sleeps=False)
-    bench.shelf.claims["a"] = 200 * SAMPLE_RATE_HZ
-    await bench.run(comes_after_s or 125)
-    assert bench.title == "a"
-    if comes_after_s:
-        bench.listen()
-    await bench.run(10)
-    assert bench.title == "b"
-    assert bench.player.status().quality.underruns == 0
-
-
 async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
     await bench.run(61)
@@ -154,14 +135,6 @@ async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> 
     await bench.run(2)
     assert bench.heard(listener)[0].pieces[0].sample == 0
     assert bench.title == "b"
-
-
-async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
-    bench = SleepBench({"a": seconds(3600)}, "a")
-    await bench.run(5)
-    timers = bench.timers_set
-    await bench.run(100)
-    assert bench.timers_set - timers == 20  # for a PlayerUpdate each
 
 
 @pytest.mark.parametrize("moment_s", [7.0, 23.456, 44.99])
@@ -214,35 +187,6 @@ async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awa
     await bench.run(5)
     assert not bench.is_asleep
     assert bench.shelf.opened == ["a"]
-
-
-async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    await bench.run(6.5)
-    bench.player.do(Requests.pause)
-    position_ms = bench.position_ms
-    await bench.run(60)
-    assert bench.is_asleep
-    assert bench.position_ms == position_ms
-    bench.player.do(Requests.play)
-    await bench.run(10)
-    assert bench.is_asleep
-    assert bench.position_ms == pytest.approx(position_ms + 10_000, abs=20)
-
-
-async def test_a_player_that_is_paused_before_it_has_begun_sleeps_and_begins_when_it_plays() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    bench.player.do(Requests.pause)
-    await bench.run(5)
-    assert bench.is_asleep
-    assert (bench.player.status().state, bench.position_ms) == ("playing", 0)
-    assert not bench.events.named("TrackStart")
-    bench.player.do(Requests.play)
-    await bench.run(0.5)
-    assert bench.is_asleep
-    assert [event["position"] for event in bench.events.named("TrackStart")] == [0]
-    assert bench.position_ms == pytest.approx(500, abs=60)
-    assert bench.player.status().quality.underruns == 0
 
 
 @pytest.mark.parametrize("change", ["skip", "seek"])
@@ -316,33 +260,6 @@ async def test_a_source_that_fails_in_a_pause_is_told_of_when_the_player_plays_o
     assert bench.title == "b"
 
 
-async def test_a_track_that_is_to_begin_after_a_sleep_and_gives_nothing_is_loading() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    bench.player.do(Requests.pause)
-    await bench.run(5)
-    bench.pool.opening_s = 5.0
-    bench.player.do(Requests.play)
-    await bench.run(4)
-    assert (bench.player.status().state, bench.position_ms) == ("loading", 0)
-    await bench.run(4)
-    assert [event["position"] for event in bench.events.named("TrackStart")] == [0]
-
-
-async def test_a_paused_player_is_opened_for_its_listener() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    await bench.run(6.5)
-    bench.player.do(Requests.pause)
-    await bench.run(10)
-    position_ms = bench.position_ms
-    listener = bench.listen()
-    await bench.run(1)
-    assert not bench.is_asleep
-    assert not listener.messages
-    bench.player.do(Requests.play)
-    await bench.run(1)
-    assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
-
-
 async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_other() -> None:
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(10)
@@ -372,17 +289,6 @@ async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() ->
     assert bench.player.status().state == "playing"
 
 
-async def test_a_source_that_breaks_in_mid_track_ends_by_its_own_reason() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    await bench.run(10)
-    bench.shelf.tracks["a"] = seconds(20, breaks=True)
-    bench.shelf.claims["a"] = 60 * SAMPLE_RATE_HZ
-    await bench.run(50)
-    last = bench.said[-3:]
-    assert [event["op"] for event in last] == ["TrackException", "TrackEnd", "PlayerUpdate"]
-    assert last[1]["reason"] == "loadFailed"
-
-
 async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
     await bench.run(10)
@@ -395,44 +301,6 @@ async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
     assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
     assert bench.title == "b"
     assert bench.player.status().state == "playing"
-
-
-async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() -> None:
-    bench = SleepBench({"a": seconds(60)}, "a")
-    bench.player.do(Requests.set_loop, LoopMode.TRACK)
-    await bench.run(170)
-    assert bench.shelf.opened == ["a"] * 5
-
-
-class Idler:
-    """Another member of the clock."""
-
-    def tick(self) -> None:
-        pass
-
-    def ticks_skipped(self, count: int) -> None:
-        pass
-
-
-async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
-    ends: list[list[int]] = []
-    for sleeps in (True, False):
-        bench = SleepBench({"a": Track(20 * SAMPLE_RATE_HZ + 500)}, "a", sleeps=sleeps)
-        bench.player.do(Requests.set_loop, LoopMode.TRACK)
-        await bench.run(5)
-        for turn in range(12):
-            # The player's ticks are moved to where other players' are, which is elsewhere each time it wakes.
-            other = Idler()
-            bench.time.forward(0.005 * (turn % 4))
-            bench.clock.join(other)
-            await bench.run(20)
-            bench.clock.leave(other)
-            await bench.run(0.04)
-        ends.append([event["time"] for event in bench.events.named("TrackEnd")])
-        await bench.close()
-    asleep, awake = ends
-    assert min(len(asleep), len(awake)) >= 11
-    assert max(abs(one - other) for one, other in zip(asleep, awake, strict=False)) <= 20
 
 
 async def test_filters_that_change_while_the_source_is_opened_shift_nothing() -> None:
@@ -493,7 +361,6 @@ async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
     assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]
 
 
-FASTER = FilterChange(effects={"timescale": Timescale(speed=1.25)})
 PACES = [
     pytest.param(Timescale(speed=1.25), 1.25, id="faster"),
     pytest.param(Timescale(speed=0.5), 0.5, id="slower"),
@@ -526,63 +393,6 @@ async def test_a_player_of_another_speed_sleeps_and_goes_on_at_its_speed(timesca
     assert bench.player.status().quality.underruns == 0
 
 
-@pytest.mark.parametrize(("timescale", "pace"), PACES)
-async def test_tracks_of_another_speed_follow_each_other_in_time_while_the_player_sleeps(
-    timescale: Timescale, pace: float
-) -> None:
-    bench = SleepBench({"a": seconds(60), "b": seconds(40)}, "a", "b")
-    bench.player.do(Requests.change_filters, FilterChange(effects={"timescale": timescale}))
-    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
-    await bench.run(5 + 200 / pace)
-    ends = bench.events.named("TrackEnd")
-    assert [(end["reason"], end["playedMs"]) for end in ends] == [("finished", 60_000), ("finished", 40_000)] * 2
-    starts = [event["time"] for event in bench.events.named("TrackStart")]
-    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx(
-        [60_000 / pace, 40_000 / pace] * 2, abs=20
-    )
-    assert bench.player.status().quality.underruns == 0
-    # 10 s of each track, and what is decoded until it falls asleep
-    assert len(bench.pool.contents) < 5 * (10 * 50 + 2 * GRANT_FRAMES)
-
-
-async def test_a_speed_that_is_set_in_its_sleep_holds_from_then_on() -> None:
-    bench = SleepBench({"a": seconds(100)}, "a")
-    await bench.run(20)
-    position_ms = bench.position_ms
-    bench.player.do(Requests.change_filters, FASTER)
-    assert bench.position_ms == position_ms
-    assert bench.said[-1]["op"] == "PlayerUpdate"
-    assert (bench.said[-1]["position"], bench.said[-1]["positionRate"]) == (position_ms, 1.25)
-    await bench.run(20)
-    assert bench.is_asleep
-    assert bench.position_ms == position_ms + 25_000
-    bench.player.do(Requests.change_filters, FilterChange(resets=True))
-    await bench.run(10)
-    assert bench.is_asleep
-    assert bench.position_ms == position_ms + 35_000
-    bench.player.do(Requests.change_filters, FASTER)
-    await bench.run(1 + (100_000 - 35_000 - position_ms) / 1250)
-    end = bench.events.named("TrackEnd")[0]
-    assert (end["position"], end["playedMs"]) == (100_000, 100_000)
-    start = bench.events.named("TrackStart")[0]
-    in_time_ms = position_ms + 30_000 + (100_000 - 35_000 - position_ms) / 1.25
-    assert end["time"] - start["time"] == pytest.approx(in_time_ms, abs=20)
-
-
-async def test_a_speed_that_is_set_in_a_pause_holds_when_it_plays_on() -> None:
-    bench = SleepBench({"a": seconds(100)}, "a")
-    await bench.run(10)
-    bench.player.do(Requests.pause)
-    position_ms = bench.position_ms
-    bench.player.do(Requests.change_filters, FASTER)
-    await bench.run(10)
-    assert bench.position_ms == position_ms
-    bench.player.do(Requests.play)
-    await bench.run(8)
-    assert bench.is_asleep
-    assert bench.position_ms == pytest.approx(position_ms + 10_000, abs=25)
-
-
 @pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])
 async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from_s: float, target_ms: int) -> None:
     bench = SleepBench({"a": seconds(100)}, "a")
@@ -605,18 +415,6 @@ async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from
     assert bench.events.ops.count("TrackStart") == 1
 
 
-async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
-    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
-    await bench.run(10)
-    bench.player.seek(55_000)
-    await bench.run(4)
-    assert not bench.is_asleep
-    await bench.run(4)
-    assert bench.title == "b"
-    await bench.run(2)
-    assert bench.is_asleep
-
-
 async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> None:
     bench = SleepBench({"a": seconds(300), "b": seconds(60)}, "a#t=100,140", "b#t=30")
     await bench.run(5)
@@ -632,35 +430,6 @@ async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> Non
     assert bench.joints(listener) == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
     end = bench.events.named("TrackEnd")[0]
     assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
-
-
-async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
-    bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
-    bench.player.do(Requests.set_loop, LoopMode.TRACK)
-    await bench.run(130)
-    starts = [event["time"] for event in bench.events.named("TrackStart")]
-    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
-
-
-async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
-    """It begins where it would for a player that is awake: 8 s before the end."""
-    starts: list[list[tuple[str, int]]] = []
-    for sleeps in (True, False):
-        bench = SleepBench({"a": seconds(60), "b": seconds(50), "c": seconds(40)}, "a", "b", "c", sleeps=sleeps)
-        bench.player.do(Requests.change_crossfade, CrossfadeEdit(duration_ms=8000))
-        bench.player.do(Requests.set_loop, LoopMode.QUEUE)
-        await bench.run(41)
-        assert bench.is_asleep is sleeps
-        await bench.run(170)
-        events = bench.events.named("TrackStart")
-        starts.append([(event["track"]["info"]["title"], event["time"]) for event in events])
-        assert {event["reason"] for event in bench.said if event["op"] == "TrackEnd"} == {"finished"}
-        assert bench.player.status().quality.underruns == 0
-        await bench.close()
-    asleep, awake = starts
-    assert [title for title, _ in asleep] == [title for title, _ in awake] == ["a", "b", "c", "a", "b"]
-    assert [at_ms for _, at_ms in asleep] == pytest.approx([at_ms for _, at_ms in awake], abs=20)
-    assert asleep[1][1] - asleep[0][1] == pytest.approx(52_000, abs=20)
 
 
 async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
