@@ -1,8 +1,8 @@
 """A player's voice in a Discord channel, as values and rules: where it goes, how it is doing, what each end of a
 connection means.
 
-The codes are those of Discord's voice gateway, version 8. Token and session are in `VoiceCredentials` alone, which shows
-nothing of them.
+The codes are those of Discord's voice gateway, version 8. Token and session are in `VoiceCredentials` alone, whose text
+shows nothing of them.
 """
 
 import re
@@ -317,7 +317,7 @@ class VoiceProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class VoiceFigures:
-    """All voices of a node. Counts are since its start. `packets_late`: how many were late by more than 5, 20 and 100 ms.
+    """All voices of a node. Counts are since its start. `packets_late`: how many were later than 5, 20 and 100 ms.
     `closes`: by Discord's code, or by the node's reason. `handshake_ms`: of the newest connection, from the request to
     the session's description. `longest_mls_ms`: the longest step of a group's key agreement."""
 
