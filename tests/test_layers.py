@@ -67,7 +67,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("node.load", "node.quarantine", "node.saving", "node.file_saving", "node.state_file"),
         *("player.clients.event_feed", "player.clock", "player.player", "player.player_services"),
         *("decoder.opening.track_loader", "decoder.pool", "sources.opener", "sandbox.report"),
-        *("core.call_later", "core.library", "core.snapshot"),
+        *("core.call_later", "core.library", "core.snapshot", "core.voice"),
     ),
     "node.tracks": ("decoder.opening.track_loader", "sources", "protocol.wire_model", "core"),
     "node.files": (

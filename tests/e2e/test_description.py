@@ -48,12 +48,13 @@ async def test_every_example_works(tmp_path: Path) -> None:
                     described_answer(openapi, operation, answer)
 
 
-# The resolver is off, the clip has no picture, and a new player has no track before its first.
+# The resolver and voice are off, the clip has no picture, and a new player has no track before its first.
 EXPECTED: Final = {
     "/v0/search": ("resolver_disabled",),
     "/v0/resolve": ("resolver_disabled",),
     "/v0/players/{player_id}/artwork": ("no_artwork",),
     "/v0/players/{player_id}/previous": ("no_previous",),
+    "/v0/players/{player_id}/voice": ("voice_disabled",),
 }
 
 

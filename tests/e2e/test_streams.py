@@ -340,7 +340,7 @@ async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> Non
         async with connected(node.port) as client:
             client.send_request("GET", "/v0/players/p/stream.ogg")
             await tape.until("TrackStart")
-            assert (await state(node, "p"))["listenersByFormat"] == {"pcm": 0, "opus": 1, "mp3": 0}
+            assert (await state(node, "p"))["listenersByFormat"] == {"pcm": 0, "opus": 1, "mp3": 0, "voice": 0}
     await until_state(node, "p", lambda now: now["listeners"] == 0)
 
 

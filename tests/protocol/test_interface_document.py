@@ -12,7 +12,8 @@ from tonearm.core.filters import Filters
 from tonearm.core.track_codec import decode_track
 from tonearm.protocol.events import EVENT, PublicState
 from tonearm.protocol.rendering import filters_out
-from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer
+from tonearm.protocol.replies import Voice
+from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer, VoicePut
 
 
 def example(page: str, heading: str, number: int = 0) -> str:
@@ -22,6 +23,7 @@ def example(page: str, heading: str, number: int = 0) -> str:
     filters = filters_out(Filters())
     for short, long in (
         ('"track": {…}', f'"track": {json.dumps(json.loads(track()))}'),
+        ('"voice": {…}', f'"voice": {voice()}'),
         ('"filters": {…}', f'"filters": {json.dumps(filters)}'),
         ('[{"band": 0, "frequency_hz": 25, "gain_db": 0.0}, …]', json.dumps(filters["eq"])),
     ):
@@ -34,6 +36,20 @@ def track() -> str:
     found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
     assert found is not None
     return found[1]
+
+
+def voice() -> str:
+    section = INTERFACE["voice"].split("\n## The state\n")[1]
+    found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    return found[1].replace("\n", "")
+
+
+def test_the_voice_is_what_a_node_takes_and_answers() -> None:
+    body: str = re.findall(r"```json\n(.*?)```", INTERFACE["voice"], re.DOTALL)[0]
+    target, _ = VoicePut.model_validate_json(body).as_target()
+    assert (str(target.endpoint), target.bitrate_bps) == ("us-east1.discord.media:443", 64_000)
+    check_model(TypeAdapter(Voice), voice())
 
 
 def test_the_track_is_what_its_identifier_holds() -> None:

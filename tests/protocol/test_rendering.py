@@ -21,6 +21,15 @@ from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, PlayedTrack, Q
 from tonearm.core.player_status import StateMessage
 from tonearm.core.track_codec import decode_track
 from tonearm.core.track_info import SourceFacts, TrackInfo
+from tonearm.core.voice import (
+    DaveStatus,
+    PacketCounts,
+    VoiceEndpoint,
+    VoicePhase,
+    VoiceStatus,
+    VoiceTarget,
+    closed_by_server,
+)
 from tonearm.protocol import rendering, replies
 from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.events import EVENT, AnyEvent
@@ -82,6 +91,30 @@ KNOWN_PART = replace(
     end_ms=2000,
 )
 PLAYED = PlayedTrack(QueuedTrack(TRACK), 1_700_000_000_000, EndReason.SKIPPED, sounded=True)
+VOICE = VoiceStatus(
+    VoicePhase.CLOSED,
+    VoiceTarget(1, 2, 2**64 - 1, VoiceEndpoint("::1", 443)),
+    1_700_000_000_000,
+    ssrc=7,
+    dave=DaveStatus(1, ready=True, epoch=2, privacy_code="1 2"),
+    packets=PacketCounts(3, 4, 5),
+    close=closed_by_server(4014, "Disconnected."),
+)
+VOICE_OUT = {
+    "state": "closed",
+    "channelId": "2",
+    "guildId": "1",
+    "userId": "18446744073709551615",
+    "endpoint": "[::1]:443",
+    "ssrc": 7,
+    "mode": None,
+    "pingMs": None,
+    "resumes": 0,
+    "since": 1_700_000_000_000,
+    "dave": {"version": 1, "ready": True, "epoch": 2, "privacyCode": "1 2"},
+    "packets": {"sent": 3, "silence": 4, "dropped": 5},
+    "close": {"code": 4014, "reason": "Disconnected.", "by": "server", "action": "wait"},
+}
 AT_20_MS = {"trackId": "a", "position": 20}
 EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.TrackStart(TRACK, {"u": 1}, 20), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3", **AT_20_MS}),
@@ -117,6 +150,8 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.OverlayException("o", FILE_MISSING), {"error": FAILURE_OUT, "overlayId": "o"}),
     (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
     (events.ListenersChange(2), {"listeners": 2}),
+    (events.VoiceState(None), {"voice": None}),
+    (events.VoiceState(VOICE), {"voice": VOICE_OUT}),
     (events.PlayerDelete(), {}),
     (events.PlayerDelete(events.DeleteReason.EXPIRED), {"reason": "expired"}),
 ]

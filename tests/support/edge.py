@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tests.support.hand_time import HandTime
 from tests.support.player_bench import HandPool
+from tests.support.stand_in_voices import StandInVoices
 from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy
@@ -62,11 +63,11 @@ class StillNode(Node):
     a listener gets as soon as it is there.
     """
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, voice: StandInVoices | None = None) -> None:
         time = HandTime()
         usual = usual_parts(StillOpener(SourcePolicy(), private_networks=True), settings)
         clock = Clock(time.now_s, time.call_later)
-        super().__init__(replace(usual, clock=clock, pool=_StillPool(), template=_NoTemplate()), settings)
+        super().__init__(replace(usual, clock=clock, pool=_StillPool(), template=_NoTemplate(), voice=voice), settings)
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
         self.lookup: ToldLookup = ToldLookup(usual.opener, usual.loader)
@@ -147,10 +148,10 @@ def _noted(sinks: list[Any], sink: FrameSink | EventSink, leave: Callable[[], No
 
 @asynccontextmanager
 async def still_node(
-    settings: NodeSettings | None = None, kind: type[StillNode] = StillNode
+    settings: NodeSettings | None = None, kind: type[StillNode] = StillNode, **given: Any
 ) -> AsyncIterator[StillNode]:
-    """With an idle player, `p`."""
-    node = kind(settings or NodeSettings())
+    """With an idle player, `p`. What is `given` is for `kind`."""
+    node = kind(settings or NodeSettings(), **given)
     await node.start()
     await node.create_player("p", None, {})
     try:

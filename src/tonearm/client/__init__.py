@@ -65,6 +65,7 @@ from tonearm.protocol.events import (
     TrackException,
     TrackStart,
     TrackStuck,
+    VoiceState,
 )
 from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, SentSound, Stats
 
@@ -131,4 +132,5 @@ __all__ = [
     "TrackStuck",
     "Unauthorized",
     "UnknownEvent",
+    "VoiceState",
 ]

@@ -31,6 +31,9 @@ ErrorCode: TypeAlias = Literal[
     "engine_lost",
     "node_unreachable",
     "node_not_found",
+    "voice_disabled",
+    "voice_taken",
+    "endpoint_blocked",
     "internal",
 ]
 
@@ -163,3 +166,23 @@ class NodeNotFound(RequestError):
 
     code = "node_not_found"
     status = 404
+
+
+class VoiceDisabled(RequestError):
+    """The node speaks in no voice channels."""
+
+    code = "voice_disabled"
+
+
+class VoiceTaken(RequestError):
+    """Another player speaks for this bot in this guild."""
+
+    code = "voice_taken"
+    status = 409
+
+
+class EndpointBlocked(RequestError):
+    """Refused by `voice.endpoints` or `voice.private_networks`."""
+
+    code = "endpoint_blocked"
+    status = 403

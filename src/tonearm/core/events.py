@@ -14,6 +14,7 @@ from tonearm.core.filters import Filters
 from tonearm.core.metadata import Json
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.core.track import Track
+from tonearm.core.voice import VoiceStatus
 
 
 class PlayerState(StrEnum):
@@ -164,6 +165,13 @@ class DeleteReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ListenersChange(Event):
     listeners: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceState(Event):
+    """The player's voice in a channel; None: it has left."""
+
+    voice: VoiceStatus | None
 
 
 @dataclass(frozen=True, slots=True)

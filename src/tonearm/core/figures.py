@@ -9,8 +9,9 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import Stage
-from tonearm.core.frame import OutputFormat
+from tonearm.core.frame import ListenerKind
 from tonearm.core.player_status import PlayerQuality
+from tonearm.core.voice import VoiceFigures
 
 # Upper limits of the histogram of lateness. From the last one on frames are left out.
 LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -33,7 +34,7 @@ class PlayerFigures:
 
     state: PlayerState
     is_asleep: bool
-    listeners: Mapping[OutputFormat, int]
+    listeners: Mapping[ListenerKind, int]
     quality: PlayerQuality
 
 
@@ -149,7 +150,7 @@ class NodeFigures:
     players_asleep: int
     players_waiting: int
     overload_s: float
-    listeners: Mapping[OutputFormat, int]
+    listeners: Mapping[ListenerKind, int]
     totals: Totals
     times_left_out: int
     frames_left_out: int
@@ -161,3 +162,4 @@ class NodeFigures:
     resolver: ResolverFigures | None
     state: StateFigures | None
     processes: tuple[ProcessFigures, ...]
+    voice: VoiceFigures | None = None

@@ -32,6 +32,7 @@ def ms_of_samples(samples: int) -> int:
 
 
 OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
+ListenerKind: TypeAlias = OutputFormat | Literal["voice"]  # as what a listener counts
 OpusSignal: TypeAlias = Literal["auto", "music", "voice"]
 
 LOWEST_OPUS_BPS: Final = 6_000

@@ -7,11 +7,12 @@ from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import OutputFormat
+from tonearm.core.frame import ListenerKind
 from tonearm.core.metadata import Json
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track
+from tonearm.core.voice import VoiceStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class PlayerStatus:
     """`track` is the selected one, also of an idle or failed player. `last_seq` is the number of the last event, or 0.
 
     `life` is the random name of this player's life, in which events are numbered from 1. `error` is the last failure,
-    until something plays.
+    until something plays. `voice`: in a channel; None without one.
     """
 
     player_id: str
@@ -60,9 +61,10 @@ class PlayerStatus:
     queue_length: int
     metadata: Json
     listeners: int
-    listeners_by_format: Mapping[OutputFormat, int]
+    listeners_by_format: Mapping[ListenerKind, int]
     last_seq: int
     quality: PlayerQuality
+    voice: VoiceStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)

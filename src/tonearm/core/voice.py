@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from tonearm.core.errors import BadRequest
+from tonearm.core.frame import Output
+from tonearm.core.metadata import Json
 from tonearm.core.source_uri import normalise_host
 
 RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to have a lost connection again
@@ -21,6 +23,7 @@ MIN_BITRATE_BPS: Final = 8_000
 MAX_BITRATE_BPS: Final = 510_000
 
 _USUAL_PORT: Final = 443
+_USUAL_OPUS: Final = Output("opus", passes_through=True)
 _DIGITS: Final = re.compile(r"[0-9]{1,20}")
 _LABELS: Final = re.compile(r"[0-9a-z_-]+(\.[0-9a-z_-]+)*")
 
@@ -106,6 +109,40 @@ class VoiceTarget:
     bitrate_bps: int | None = None
 
 
+def record_of(target: VoiceTarget) -> Json:
+    """What is saved of a voice: enough to say what it was, and nothing that lets anybody in."""
+    ids = {"channelId": target.channel_id, "guildId": target.guild_id, "userId": target.user_id}
+    return {name: str(number) for name, number in ids.items()}
+
+
+def target_of(record: Json) -> VoiceTarget | None:
+    """The target of a record of `record_of`; None for anything else."""
+    if not isinstance(record, dict):
+        return None
+    texts = [record.get(name) for name in ("guildId", "channelId", "userId")]
+    numbers = [parse_id(text) if isinstance(text, str) else None for text in texts]
+    guild_id, channel_id, user_id = numbers
+    if guild_id is None or channel_id is None or user_id is None:
+        return None
+    return VoiceTarget(guild_id, channel_id, user_id, endpoint=None)
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSettings:
+    """`[voice]` of the configuration. `endpoints` are of `host_pattern`. `processes` 0: as many as are needed.
+    `udp_bind`: the local address, empty for the system's choice; `udp_ports` None as well. `opus` is the form of the
+    packets where a bot names no bitrate."""
+
+    endpoints: tuple[str, ...] = ("*.discord.media",)
+    private_networks: bool = False
+    processes: int = 0
+    max_connections: int = 1000
+    connect_timeout_s: float = 10.0
+    udp_bind: str = ""
+    udp_ports: range | None = None
+    opus: Output = _USUAL_OPUS
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class VoiceCredentials:
     """What the server lets the bot in by. Its text shows nothing of it, so that no log and no traceback can."""
@@ -129,6 +166,8 @@ class VoicePhase(StrEnum):
 
 
 class ClosedBy(StrEnum):
+    """Who ended a voice: the voice server, the node, or the bot by what it asked for."""
+
     SERVER = "server"
     NODE = "node"
     BOT = "bot"
@@ -302,6 +341,22 @@ class VoiceStatus:
     def can_flow(self) -> bool:
         """Whether the channel would hear the next frame."""
         return self.sounds and (not self.dave.version or self.dave.ready)
+
+
+def restarted(target: VoiceTarget, now_ms: int) -> VoiceStatus:
+    """A voice that ended with the process that had it."""
+    return VoiceStatus(VoicePhase.CLOSED, target, now_ms, close=closed_for(NodeReason.RESTARTED))
+
+
+def is_worth_telling(before: VoiceStatus | None, now: VoiceStatus | None) -> bool:
+    """Whether more has changed than what changes all the time: figures, and the end-to-end encryption."""
+    return _steady(before) != _steady(now)
+
+
+def _steady(status: VoiceStatus | None) -> VoiceStatus | None:
+    if status is None:
+        return None
+    return replace(status, dave=DaveStatus(), packets=PacketCounts(), ping_ms=None, resumes=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class Subject(Enum):
 
 
 # The parts of the description, in their order. A path without a tag is no part of the interface.
-TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Audio", "Events", "Tracks", "Node")
+TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Voice", "Audio", "Events", "Tracks", "Node")
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ CREATE_PLAYER: Final = Operation(
             "without a track": {"id": "board", "idle": True},
         },
     ),
-    codes=("player_exists", "load_failed", *_SOURCE_CODES),
+    codes=("player_exists", "load_failed", "voice_disabled", "voice_taken", "endpoint_blocked", *_SOURCE_CODES),
     tag="Players",
     subject=Subject.NEW_PLAYER,
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tonearm import VERSION
-from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
+from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound, VoiceDisabled
 from tonearm.core.events import (
     DeleteReason,
     Event,
@@ -28,7 +28,7 @@ from tonearm.core.events import (
 from tonearm.core.figures import NodeFigures, ProcessFigures, in_slots
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
-from tonearm.core.frame import OutputFormat
+from tonearm.core.frame import ListenerKind
 from tonearm.core.metadata import Json, require_player_id
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut
@@ -40,11 +40,12 @@ from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, continued
 from tonearm.core.source_uri import uri_for_logs
 from tonearm.core.track import Track
+from tonearm.core.voice import VoiceCredentials, VoiceStatus, VoiceTarget
 from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.node.files import Files
 from tonearm.node.garbage_collection import GarbageCollection
 from tonearm.node.load import process_figures
-from tonearm.node.parts import NodeParts, NodeSettings
+from tonearm.node.parts import NodeParts, NodeSettings, Voices
 from tonearm.node.saving import Saving
 from tonearm.node.tags_ahead import TagsAhead
 from tonearm.node.tracks import Artworks, Lookup, TrackMaker, WantedTrack
@@ -151,6 +152,8 @@ class Node:
             return
         if self._saving is not None:
             await self._saving.stop()
+        if self._parts.voice is not None:
+            await _stopped("the voices", self._parts.voice.stop())
         self._is_running = False
         if self._expiring is not None:
             self._expiring.cancel()
@@ -179,7 +182,7 @@ class Node:
         late."""
         services = self._started()
         states: Counter[PlayerState] = Counter(dict.fromkeys(PlayerState, 0))
-        listeners: Counter[OutputFormat] = Counter()
+        listeners: Counter[ListenerKind] = Counter()
         asleep = 0
         qualities: list[tuple[Player, PlayerQuality]] = []
         for number, player in enumerate(self._all_here(), start=1):
@@ -220,6 +223,7 @@ class Node:
             resolver=self._opener.resolver_figures,
             state=None if self._saving is None else self._saving.figures,
             processes=self._processes,
+            voice=None if self._parts.voice is None else self._parts.voice.figures(),
         )
 
     def unreadiness(self) -> str:
@@ -260,14 +264,16 @@ class Node:
         metadata: Json,
         *,
         settings: FirstSettings | None = None,
+        voice: tuple[VoiceTarget, VoiceCredentials] | None = None,
         client: str = "",
     ) -> AddedTracks:
         """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
 
-        What of a playlist the queue has no room for counts as left out. `client` names the client in the
-        log.
+        What of a playlist the queue has no room for counts as left out. With a `voice` it begins when that channel can
+        hear it. `client` names the client in the log.
 
-        Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
+        Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`,
+        and what `put_voice` raises; then there is no player.
         """
         require_player_id(player_id)
         # A mistake in the request itself is reported before any conflict.
@@ -277,12 +283,19 @@ class Node:
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         self._require_room()
+        if voice is not None:
+            self._voices().check(player_id, voice[0])
         async with self._reserved(player_id):
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
             await self._turn_to_make()
+            if voice is not None:
+                self._voices().check(player_id, voice[0])  # another may have it by now
         player = Player(player_id, first, metadata, self._started(), settings)
         self._add(player)
+        if voice is not None:
+            player.await_voice()
+            self._voices().put(player, *voice)
         room = player.room_for(others)
         if room < len(others):
             log.warning(
@@ -449,6 +462,34 @@ class Node:
         for track, _ in new:
             log.info("player %s: overlay: %s", player_id, uri_for_logs(track.info.identifier))
         return [track.id for track, _ in new]
+
+    def put_voice(self, player_id: str, target: VoiceTarget, credentials: VoiceCredentials) -> None:
+        """Has a player speak in a channel, which is being done when this returns; the same values again change nothing.
+
+        Raises `PlayerNotFound`, `VoiceDisabled`, `VoiceTaken`, `EndpointBlocked`, `LimitReached` and `BadRequest`.
+        """
+        self._voices().put(self._here(player_id), target, credentials)
+
+    def leave_voice(self, player_id: str) -> None:
+        """Has a player leave its channel, if it speaks in one. Raises `PlayerNotFound`."""
+        player = self._here(player_id)
+        if self._parts.voice is not None:
+            self._parts.voice.leave(player_id)
+        player.forget_voice()
+
+    async def voice_settled(self, player_id: str, within_s: float) -> VoiceStatus | None:
+        """How a player's voice is doing when it is not `connecting`, or after `within_s`; None without one. Raises
+        `PlayerNotFound`."""
+        status = self._here(player_id).status().voice
+        if self._parts.voice is None or not within_s or status is None:
+            return status
+        await self._parts.voice.settled(player_id, within_s)
+        return self._here(player_id).status().voice
+
+    def _voices(self) -> Voices:
+        if self._parts.voice is None:
+            raise VoiceDisabled(self._parts.no_voice or "This node speaks in no voice channels.")
+        return self._parts.voice
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         """Sends the events of all players to `sink` from now on. Returns a call that stops it."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from tonearm.core.call_later import CallLater
 from tonearm.core.library import LibrarySettings
 from tonearm.core.snapshot import Resume
+from tonearm.core.voice import VoiceCredentials, VoiceFigures, VoiceStatus, VoiceTarget
 from tonearm.decoder.opening.track_loader import TrackLoader, Trials
 from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import DecoderPool
@@ -60,6 +61,27 @@ class Claims(Protocol):
         """It was not made."""
 
 
+class Voices(Protocol):
+    """The voices of all players, as `voice.voices` documents them. `check` and `put` raise `VoiceTaken`,
+    `EndpointBlocked`, `LimitReached` and `BadRequest`."""
+
+    def check(self, player_id: str, target: VoiceTarget) -> None:
+        """Raises what `put` would, and changes nothing. The player need not be there."""
+
+    def put(self, player: Player, target: VoiceTarget, credentials: VoiceCredentials) -> None: ...
+
+    def leave(self, player_id: str) -> None:
+        """Ends the player's voice, if it has one."""
+
+    async def settled(self, player_id: str, within_s: float) -> VoiceStatus | None:
+        """Returns when the voice is not `connecting`, but after this time at the latest."""
+
+    def figures(self) -> VoiceFigures: ...
+
+    async def stop(self) -> None:
+        """Leaves all channels in an orderly way."""
+
+
 class Template(Protocol):
     """The process of which the others are forks, as `decoder.pool.starting.DecoderTemplate` documents it."""
 
@@ -72,7 +94,8 @@ class Template(Protocol):
 class NodeParts:
     """`players` by id, in the order of their creation; `saving` reads them. `loader` loads what no player plays yet,
     `trials` tries suspects. `wall_ms` gives the time of day in ms since 1970, `suspended_s` for how long the machine
-    has slept since its boot."""
+    has slept since its boot. `voice` is None on a node that speaks in no channels; `no_voice` says why, and what to do
+    about it."""
 
     opener: SourceOpener
     players: dict[str, Player]
@@ -91,6 +114,8 @@ class NodeParts:
     call_later: CallLater
     wall_ms: Callable[[], int]
     suspended_s: Callable[[], float]
+    voice: Voices | None = None
+    no_voice: str = ""
 
 
 def usual_parts(
@@ -100,10 +125,12 @@ def usual_parts(
     *,
     saving: Callable[[dict[str, Player]], Saving] | None = None,
     claims: Claims | None = None,
+    voice: Voices | None = None,
+    no_voice: str = "",
 ) -> NodeParts:
     """The parts of a node on the running event loop. Nothing of them is started. `start` starts the interpreters of
     decoder processes; None: as `decoder.pool.starting.start_interpreter`. `saving` keeps the players; None: the state's
-    file does, if there is one."""
+    file does, if there is one. Without `voice`, `no_voice` says why."""
     call_later = asyncio.get_running_loop().call_later
     memory_limit_mb, mode = settings.decoder_memory_limit_mb, settings.decoder_sandbox
     sandbox, template = decoder_supervision(mode), DecoderTemplate(memory_limit_mb, mode, start)
@@ -134,6 +161,8 @@ def usual_parts(
         call_later=call_later,
         wall_ms=wall_ms,
         suspended_s=suspended_s,
+        voice=voice,
+        no_voice=no_voice,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Concatenate, Final, ParamSpec
 
 from tonearm.core.call_later import Cancellable
 from tonearm.core.errors import BadRequest, LimitReached
-from tonearm.core.events import DeleteReason, Event, EventMessage, ListenersChange
+from tonearm.core.events import DeleteReason, Event, EventMessage, ListenersChange, VoiceState
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.metadata import Json, apply_metadata, require_metadata_bytes
@@ -24,17 +24,22 @@ from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.snapshot import Handover, PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
+from tonearm.core.voice import VoicePhase, VoiceStatus, restarted, target_of
 from tonearm.player.clients.event_log import EventLog
 from tonearm.player.clients.sinks import Companion, EventSink, FrameSink
 from tonearm.player.engine import Engine
 from tonearm.player.player_services import PlayerServices
+from tonearm.player.voice_telling import VoiceTelling
 from tonearm.protocol.framing import CloseCode
 
 _P = ParamSpec("_P")
 
 log = logging.getLogger(__name__)
 
+VOICE: Final = "voice"  # the name of a voice among what accompanies a player
+
 _LISTENERS_INTERVAL_S: Final = 1.0
+_VOICE_WAIT_S: Final = 10.0  # for so long the clock of a new player waits for its voice
 _SETTLE_S: Final = 1.0  # for so long a new stream waits for sound, and gets no silence
 
 
@@ -89,10 +94,14 @@ class Player:
         )
         self._companions: dict[str, Companion] = {}
         self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of those that have not come yet
+        self._awaits_voice = False
+        self._voice = VoiceTelling(services.call_later, lambda voice: self._engine.emit((VoiceState(voice),)))
         if snapshot is not None:
             self._engine.begin_at(snapshot.start_sample)
         if came is not None:
             self._engine.emit((came,))
+        if (target := target_of(self._left_records.get(VOICE))) is not None:
+            self._voice.take(restarted(target, services.wall_ms()))
         self._engine.do(Requests.begin)
         if snapshot is not None and snapshot.handover is not None and snapshot.handover.overlays:
             overlays = snapshot.handover.overlays
@@ -169,6 +178,7 @@ class Player:
         self._cancel_first_wait()
         if self._told_timer is not None:
             self._told_timer.cancel()
+        self._voice.stop()
         self._engine.stop()
         self._services.totals.add(self._engine.quality)
 
@@ -178,12 +188,14 @@ class Player:
 
     # Listeners and event clients
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
+    def attach(
+        self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False, is_voice: bool = False
+    ) -> Callable[[], None]:
         """Adds a listener; the first counted listener starts the position. Returns a call that removes the listener.
         Raises `LimitReached`, and `BadRequest` for Opus where that cannot be encoded.
 
         A listener that is not counted gets frames, but neither shows nor starts the position before `count`. Strangers
-        are logged at debug level: they could fill the log.
+        are logged at debug level: they could fill the log. A voice in a channel is a kind of its own.
         """
         opus_problem = self._services.pool.opus_problem
         if sink.output.format == "opus" and opus_problem:
@@ -193,11 +205,12 @@ class Player:
             raise LimitReached(f"The player has {max_listeners} listeners, as many as player.max_listeners allows.")
         self._engine.catch_up()
         self._services.bursts.are_kept |= sink.burst_ms > 0
-        detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._engine.sounds_for_streams)
+        sounds = self._engine.sounds_for_streams
+        detach = self._broadcast.attach(sink, is_counted=is_counted, is_voice=is_voice, sounds=sounds)
         settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
         log_level = logging.DEBUG if is_stranger else logging.INFO
         self._log_listeners(log_level, "came", sink)
-        if is_counted:
+        if is_counted and not self._awaits_voice:
             self._start_clock()
         self._engine.listeners_changed()
         self._tell_listeners()
@@ -215,8 +228,30 @@ class Player:
     def count(self, sink: FrameSink) -> None:
         """Counts a listener that was attached without being counted."""
         if self._broadcast.count(sink):
-            self._start_clock()
+            if not self._awaits_voice:
+                self._start_clock()
             self._tell_listeners()
+
+    def await_voice(self) -> None:
+        """The clock of this new player waits until sound can flow to its voice, so that the channel hears the first
+        sample; but not for more than 10 s, and not for a voice that is given up."""
+        self._cancel_first_wait()
+        self._awaits_voice = True
+        self._first_wait = self._services.call_later(_VOICE_WAIT_S, self._start_clock)
+
+    def voice_changed(self, status: VoiceStatus | None) -> None:
+        """Takes how the player's voice is doing; None when it has left. Clients are told what is worth it."""
+        if self.is_deleted:
+            return
+        self._voice.take(None if status is None or status.phase is VoicePhase.NONE else status)
+        if self._awaits_voice and (status is None or status.can_flow or status.phase is VoicePhase.CLOSED):
+            self._start_clock()
+
+    def forget_voice(self) -> None:
+        """Forgets a voice that ended with another process. One that is there is its own owner's to end."""
+        if self._left_records.pop(VOICE, None) is not None:
+            self._services.changed(self.player_id)
+            self.voice_changed(None)
 
     def subscribe(
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
@@ -356,6 +391,7 @@ class Player:
             listeners_by_format=dict(listeners),
             last_seq=self._events.last_seq,
             quality=self._engine.quality,
+            voice=self._voice.status,
         )
 
     # How it is done
@@ -387,6 +423,7 @@ class Player:
         require_metadata_bytes(self._services.json_bytes(value), self._services.settings.max_metadata_bytes)
 
     def _start_clock(self) -> None:
+        self._awaits_voice = False
         self._cancel_first_wait()
         if not self._playback.clock_started:
             self._engine.start_clock()

@@ -31,10 +31,19 @@ from tonearm.core.events import (
     TrackException,
     TrackStart,
     TrackStuck,
+    VoiceState,
 )
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.player_status import StateMessage
-from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out, part_out, player_out, track_out
+from tonearm.protocol.rendering import (
+    crossfade_out,
+    failure_out,
+    filters_out,
+    part_out,
+    player_out,
+    track_out,
+    voice_out,
+)
 from tonearm.protocol.wire_model import json_text
 
 
@@ -159,6 +168,10 @@ def _listeners_change(event: ListenersChange) -> JsonObject:
     return {"listeners": event.listeners}
 
 
+def _voice_state(event: VoiceState) -> JsonObject:
+    return {"voice": None if event.voice is None else voice_out(event.voice)}
+
+
 def _player_delete(event: PlayerDelete) -> JsonObject:
     return {} if event.reason is None else {"reason": event.reason}
 
@@ -186,5 +199,6 @@ _FIELDS: Final[Mapping[type[Event], Callable[[Any], JsonObject]]] = {
     OverlayException: _overlay_exception,
     MetadataChange: _metadata_change,
     ListenersChange: _listeners_change,
+    VoiceState: _voice_state,
     PlayerDelete: _player_delete,
 }

@@ -9,7 +9,16 @@ from tonearm.core.events import PlayerState as State
 from tonearm.core.metadata import JsonObject
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.core.player_status import PlayerStatus
-from tonearm.protocol.replies import Crossfade, Filters, Life, PartFields, PlayerStateFields, PlayFailure, TrackOut
+from tonearm.protocol.replies import (
+    Crossfade,
+    Filters,
+    Life,
+    PartFields,
+    PlayerStateFields,
+    PlayFailure,
+    TrackOut,
+    Voice,
+)
 from tonearm.protocol.wire_model import (
     AnyJson,
     Author,
@@ -197,6 +206,14 @@ class ListenersChange(_Numbered):
     listeners: Listeners
 
 
+class VoiceState(_Numbered):
+    """The player's voice in a Discord channel, as it is now. Figures alone have no event, changes of `dave` alone at
+    most one a second."""
+
+    op: Literal["VoiceState"]
+    voice: Voice | None = Field(description="As in the player's state; null: it has left.")
+
+
 class PlayerCreate(WireModel):
     """A new player; on /v0/events only, and without a number."""
 
@@ -265,6 +282,7 @@ AnyEvent: TypeAlias = Annotated[
     | OverlayException
     | MetadataChange
     | ListenersChange
+    | VoiceState
     | PlayerCreate
     | PlayerMoved
     | EventsLost

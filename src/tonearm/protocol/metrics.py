@@ -25,7 +25,7 @@ from tonearm.core.figures import (
     StateFigures,
 )
 from tonearm.core.filters import wire_name
-from tonearm.core.frame import OutputFormat
+from tonearm.core.frame import ListenerKind
 from tonearm.core.metadata import JsonObject
 
 _Label = TypeVar("_Label", bound=str)
@@ -33,7 +33,7 @@ _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
 
 # Each reason is there from 0 on: to Prometheus a counter that begins with its first count has not grown.
 _NO_FAILURES: Final[Mapping[str, int]] = {code.value: 0 for code in FailureCode}
-_FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
+_FORMATS: Final[tuple[ListenerKind, ...]] = ("pcm", "opus", "mp3", "voice")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' text exposition format
 
 
@@ -67,7 +67,7 @@ def stats_out(figures: NodeFigures) -> JsonObject:
     }
 
 
-def _listeners(figures: NodeFigures) -> Mapping[OutputFormat, int]:
+def _listeners(figures: NodeFigures) -> Mapping[ListenerKind, int]:
     return {name: figures.listeners.get(name, 0) for name in _FORMATS}
 
 

@@ -29,6 +29,7 @@ from tonearm.core.player_status import PlayerStatus
 from tonearm.core.track import Track
 from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import Mirror, TrackInfo
+from tonearm.core.voice import VoiceStatus
 
 # Players
 
@@ -54,7 +55,10 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "queueLength": status.queue_length,
         "metadata": status.metadata,
         "listeners": status.listeners,
-        "listenersByFormat": {name: status.listeners_by_format.get(name, 0) for name in ("pcm", "opus", "mp3")},
+        "listenersByFormat": {
+            name: status.listeners_by_format.get(name, 0) for name in ("pcm", "opus", "mp3", "voice")
+        },
+        "voice": None if status.voice is None else voice_out(status.voice),
         "seq": status.last_seq,
         "life": status.life,
         "quality": {
@@ -88,6 +92,33 @@ def _source_out(info: TrackInfo) -> JsonObject | None:
 def player_created_out(player_id: str, left_out: LeftOut | None = None, warnings: Sequence[str] = ()) -> JsonObject:
     """`replies.PlayerCreated`."""
     return {"id": player_id, **_notes_out(left_out or LeftOut(), warnings)}
+
+
+def voice_out(status: VoiceStatus) -> JsonObject:
+    """`replies.Voice`."""
+    target, dave, packets, close = status.target, status.dave, status.packets, status.close
+    return {
+        "state": status.phase.value,
+        "channelId": str(target.channel_id),
+        "guildId": str(target.guild_id),
+        "userId": str(target.user_id),
+        "endpoint": None if target.endpoint is None else str(target.endpoint),
+        "ssrc": status.ssrc,
+        "mode": status.mode,
+        "pingMs": status.ping_ms,
+        "dave": {
+            "version": dave.version,
+            "ready": dave.ready,
+            "epoch": dave.epoch,
+            "privacyCode": dave.privacy_code,
+        },
+        "packets": {"sent": packets.sent, "silence": packets.silence, "dropped": packets.dropped},
+        "resumes": status.resumes,
+        "since": status.since_ms,
+        "close": None
+        if close is None
+        else {"code": close.code, "reason": close.reason, "by": close.by.value, "action": close.action.value},
+    }
 
 
 def crossfade_out(settings: CrossfadeSettings) -> JsonObject:

@@ -11,6 +11,7 @@ from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, OverlayState
 from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.core.voice import ClosedBy, VoiceAction, VoicePhase
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
     ABSENT,
@@ -348,6 +349,7 @@ class ListenersByFormat(WireModel):
     pcm: Count = Field(description="Listeners of `/ws` and of WAV streams.")
     opus: Count = Field(description="Listeners of `/ws?format=opus` and of Ogg streams.")
     mp3: Count = Field(description="Listeners of MP3 streams.")
+    voice: Count = Field(description="Voice channels that the player is in.")
 
 
 class AudioChoice(WireModel):
@@ -367,6 +369,64 @@ class SourceForm(WireModel):
     channels: Count = Field(description="How many the source has.")
     bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
     audio: AudioChoice | None = Field(description="null: there is only one sound in it.")
+
+
+class VoiceEncryption(WireModel):
+    """The end-to-end encryption of a voice channel (DAVE)."""
+
+    version: Count = Field(description="0: the channel has none.")
+    ready: bool = Field(description="Whether there is a group to encrypt for; before that no sound leaves.")
+    epoch: Count | None = Field(description="Of the group: counts who comes and goes. null without one.")
+    privacy_code: str | None = Field(
+        description="What people see in their client under the lock; null without a group."
+    )
+
+
+class VoicePackets(WireModel):
+    """What was sent to a voice channel."""
+
+    sent: Count = Field(description="With sound.")
+    silence: Count = Field(description="Of silence, five at each pause and end.")
+    dropped: Count = Field(description="That were too old to be sent after a stall.")
+
+
+class VoiceClose(WireModel):
+    """Why a voice was given up."""
+
+    code: int | None = Field(description="Discord's; null where the node or the bot ended it.")
+    reason: str = Field(min_length=1, description="Discord's text, or the node's reason, such as `unreachable`.")
+    by: ClosedBy = Field(description="Who ended it.")
+    action: VoiceAction = Field(
+        description="What the bot has to do. `wait`: PUT what the gateway says next. `rejoin`: send op 4 anew, and PUT "
+        "what comes. `stop`: leave it, a person looks. `fix`: the node lacks something."
+    )
+
+
+VoiceId: TypeAlias = Annotated[str, Field(description="An id of Discord, decimal.")]
+
+
+class Voice(WireModel):
+    """A player's voice in a Discord channel."""
+
+    state: VoicePhase = Field(description="`closed`: given up; only another PUT, or DELETE, changes it.")
+    channel_id: VoiceId
+    guild_id: VoiceId
+    user_id: VoiceId
+    endpoint: str | None = Field(description="The voice server; null when it is gone or not known any more.")
+    ssrc: Count | None = Field(description="The number of the stream of packets; null before the server gave one.")
+    mode: str | None = Field(description="How packets are encrypted on the way; null before that was chosen.")
+    ping_ms: Milliseconds | None = Field(description="From a heartbeat to its answer; null before the first.")
+    dave: VoiceEncryption
+    packets: VoicePackets
+    resumes: Count = Field(description="How often a lost connection was had again.")
+    since: TimeOfDay = Field(description="When `state` changed last, in ms since 1970.")
+    close: VoiceClose | None = Field(description="null unless `state` is `closed`.")
+
+
+class NoVoice(WireModel):
+    """The player is in no channel."""
+
+    state: Literal["none"]
 
 
 class PlayerStateFields(Filters, PartFields):
@@ -389,6 +449,7 @@ class PlayerStateFields(Filters, PartFields):
     metadata: AnyJson
     listeners: Listeners
     listeners_by_format: ListenersByFormat
+    voice: Voice | None = Field(description="In a Discord channel; null without one.")
     seq: Count = Field(description="The number of the player's last event.")
     life: Life
     quality: PlayerQuality

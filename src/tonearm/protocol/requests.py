@@ -26,6 +26,14 @@ from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OVERLAY_VOLUME_MAX, 
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.source_uri import title_from_text
 from tonearm.core.track_info import TrackInfo
+from tonearm.core.voice import (
+    MAX_BITRATE_BPS,
+    MIN_BITRATE_BPS,
+    VoiceCredentials,
+    VoiceTarget,
+    parse_endpoint,
+    parse_id,
+)
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
     ABSENT,
@@ -46,6 +54,7 @@ MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
 MAX_NEW_OVERLAYS: Final = 100  # in one request; the limit of a player is lower, and has an error of its own
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
+MAX_SECRET_CHARACTERS: Final = 1024  # Discord's have some tens
 MAX_LENGTH_MS: Final = 2**53  # numbers of JSON are exact up to it
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
@@ -241,6 +250,49 @@ class FiltersPatch(EffectFields, ExactModel):
         )
 
 
+_SECRET: Final[JsonDict] = {"minLength": 1, "maxLength": MAX_SECRET_CHARACTERS}
+_ID: Final[JsonDict] = {"pattern": "^[1-9][0-9]{0,19}$"}
+
+
+class VoicePut(RequestModel):
+    """PUT /v0/players/{id}/voice: what Discord's gateway told the bot in VOICE_STATE_UPDATE and VOICE_SERVER_UPDATE."""
+
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
+    token: str = Field(description="Of VOICE_SERVER_UPDATE.", json_schema_extra=_SECRET)
+    endpoint: str | None = Field(description="Of VOICE_SERVER_UPDATE, `host:port`; null: the server is gone.")
+    session_id: str = Field(description="`session_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_SECRET)
+    channel_id: str = Field(description="`channel_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_ID)
+    guild_id: str = Field(description="`guild_id` of both.", json_schema_extra=_ID)
+    user_id: str = Field(description="The bot's own id.", json_schema_extra=_ID)
+    bitrate: int = Field(
+        default=0,
+        description="The channel's, in bit/s; absent: `opus.bitrate_bps`.",
+        json_schema_extra=_range(MIN_BITRATE_BPS, MAX_BITRATE_BPS),
+    )
+
+    def as_target(self, place: str = "") -> tuple[VoiceTarget, VoiceCredentials]:
+        """Raises BadRequest, which names the field, at `place` of the body, and shows no value."""
+        for name, secret in (("token", self.token), ("sessionId", self.session_id)):
+            if not 0 < len(secret) <= MAX_SECRET_CHARACTERS:
+                raise BadRequest(f"`{place}{name}` must have 1 to {MAX_SECRET_CHARACTERS} characters.")
+        ids = {"guildId": self.guild_id, "channelId": self.channel_id, "userId": self.user_id}
+        guild_id, channel_id, user_id = (_as_id(text, place + name) for name, text in ids.items())
+        has_bitrate = "bitrate" in self.model_fields_set
+        if has_bitrate and not MIN_BITRATE_BPS <= self.bitrate <= MAX_BITRATE_BPS:
+            raise BadRequest(f"`{place}bitrate` must be {MIN_BITRATE_BPS} to {MAX_BITRATE_BPS} bit/s.")
+        endpoint = None if self.endpoint is None else parse_endpoint(self.endpoint)
+        target = VoiceTarget(guild_id, channel_id, user_id, endpoint, self.bitrate if has_bitrate else None)
+        return target, VoiceCredentials(self.token, self.session_id)
+
+
+def _as_id(text: str, name: str) -> int:
+    number = parse_id(text)
+    if number is None:
+        raise BadRequest(f"`{name}` must be an id of Discord: a decimal number of 1 to 2^64 - 1.")
+    return number
+
+
 class NewPlayer(_GivenSource):
     """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`, with `track`, or
     idle. One of these is required."""
@@ -259,6 +311,7 @@ class NewPlayer(_GivenSource):
     filters: FiltersPatch = Field(ABSENT, description="As in PATCH filters.")
     # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
+    voice: VoicePut = Field(ABSENT, description="As in PUT voice: it begins when that channel can hear it.")
     node: str = Field(default="", description="In a cluster: the node that gets it. Empty: the less loaded of two.")
 
     def first_track(self) -> "NewTrack | NewPlayer | None":

@@ -29,6 +29,7 @@ from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_sounds import SoundRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
+from tonearm.server.routes_voice import VoiceRoutes
 from tonearm.server.routing import ClusterSide, Edge, NodeEdge, Route, RouteTable
 from tonearm.server.sockets import SocketRoutes
 from tonearm.server.streams import OpenStreams
@@ -116,6 +117,7 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
         PlayerRoutes(node, "" if cluster is None else cluster.own),
         QueueRoutes(node),
         OverlayRoutes(node),
+        VoiceRoutes(node),
         SocketRoutes(node, streams, settings.audio),
         AudioStreamRoutes(node, streams, settings.audio),
         FileRoutes(node),

@@ -155,6 +155,7 @@ class PlayerRoutes(_PlayerHandlers):
             None if first is None else wanted_track(call, first, "" if first is body else "track."),
             body.metadata,
             settings=FirstSettings(body.paused, body.first_filters(), body.loop),
+            voice=body.voice.as_target("voice.") if "voice" in body.model_fields_set else None,
             client=call.request.client,
         )
         call.new_players.append(body.id)

@@ -20,8 +20,8 @@ from tonearm.core.frame import (
     SILENT_FRAME,
     SILENT_PACKET,
     Forms,
+    ListenerKind,
     Output,
-    OutputFormat,
     Outputs,
     Payloads,
     check_one_more,
@@ -59,12 +59,13 @@ class _Listener:
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "is_new", "keeps_up", "last_pending", "must_prime", "ring",
+        "has_left", "is_closing", "is_counted", "is_new", "keeps_up", "kind", "last_pending", "must_prime", "ring",
         "ring_size", "sink", "stalled_frames", "waits",
     )  # fmt: skip
 
-    def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
+    def __init__(self, sink: FrameSink, *, is_counted: bool, is_voice: bool) -> None:
         self.sink = sink
+        self.kind: ListenerKind = "voice" if is_voice else sink.output.format
         self.ring: deque[bytes] = deque()
         self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
@@ -160,8 +161,8 @@ class Broadcast:
         """How many connections count as listeners."""
         return sum(listener.is_counted for listener in self._listeners)
 
-    def counted_by_format(self) -> Counter[OutputFormat]:
-        return Counter(listener.sink.output.format for listener in self._listeners if listener.is_counted)
+    def counted_by_format(self) -> Counter[ListenerKind]:
+        return Counter(listener.kind for listener in self._listeners if listener.is_counted)
 
     @property
     def least_burst_ms(self) -> int:
@@ -170,7 +171,9 @@ class Broadcast:
             return 0
         return min((listener.sink.burst_ms for listener in self._listeners), default=0)
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True, sounds: bool = False) -> Callable[[], None]:
+    def attach(
+        self, sink: FrameSink, *, is_counted: bool = True, is_voice: bool = False, sounds: bool = False
+    ) -> Callable[[], None]:
         """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` when there
         would be too many forms, and what the connection raises.
 
@@ -178,7 +181,7 @@ class Broadcast:
         long for what the first stream of its form begins with.
         """
         check_one_more(self.outputs, sink.output)
-        listener = _Listener(sink, is_counted=is_counted)
+        listener = _Listener(sink, is_counted=is_counted, is_voice=is_voice)
         self._set_listeners((*self._listeners, listener))
         try:
             if sink.burst_ms:

@@ -1,0 +1,51 @@
+"""The paths of players' voices in Discord channels."""
+
+from typing import Final
+
+from tonearm.core.metadata import JsonObject
+from tonearm.description.operation import DONE, Operation, RequestBody, json_of, whole_number
+from tonearm.description.players import PLAYER
+from tonearm.protocol import replies, requests
+
+_VOICE: Final = f"{PLAYER}/voice"
+VOICE_CODES: Final = ("voice_disabled", "voice_taken", "endpoint_blocked", "limit_reached")
+EXAMPLE: Final[JsonObject] = {
+    "token": "66d29164ee8cd919",
+    "endpoint": "us-east1.discord.media:443",
+    "sessionId": "30f32c5d54ae86130fc4a215c7474263",
+    "channelId": "41771983423143937",
+    "guildId": "41771983423143936",
+    "userId": "104694319306248192",
+}
+
+JOIN_VOICE: Final = Operation(
+    "PUT",
+    _VOICE,
+    "Speak in a Discord voice channel",
+    DONE,
+    "Taken, and being done: GET with `wait`, and the event `VoiceState`, say how it went. The same values again change "
+    "nothing; others are a move, which is made beside the old connection. With `endpoint` null, as Discord sends it "
+    "when a voice server goes, the connection ends.",
+    body=RequestBody(
+        requests.VoicePut,
+        {"what the gateway said": EXAMPLE, "with the channel's bitrate": {**EXAMPLE, "bitrate": 64000}},
+    ),
+    codes=VOICE_CODES,
+    tag="Voice",
+)
+SHOW_VOICE: Final = Operation(
+    "GET",
+    _VOICE,
+    "Show a player's voice",
+    json_of(replies.Voice | replies.NoVoice, "How it is doing; `none` without one."),
+    parameters=(whole_number("wait", "Answers when it is not `connecting`, or after so many ms.", 0, 10_000, 200),),
+    tag="Voice",
+)
+LEAVE_VOICE: Final = Operation(
+    "DELETE",
+    _VOICE,
+    "Leave the voice channel",
+    DONE,
+    "Also without a voice. The player goes on.",
+    tag="Voice",
+)
