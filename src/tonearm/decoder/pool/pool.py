@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from tonearm.core.admission import Capacity, Claim, enter, settle
 from tonearm.core.call_later import CallLater, Cancellable
@@ -59,6 +59,18 @@ class _Wanted(Enum):
     SPARE = "spare"
 
 
+class _Move(NamedTuple):
+    """A session is to go into another process: it has lost its own, or `is_let_in` there after it waited. `suspects`:
+    its sources at which the process may have ended."""
+
+    suspects: tuple[int, ...] = ()
+    is_let_in: bool = False
+
+
+LOST: Final = _Move()
+LET_IN: Final = _Move(is_let_in=True)
+
+
 class DecoderPool:
     """At most `limit` processes in use, and with `keeps_spare` a further process without sessions, the spare.
 
@@ -101,8 +113,7 @@ class DecoderPool:
         self._overload = Overload(now_s)
         self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
-        # Sessions that are still to be moved, with their suspects; None where there is room now for one that waited.
-        self._losses: dict[SessionOwner, tuple[int, ...] | None] = {}
+        self._moves: dict[SessionOwner, _Move] = {}  # of sessions that are still to be told
         self._coming: dict[DecoderProcess, Cancellable] = {}  # for the next session that is let in there
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
@@ -168,7 +179,7 @@ class DecoderPool:
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
         then `process_lost` is called when it may try again."""
-        is_admitted = self._losses.pop(owner, ()) is None
+        is_admitted = self._moves.pop(owner, LOST).is_let_in
         process = None if self._waiting.get(owner) is _Wanted.SPARE else self._choose()
         if process is not None and not self._has_room(process, owner, is_admitted=is_admitted):
             self._overload.wait(owner)
@@ -178,7 +189,7 @@ class DecoderPool:
             self._waiting.setdefault(owner, _Wanted.PROCESS)
             self._is_waited_for.set()
             return None
-        if self._losses:
+        if self._moves:
             self._moved[process] += 1
         return PoolSession(self._session_ids, process, owner)
 
@@ -189,7 +200,7 @@ class DecoderPool:
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
         self._overload.forget(owner)
-        self._losses.pop(owner, None)
+        self._moves.pop(owner, None)
         self._waiting.pop(owner, None)
 
     async def stop(self) -> None:
@@ -249,7 +260,7 @@ class DecoderPool:
         entry = enter(owner, carried, self._overload, process.capacity, _claim_of, now_s, is_admitted=is_admitted)
         if entry.leaves is not None:
             self._have_leave(process, [entry.leaves])
-            self._move({entry.leaves: ()})
+            self._move({entry.leaves: LOST})
         return entry.comes
 
     def _have_leave(self, process: DecoderProcess, leaving: Sequence[SessionOwner]) -> None:
@@ -271,7 +282,7 @@ class DecoderPool:
         leaving, heard, unheard = settle(carried, self._overload, room, _claim_of, spares_players=spares_players)
         process.capacity.settled()
         self._have_leave(process, leaving)
-        self._move(dict.fromkeys(heard) | dict.fromkeys(leaving, ()))
+        self._move(dict.fromkeys(heard, LET_IN) | dict.fromkeys(leaving, LOST))
         self._let_in_evenly(process, unheard)
         if self._overload and self._needs_spare(self._least_busy):
             self._settle(self._use_spare())
@@ -292,7 +303,7 @@ class DecoderPool:
             self._coming.pop(process, None)
             return
         self._coming[process] = self._call_later(step_s, lambda: self._let_in(process, coming, step_s))
-        self._move({owner: None})
+        self._move({owner: LET_IN})
 
     def _use_spare(self) -> DecoderProcess:
         process = next(process for process in self._idle if process.is_ready)
@@ -415,22 +426,22 @@ class DecoderPool:
         sessions can move at once.
         """
         losses = {
-            owner: tuple(source for session, source in suspects if session == session_id)
+            owner: _Move(tuple(source for session, source in suspects if session == session_id))
             for session_id, owner in process.owners.items()
-        } | self._losses
+        } | self._moves
         process.owners.clear()
-        suspected = {owner: sources for owner, sources in losses.items() if sources}
+        suspected = {owner: loss for owner, loss in losses.items() if loss.suspects}
         if self._keeps_spare:
             self._waiting |= dict.fromkeys(suspected, _Wanted.SPARE)
-        self._losses = dict(sorted(losses.items(), key=lambda loss: loss[0].frames_ahead))
-        for owner, sources in suspected.items():
-            if self._losses.pop(owner, None) is not None:
-                _report_loss(owner, sources)
+        self._moves = dict(sorted(losses.items(), key=lambda loss: loss[0].frames_ahead))
+        for owner, loss in suspected.items():
+            if self._moves.pop(owner, None) is not None:
+                _tell(owner, loss)
         self._move_some()
 
-    def _move(self, losses: dict[SessionOwner, tuple[int, ...] | None]) -> None:
-        is_moving = bool(self._losses)
-        self._losses |= losses
+    def _move(self, moves: dict[SessionOwner, _Move]) -> None:
+        is_moving = bool(self._moves)
+        self._moves |= moves
         if not is_moving:
             self._move_some()
 
@@ -439,12 +450,12 @@ class DecoderPool:
         once would make the clock late."""
         until_s = self._now_s() + self._timeouts.move_slice_s
         moved = 0
-        while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or self._now_s() < until_s):
-            owner = next(iter(self._losses))
-            _report_loss(owner, self._losses[owner])
-            self._losses.pop(owner, None)
+        while self._moves and not self._is_stopping and (moved < MOVED_AT_ONCE or self._now_s() < until_s):
+            owner = next(iter(self._moves))
+            _tell(owner, self._moves[owner])
+            self._moves.pop(owner, None)
             moved += 1
-        if not self._losses or self._is_stopping:
+        if not self._moves or self._is_stopping:
             self._moved.clear()
         else:
             asyncio.get_running_loop().call_soon(self._move_some)
@@ -461,7 +472,7 @@ class DecoderPool:
         if not self._waiting:
             self._is_waited_for.clear()
         for owner in owners:
-            _report_loss(owner, ())
+            _tell(owner, LOST)
 
 
 def _claim_of(owner: SessionOwner) -> Claim:
@@ -472,8 +483,8 @@ def _log_ready(process: DecoderProcess) -> None:
     log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
 
 
-def _report_loss(owner: SessionOwner, suspects: tuple[int, ...] | None) -> None:
+def _tell(owner: SessionOwner, move: _Move) -> None:
     try:
-        owner.process_lost(suspects or ())
+        owner.process_lost(move.suspects)
     except Exception:
         log.exception("a player could not go on in another decoder process")
