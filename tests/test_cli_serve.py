@@ -14,8 +14,9 @@ import pytest
 
 from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.eventually import PATIENCE_S
+from tonearm.config.schema import Config
 from tonearm.process import ExitCode
-from tonearm.serve import addresses_behind
+from tonearm.serve import VoiceSetupError, addresses_behind, missing_of_extra, voice_settings, voices_of
 
 Serve = Callable[..., "RunningNode"]
 
@@ -117,6 +118,31 @@ def test_a_second_node_is_told_who_has_its_port_or_its_state(serve: Serve, tmp_p
         assert refused.returncode == ExitCode.MISSING
         assert what in refused.stderr
         assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.process.pid})\n")
+
+
+def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
+    off, wanted, auto = (Config.model_validate({"voice": {"enabled": value}}) for value in (False, True, "auto"))
+    for missing in ([], ["PyNaCl"]):
+        none, why = voices_of(off, missing)
+        assert none is None
+        assert "voice.enabled" in why
+    none, why = voices_of(auto, ["PyNaCl"])
+    assert none is None
+    assert "PyNaCl" in why
+    assert "pip install" in why
+    with pytest.raises(VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
+        voices_of(wanted, ["PyNaCl"])
+    requires = ("click>=8", 'pytest>=8; extra == "voice"', "no-such-thing>=1; extra == 'voice'", 'other; extra == "x"')
+    assert missing_of_extra("voice", requires) == ["no-such-thing"]
+
+
+def test_what_is_configured_reaches_the_voices() -> None:
+    sections = {"voice": {"udp_ports": "50000-50009", "private_networks": True}, "opus": {"bitrate_bps": 96_000}}
+    settings = voice_settings(Config.model_validate(sections))
+    assert settings.endpoints == ("*.discord.media",)
+    assert (settings.udp_ports, settings.private_networks) == (range(50_000, 50_010), True)
+    assert (settings.opus.bitrate_bps, settings.opus.passes_through) == (96_000, True)
+    assert (settings.max_connections, settings.connect_timeout_s) == (1000, 10.0)
 
 
 def test_keys_of_the_older_node_are_warned_of(serve: Serve, tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "disnake": ("bots",),
     "nextcord": ("bots",),
     "voice": ("bots",),
-    "config": ("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "core.service_links"),
+    "config": (
+        *("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "core.service_links"),
+        "core.voice",
+    ),
     "process": ("core.printable",),
     "other_nodes": (),
     "serve": (

@@ -14,7 +14,9 @@ import shlex
 import signal
 import socket
 import sys
-from importlib import resources
+from collections.abc import Iterable, Sequence
+from importlib import import_module, metadata, resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +31,9 @@ from tonearm.core.library import LibrarySettings
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
 from tonearm.core.source_uri import in_url, node_url
+from tonearm.core.voice import VoiceSettings
 from tonearm.node.node import Node
-from tonearm.node.parts import NodeSettings, usual_parts, wall_ms
+from tonearm.node.parts import NodeSettings, Voices, usual_parts, wall_ms
 from tonearm.node.state_file import StateFileError
 from tonearm.other_nodes import node_at, node_with
 from tonearm.process import ExitCode, JsonLines, TextLines, supervised
@@ -156,6 +159,9 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return ExitCode.MISSING if isinstance(error, SandboxRequiredError) else ExitCode.WRONG_USE
+    except VoiceSetupError as error:
+        sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
+        return ExitCode.MISSING
     except StateFileError as error:
         sys.stderr.write(f"tonearm: the state {error}{node_with(Path(loaded.config.state.path))}\n")
         return ExitCode.MISSING
@@ -270,7 +276,9 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     _stop_on_signals(stop)
     opener = _opener(config)
     settings = _node_settings(config)
-    parts = usual_parts(opener, settings, saving=None if cluster is None else cluster.saving, claims=cluster)
+    voice, no_voice = voices_of(config, missing_for_voice())
+    saving = None if cluster is None else cluster.saving
+    parts = usual_parts(opener, settings, saving=saving, claims=cluster, voice=voice, no_voice=no_voice)
     node = Node(parts, settings)
     if cluster is not None:
         cluster.attach(node, parts.clock.play_until)
@@ -449,6 +457,57 @@ def _node_settings(config: Config) -> NodeSettings:
         ),
         state_path=Path(config.state.path) if config.state.path else None,
         resume=Resume(config.state.resume),
+    )
+
+
+class VoiceSetupError(Exception):
+    """Voice is asked for, and what it needs is not there."""
+
+
+_VOICE_MODULE: Final = "tonearm.voice.voices"
+_INSTALL_VOICE: Final = "Install it on the node's machine with: pip install 'tonearm[voice]'"
+
+
+def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, str]:
+    """The voices of the node; None, and why, where it has none. `missing` is what they need and is not installed.
+    Raises `VoiceSetupError` where the configuration wants them all the same.
+
+    Nothing of them is loaded on a node that has none.
+    """
+    if config.voice.enabled is False:
+        return None, "Voice is switched off at this node: voice.enabled is false."
+    if not missing:
+        voices: Voices = import_module(_VOICE_MODULE).Voices(voice_settings(config))
+        return voices, ""
+    if config.voice.enabled is True:
+        raise VoiceSetupError(f"voice.enabled is true, and {' and '.join(missing)} is missing. {_INSTALL_VOICE}")
+    return None, f"This node cannot speak in voice channels: {' and '.join(missing)} is missing. {_INSTALL_VOICE}"
+
+
+def missing_for_voice() -> list[str]:
+    """The distributions of the extra `voice` that are not installed."""
+    missing = missing_of_extra("voice", metadata.requires("tonearm") or ())
+    return missing if missing or find_spec(_VOICE_MODULE) is not None else [_VOICE_MODULE]
+
+
+def missing_of_extra(extra: str, requires: Iterable[str]) -> list[str]:
+    """The names in lines such as `PyNaCl>=1.5; extra == "voice"` of which nothing is installed."""
+    lines = [line for line in requires if f'extra == "{extra}"' in line.replace("'", '"')]
+    names = [match[0] for line in lines if (match := re.match(r"[A-Za-z0-9._-]+", line)) is not None]
+    return [name for name in names if next(iter(metadata.distributions(name=name)), None) is None]
+
+
+def voice_settings(config: Config) -> VoiceSettings:
+    voice = config.voice
+    return VoiceSettings(
+        voice.endpoints,
+        voice.private_networks,
+        voice.processes,
+        voice.max_connections,
+        voice.connect_timeout_s,
+        voice.udp_bind,
+        voice.udp_port_range,
+        _audio_settings(config).opus,
     )
 
 

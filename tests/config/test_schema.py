@@ -73,3 +73,33 @@ def test_every_key_is_described() -> None:
         model = section.annotation
         assert model is not None
         assert all(field.description for field in model.model_fields.values())
+
+
+def test_voice_has_its_usual_servers_and_says_its_ports() -> None:
+    assert Config().voice.endpoints == ("*.discord.media",)
+    assert Config().voice.udp_port_range is None
+    section = {"endpoints": ["*.Discord.Media", "127.0.0.1"], "udp_bind": "192.0.2.7", "udp_ports": "50000-50999"}
+    voice = config(voice=section).voice
+    assert voice.endpoints == ("*.discord.media", "127.0.0.1")
+    assert voice.udp_port_range == range(50_000, 51_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("enabled", value) for value in ("yes", 1)),
+        *(("endpoints", value) for value in ([], ["a:443"], ["wss://a"], ["*"], "*.discord.media")),
+        *(("udp_bind", value) for value in ("eth0", "192.0.2.7:5000", 7)),
+        *(("udp_ports", value) for value in ("50000", "2-1", "0-9", "1-65536", "a-b", 50_000)),
+        *(
+            ("processes", -1),
+            ("max_connections", 0),
+            ("connect_timeout_s", 0),
+            ("private_networks", "auto"),
+            ("tls", 1),
+        ),
+    ],
+)
+def test_a_wrong_key_of_voice_is_refused(key: str, value: object) -> None:
+    with pytest.raises(ValidationError):
+        config(voice={key: value})

@@ -26,6 +26,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.policy import auto_allows
 from tonearm.core.service_links import MIRRORED_SEARCHES
 from tonearm.core.source_uri import is_loopback, normalise_host
+from tonearm.core.voice import host_pattern
 
 
 def _no_outer_blanks(password: SecretStr) -> SecretStr:
@@ -198,6 +199,28 @@ def _a_service_url_or_none(text: str) -> str:
     return _a_service_url(text) if text else ""
 
 
+def _voice_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if not hosts:
+        raise ValueError(
+            'must hold one host at least, such as "*.discord.media"; voice.enabled = false turns voice off'
+        )
+    return tuple(host_pattern(host) for host in hosts)
+
+
+def _an_address_or_none(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text)) if text else ""
+    except ValueError:
+        raise ValueError('must be an address of this machine, such as "192.0.2.7"') from None
+
+
+def _ports(text: str) -> str:
+    match = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text)
+    if text and not (match and 0 < int(match[1]) <= int(match[2]) <= 65535):
+        raise ValueError('must be the first and the last port, such as "50000-50999"')
+    return text
+
+
 # TOML gives lists, and a frozen value needs tuples. So these fields convert, although all others are strict.
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 _Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
@@ -208,6 +231,7 @@ _IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
 _Searches = Annotated[_Texts, AfterValidator(_searches)]
 _ServiceUrl = Annotated[str, AfterValidator(_a_service_url)]
 _ClusterName = Annotated[str, AfterValidator(_a_node_name)]
+_VoiceHosts = Annotated[_Texts, AfterValidator(_voice_hosts)]
 _Proxies = Annotated[_Texts, AfterValidator(_proxies)]
 _ExtractorArgs = Annotated[dict[str, dict[str, tuple[str, ...]]], BeforeValidator(_extractor_args)]
 _Schemes = Annotated[tuple[Literal["bearer", "basic"], ...], Field(strict=False)]
@@ -552,6 +576,47 @@ class ClusterConfig(_Section):
     key_file: str = Field(default="", description="The key of that.")
 
 
+class VoiceConfig(_Section):
+    """Voice channels of Discord, in which players speak. Needs the extra `voice`."""
+
+    enabled: _AutoOrBool = Field(
+        default="auto",
+        description='"auto": yes where the libraries are there; true: the node does not start without them; false: no.',
+    )
+    processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="How many processes send and encrypt; 0: one for each 300 connections, at most one for each core.",
+    )
+    endpoints: _VoiceHosts = Field(
+        default=("*.discord.media",),
+        description='Which voice servers may be dialled: hosts, and "*." with a name for all below it.',
+    )
+    private_networks: bool = Field(
+        default=False,
+        description="Whether they may be in private networks or this machine, as for trying it without Discord.",
+    )
+    max_connections: int = Field(
+        default=1000, ge=1, le=100_000, description="How many players may speak in channels at a time."
+    )
+    connect_timeout_s: _Seconds = Field(
+        default=10.0, description="How long a try to reach a voice server may take until sound can flow, in seconds."
+    )
+    udp_bind: Annotated[str, AfterValidator(_an_address_or_none)] = Field(
+        default="", description="The local address that packets are sent from; empty: the system's choice."
+    )
+    udp_ports: Annotated[str, AfterValidator(_ports)] = Field(
+        default="",
+        description='The local ports for it, "50000-50999", where a firewall wants to know; empty: any.',
+    )
+
+    @property
+    def udp_port_range(self) -> range | None:
+        first, _, last = self.udp_ports.partition("-")
+        return range(int(first), int(last) + 1) if self.udp_ports else None
+
+
 class DecoderConfig(_Section):
     """The processes that decode."""
 
@@ -709,6 +774,7 @@ class Config(_Section):
     sounds: SoundsConfig = SoundsConfig()
     resolver: ResolverConfig = ResolverConfig()
     cluster: ClusterConfig = ClusterConfig()
+    voice: VoiceConfig = VoiceConfig()
     mirror: MirrorConfig = MirrorConfig()
     spotify: SpotifyConfig = SpotifyConfig()
     decoder: DecoderConfig = DecoderConfig()
