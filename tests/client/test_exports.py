@@ -21,7 +21,7 @@ NAMES = """
     PlayerResume PlayerState PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected
     Seek SeekFailed
     SentSound State Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck
-    Unauthorized UnknownEvent VoiceState
+    Unauthorized UnknownEvent Voice VoiceLink VoiceState
 """
 
 

@@ -1,9 +1,11 @@
 """Endpoints, hosts, ids, and what each end of a connection means: the tables of docs/voice.md."""
 
 import logging
+import re
 
 import pytest
 
+from tests.support.readme import REPOSITORY
 from tonearm.core.errors import BadRequest
 from tonearm.core.voice import (
     CLOSES,
@@ -177,3 +179,18 @@ def test_when_a_voice_is_a_listener_and_when_sound_can_flow(
 ) -> None:
     status = VoiceStatus(phase, VoiceTarget(1, 2, 3, VoiceEndpoint("a", 443)), 0, dave=dave)
     assert (status.sounds, status.can_flow) == (sounds, can_flow)
+
+
+def test_the_document_for_bots_says_the_same() -> None:
+    """Each code and each reason stands in one row of docs/voice.md, with its action."""
+    text = (
+        (REPOSITORY / "docs" / "voice.md").read_text(encoding="utf-8").split("| Code or reason |")[1].split("\n\n")[0]
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+    said = {}
+    for causes, _, action in rows:
+        for first, last in re.findall(r"(\d{4}) to (\d{4})", causes):
+            said |= dict.fromkeys(map(str, range(int(first), int(last) + 1)), action.strip("`"))
+        said |= dict.fromkeys(re.findall(r"\d{4}|[a-z]+(?:_[a-z]+)*(?=`)", causes), action.strip("`"))
+    expected = {str(code): rule.action.value for code, rule in CLOSES.items()}
+    assert said == expected | {reason.value: closed_for(reason).action.value for reason in NodeReason}

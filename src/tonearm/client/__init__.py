@@ -37,6 +37,7 @@ from tonearm.client.filters import PRESETS
 from tonearm.client.node import Node
 from tonearm.client.player import Player
 from tonearm.client.tracks import Metadata, Playable, Queue, Track
+from tonearm.client.voice import VoiceLink
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.events import (
@@ -67,7 +68,7 @@ from tonearm.protocol.events import (
     TrackStuck,
     VoiceState,
 )
-from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, SentSound, Stats
+from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, SentSound, Stats, Voice
 
 __all__ = [
     "PRESETS",
@@ -132,5 +133,7 @@ __all__ = [
     "TrackStuck",
     "Unauthorized",
     "UnknownEvent",
+    "Voice",
+    "VoiceLink",
     "VoiceState",
 ]

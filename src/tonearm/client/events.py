@@ -22,7 +22,7 @@ from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol import events
 from tonearm.protocol.events import EVENT, AnyEvent, PlayerState, PlayerUpdate, TrackEnd, TrackStart
 from tonearm.protocol.framing import CloseCode
-from tonearm.protocol.replies import PlayerStateFields, TrackOut
+from tonearm.protocol.replies import PlayerStateFields, TrackOut, Voice
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -247,6 +247,7 @@ class Mirror:
         self.metadata: Any = {}
         self.queue_length = 0
         self.listeners = 0
+        self.voice: Voice | None = None
         self._position_ms = 0.0
         self._rate = 1.0
         self._at_s = now_s()
@@ -286,6 +287,8 @@ class Mirror:
                 self.metadata = event.metadata
             case events.ListenersChange():
                 self.listeners = event.listeners
+            case events.VoiceState():
+                self.voice = event.voice
             case _:
                 pass
 
@@ -294,7 +297,7 @@ class Mirror:
         self.state, self.paused = state.state, state.paused
         self.track, self.track_id = (state.track, state.track_id) if state.track_id else (None, "")
         self.volume, self.loop, self.metadata = state.volume, state.loop, state.metadata
-        self.queue_length, self.listeners = state.queue_length, state.listeners
+        self.queue_length, self.listeners, self.voice = state.queue_length, state.listeners, state.voice
         self._is_at(state.position)
         self._rate = state.position_rate
 

@@ -27,11 +27,12 @@ from tonearm.client.tracks import (
     track_id_of,
     whole_ms,
 )
+from tonearm.client.voice import VoiceLink
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol import events
 from tonearm.protocol import replies as protocol
-from tonearm.protocol.replies import PlayedTrack, QueuedTrackDetails
+from tonearm.protocol.replies import PlayedTrack, QueuedTrackDetails, Voice
 
 log = logging.getLogger("tonearm.client")
 
@@ -103,6 +104,11 @@ class Player:
     def listeners(self) -> int:
         """How many listen to its audio."""
         return self._mirror.listeners
+
+    @property
+    def voice_status(self) -> Voice | None:
+        """Its voice in a Discord channel; None without one."""
+        return self._mirror.voice
 
     async def refresh(self) -> Self:
         """Asks for the whole state and follows it from now on. Raises `PlayerNotFound`."""
@@ -201,6 +207,11 @@ class Player:
     async def stop_overlay(self, overlay_id: str) -> None:
         """Ends a sound over the music, by the id that `overlay` gave."""
         await self._send("DELETE", f"overlays/{overlay_id}")
+
+    def join_voice(self, guild_id: int | str, user_id: int | str, *, bitrate: int | None = None) -> VoiceLink:
+        """Has the node speak in a Discord voice channel for the bot `user_id`: give what this returns the events of the
+        bot's gateway, and ask the gateway to join. `bitrate` is the channel's, in bit/s."""
+        return VoiceLink(self._send, guild_id, user_id, bitrate)
 
     async def history(self) -> list[PlayedTrack]:
         """What was played, the newest first, at most 50."""

@@ -1,0 +1,95 @@
+"""A player's voice in a Discord channel, kept where the bot's gateway says the bot is."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from tonearm.client.tracks import read
+from tonearm.protocol.replies import NoVoice, Voice
+
+_EVENTS: Final = ("VOICE_STATE_UPDATE", "VOICE_SERVER_UPDATE")
+_ANSWER: Final[TypeAdapter[Voice | NoVoice]] = TypeAdapter(Voice | NoVoice)
+
+
+class VoiceLink:
+    """Takes the events of a bot's gateway, and has the node follow them: into the channel, to another one, to another
+    voice server, and out. `Player.join_voice` makes one."""
+
+    def __init__(
+        self, send: Callable[..., Awaitable[Any]], guild_id: int | str, user_id: int | str, bitrate: int | None
+    ) -> None:
+        self._send = send
+        self._ids = {"guildId": str(guild_id), "userId": str(user_id)}
+        self._bitrate = {} if bitrate is None else {"bitrate": bitrate}
+        self._state: dict[str, str] = {}  # of the newest VOICE_STATE_UPDATE of the bot
+        self._server: dict[str, str | None] = {}  # of the newest VOICE_SERVER_UPDATE
+        self._sending = asyncio.Lock()
+        self._joined = asyncio.Event()
+
+    async def take(self, event: object) -> None:
+        """Any event of the gateway: its JSON as a text, as an object with `t` and `d`, that `d` alone, or what has it
+        as `payload`. Events about others are passed over. Raises `TonearmError` when the node refuses it."""
+        data = _data_of(event)
+        if data is None or str(data.get("guild_id")) != self._ids["guildId"]:
+            return
+        if "token" in data and "endpoint" in data:
+            self._server = {"token": data["token"], "endpoint": data["endpoint"]}
+        elif "session_id" in data and str(data.get("user_id")) == self._ids["userId"]:
+            if data.get("channel_id") is None:
+                await self.leave()
+                return
+            self._state = {"sessionId": data["session_id"], "channelId": str(data["channel_id"])}
+        else:
+            return
+        await self._put()
+
+    async def ready(self, within_s: float = 10.0) -> Voice:
+        """The voice when it has been joined, or given up: `state` says which. Raises `TimeoutError` where the gateway
+        did not say in time what is needed, or the server does not answer."""
+        async with asyncio.timeout(within_s):
+            await self._joined.wait()
+            while True:
+                voice = await self._shown("?wait=1000")
+                if voice is not None and voice.state != "connecting":
+                    return voice
+
+    async def status(self) -> Voice | None:
+        """How the voice is doing; None without one."""
+        return await self._shown("")
+
+    async def leave(self) -> None:
+        """Leaves the channel. What the gateway said before does not count any more."""
+        self._state, self._server = {}, {}
+        self._joined.clear()
+        async with self._sending:
+            await self._send("DELETE", "voice")
+
+    async def _put(self) -> None:
+        async with self._sending:  # so that the newest values are the last ones that the node gets
+            if self._state and self._server:
+                await self._send("PUT", "voice", {**self._ids, **self._state, **self._server, **self._bitrate})
+                self._joined.set()
+
+    async def _shown(self, query: str) -> Voice | None:
+        voice = read(_ANSWER, await self._send("GET", f"voice{query}"))
+        return voice if isinstance(voice, Voice) else None
+
+
+def _data_of(event: object) -> Mapping[str, Any] | None:
+    """The fields of an event of the gateway; None for one that is of no voice."""
+    event = getattr(event, "payload", event)
+    if isinstance(event, str | bytes):
+        if not any(name in event if isinstance(event, str) else name.encode() in event for name in _EVENTS):
+            return None
+        try:
+            event = json.loads(event)
+        except ValueError:
+            return None
+    if not isinstance(event, Mapping):
+        return None
+    if "d" in event and "op" in event:
+        event = event["d"] if event.get("t") in _EVENTS else None
+    return event if isinstance(event, Mapping) else None
