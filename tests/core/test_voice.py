@@ -187,7 +187,7 @@ def test_the_document_for_bots_says_the_same() -> None:
         (REPOSITORY / "docs" / "voice.md").read_text(encoding="utf-8").split("| Code or reason |")[1].split("\n\n")[0]
     )
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
-    said = {}
+    said: dict[str, str] = {}
     for causes, _, action in rows:
         for first, last in re.findall(r"(\d{4}) to (\d{4})", causes):
             said |= dict.fromkeys(map(str, range(int(first), int(last) + 1)), action.strip("`"))
