@@ -62,7 +62,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "player": ("player", "decoder", "protocol.framing", "core"),
-    "player.clients": ("player.clients", "decoder.session.frame_buffer", "protocol.framing", "core"),
+    "player.clients": ("player.clients", "protocol.framing", "core"),
     "node.parts": (
         *("node.load", "node.quarantine", "node.saving", "node.file_saving", "node.state_file"),
         *("player.clients.event_feed", "player.clock", "player.player", "player.player_services"),
@@ -87,7 +87,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     # Many nodes as one. `serve` loads it where it is configured.
     "cluster": (
-        *("cluster", "node.changes", "node.node", "node.saving", "player.player"),
+        *("cluster", "node.changes", "node.node", "node.saving", "player.player", "player.clients", "player.handle"),
         *("server", "protocol", "description", "core"),
     ),
     "node": ("node", "player", "decoder", "protocol.framing", "protocol.wire_model", "core"),
@@ -141,7 +141,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "packets", "process"),
-    "aiohttp": ("sources", "server", "client", "dashboard", "cluster.cluster", "cluster.forwarding"),
+    "aiohttp": ("sources", "server", "client", "dashboard", "cluster.cluster", "cluster.forwarding", "cluster.relays"),
     "click": ("cli",),
     "discord": ("bots.discord",),
     "disnake": ("bots.disnake",),

@@ -1,5 +1,5 @@
-"""The nodes of `test_cluster.py` need a NATS server and minutes: `make test-cluster` runs them."""
+"""The nodes of these tests need a NATS server and minutes: `make test-cluster` runs them."""
 
 import os
 
-collect_ignore_glob = [] if os.environ.get("CLUSTER") else ["test_cluster.py"]
+collect_ignore_glob = [] if os.environ.get("CLUSTER") else ["test_cluster.py", "test_relays.py"]

@@ -23,6 +23,7 @@ from tonearm.cluster.engine_saving import EngineSaving, read_record
 from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.relays import Relays, give_frames
 from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, placed
 from tonearm.core.errors import (
     BadRequest,
@@ -36,7 +37,7 @@ from tonearm.core.errors import (
 from tonearm.core.events import PlayerMoved
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.snapshot import STATE_VERSION
-from tonearm.description.audio import FOLLOW_PLAYERS
+from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.description.cluster import DRAIN_NODE, LIST_NODES, MOVE_PLAYER, SHOW_NODE, STOP_DRAINING, TAKE_PLAYER
 from tonearm.description.node import GET_RECORDS
 from tonearm.description.operation import Operation, Subject
@@ -46,11 +47,14 @@ from tonearm.player.player import Player
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.requests import MoveTo
 from tonearm.protocol.saved_state import state_out
+from tonearm.server.audio_settings import AudioSettings
+from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.bodies import read_body, read_raw
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.replies import NotFound, json_list_reply, json_reply, no_content
 from tonearm.server.routes_state import LEAST_MAX_BYTES
 from tonearm.server.routing import Call, Route
+from tonearm.server.sockets import AudioSocketRoute
 from tonearm.server.streams import OpenStreams
 
 _TAKES_AT_ONCE: Final = 8
@@ -59,7 +63,6 @@ _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
 _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
 _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
 _LISTED_TRIES: Final = 5
-_STREAMS: Final = ("stream.wav", "stream.ogg", "stream.mp3")
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +92,8 @@ async def join(
 class Cluster:
     """From `join` to `leave`. `attach` gives it the node."""
 
-    streams: OpenStreams
+    _streams: OpenStreams
+    _audio: AudioSettings
 
     def __init__(
         self,
@@ -158,7 +162,15 @@ class Cluster:
     def attach(self, node: Node, allow: Callable[[float], None]) -> None:
         """`allow` takes until when the node may play."""
         self._node, self._allow = node, allow
+        self._relays = Relays(node, self._forwarding, lambda player_id: partial(self._place_of, player_id))
         allow(self.membership.lease.plays_until_s)
+
+    def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
+        """As `server.app.ClusterRoutes`."""
+        self._streams, self._audio = streams, audio
+        find = self._relays.find
+        routes = (*AudioSocketRoute(find, streams, audio).routes(), *AudioStreamRoutes(find, streams, audio).routes())
+        self._listening = {route.operation.path: route.handler for route in routes}
 
     def listens_at(self, address: str) -> None:
         """The node answers there from now on; others are told with the next turn."""
@@ -179,6 +191,8 @@ class Cluster:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in (self._turning, *self._work) if task), return_exceptions=True)
+        if self._node is not None:
+            self._relays.close()
         await self.membership.leave()
         await self._forwarding.close()
         await self._engine.close()
@@ -306,13 +320,20 @@ class Cluster:
         return HOP in request.headers
 
     async def answer(self, call: Call, operation: Operation) -> web.StreamResponse | None:
-        passed = None if self.is_from_node(call.request) else await self._elsewhere(call, operation)
+        if self.is_from_node(call.request):
+            if operation is LISTEN and self._node is not None and self._here(call.player_id):
+                return await give_frames(call, self._node, self._streams, self._audio)
+            passed = None
+        else:
+            passed = await self._elsewhere(call, operation)
         if passed is None and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
             call.request.add_reply_header(NODE, self.own)
         return passed
 
     async def _elsewhere(self, call: Call, operation: Operation) -> web.StreamResponse | None:
         request = call.request
+        if operation is TAKE_PLAYER:  # which only nodes ask for
+            return None
         if operation is CREATE_PLAYER:
             return await self._created(request)
         if operation is LIST_PLAYERS:
@@ -320,7 +341,7 @@ class Cluster:
         if operation is GET_RECORDS:
             return await self._all_records(request)
         if operation is FOLLOW_PLAYERS:
-            return await self._forwarding.follow_all(request, self.streams, self._living_addresses)
+            return await self._forwarding.follow_all(request, self._streams, self._living_addresses)
         if operation.subject not in (Subject.PLAYER, Subject.NEW_PLAYER) or self._here(call.player_id):
             return None
         return await self._passed(call, operation)
@@ -333,11 +354,10 @@ class Cluster:
         request, player_id = call.request, call.player_id
         if await self._place_of(player_id) is None:
             return None
-        where = partial(self._place_of, player_id)
-        if request.headers.get("Upgrade", "").lower() == "websocket":
-            return await self._forwarding.pass_socket(request, self.streams, where)
-        if operation.path.endswith(_STREAMS):
-            return await self._forwarding.pass_stream(request, where)
+        if operation is FOLLOW_PLAYER:
+            return await self._forwarding.pass_events(request, self._streams, partial(self._place_of, player_id))
+        if operation.path in self._listening and request.method != "HEAD":
+            return await self._listening[operation.path](call)
         body = bytes(await read_raw(request, _MOST_BODY_BYTES)) if request.can_read_body else None
         for _ in range(_FOUND_TRIES):
             place = await self._place_of(player_id)

@@ -1,28 +1,30 @@
-"""Passes requests, sockets and streams on to the node that has the player, and their answers back as they come.
+"""Passes requests and events on to the node that has the player, and their answers back as they come.
 
-A request that was passed on bears `Tonearm-Hop`: it is answered where it comes to, so none goes in a circle. Sockets
-and streams outlive a move of the player: they are taken up again at its new node, while the client's stays open.
+A request that was passed on bears `Tonearm-Hop`: it is answered where it comes to, so none goes in a circle. Sockets of
+events outlive a move of the player: they are taken up again at its new node, while the client's stays open.
 """
 
 import asyncio
 import contextlib
+import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import aiohttp
 from aiohttp import WSMsgType, web
 from yarl import URL
 
-from tonearm.core.errors import NodeUnreachable, RequestError
+from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.metadata import Json
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.streams import OpenStreams
-from tonearm.server.websocket import WebSocketConnection, binary_frame, text_frame
+from tonearm.server.websocket import WebSocketConnection, text_frame
 
 HOP: Final = "Tonearm-Hop"
 NODE: Final = "Tonearm-Node"
@@ -39,7 +41,7 @@ _NOT_BACK: Final = frozenset(
 )
 _CONNECT_TIMEOUT_S: Final = 2.0
 _ASK_TIMEOUT_S: Final = 1.0
-_PING_INTERVAL_S: Final = 20.0
+_PING_INTERVAL_S: Final = 4.0  # a node that stands still is left before its players go on elsewhere
 _AGAIN_AFTER_S: Final = 0.1
 _LOOK_EVERY_S: Final = 0.25
 _AGAIN_FOR_S: Final = 20.0  # a socket waits so long for its player to be somewhere again
@@ -49,7 +51,6 @@ _MOST_PENDING_BYTES: Final = 1024 * 1024
 _NUMBER: Final = re.compile(r'"seq":([0-9]{1,18})[,}]')
 _LIFE: Final = re.compile(r'"life":"([A-Za-z0-9_-]{8,64})"[^"]*$')
 _HEAD_CHARACTERS: Final = 300
-_GONE: Final = aiohttp.WSCloseCode.OK  # the player is deleted
 
 log = logging.getLogger(__name__)
 
@@ -127,48 +128,12 @@ class Forwarding:
         finally:
             asking.cancel()
 
-    async def pass_stream(self, request: EdgeRequest, where: Where) -> web.StreamResponse:
-        """An endless answer: where the player moves, the stream goes on from there."""
-        response: web.StreamResponse | None = None
-        async for address, name in _places(where):
-            try:
-                async with self._open().request(
-                    request.method, _url(address, request.raw_path), headers=self._headers(request.headers)
-                ) as answer:
-                    if response is None:
-                        if answer.status != 200 or request.method == "HEAD":
-                            return await self._answered(request, answer, name)
-                        response = web.StreamResponse(status=200, headers=_back(answer, name))
-                        await response.prepare(request)
-                    elif answer.status != 200:
-                        break
-                    async for data in answer.content.iter_any():
-                        await response.write(data)
-            except (aiohttp.ClientError, OSError):
-                if request.transport is None or request.transport.is_closing():
-                    break
-        if response is None:
-            raise NodeUnreachable("The node that has the player cannot be reached. Try again.")
-        return response
-
-    async def pass_socket(
-        self,
-        request: EdgeRequest,
-        streams: OpenStreams,
-        where: Where,
-    ) -> web.StreamResponse:
-        """A WebSocket: where the player moves, its messages come from there, over the same connection."""
-        upstream: aiohttp.ClientWebSocketResponse | None = None
-        async for place in _places(where):
-            upstream = await self._socket(request, place)
-            if upstream is None and (refusal := await self._refusal(request, place)) is not None:
-                return refusal
-            if upstream is not None:
-                break
-        if upstream is None:
-            raise NodeUnreachable("The node that has the player cannot be reached. Try again.")
+    async def pass_events(self, request: EdgeRequest, streams: OpenStreams, where: Where) -> web.StreamResponse:
+        """The events of a player: where it moves, they come from there, over the same connection. Raises
+        `RequestError`."""
         connection = WebSocketConnection(request, streams)
-        carrying = asyncio.create_task(self._carry(request, connection, upstream, where, Heard(request.raw_path)))
+        upstream = await self.socket_anywhere(where, request.raw_path, request.headers)
+        carrying = asyncio.create_task(self._carry(request, connection, upstream, where))
         try:
             return await connection.run(partial(_end, carrying))
         finally:
@@ -183,12 +148,11 @@ class Forwarding:
 
         async def follow(name: str, address: str) -> None:
             with contextlib.suppress(RequestError):
-                upstream = await self._socket(request, (address, name))
-                if upstream is not None:
-                    try:
-                        await _pass_messages(upstream, connection, Heard())
-                    finally:
-                        await upstream.close()
+                upstream = await self._socket((address, name), request.raw_path, request.headers)
+                try:
+                    await _pass_messages(upstream, connection, None)
+                finally:
+                    await upstream.close()
 
         async def follow_nodes() -> None:
             try:
@@ -209,33 +173,38 @@ class Forwarding:
         finally:
             await asyncio.wait([working])
 
+    async def socket_anywhere(
+        self, where: Where, path: str, given: Mapping[str, str] = MappingProxyType({})
+    ) -> aiohttp.ClientWebSocketResponse:
+        """A socket at the node that has the player, which may be on its way. Raises `RequestError`."""
+        until_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S
+        while asyncio.get_running_loop().time() < until_s:
+            with contextlib.suppress(EngineGone, NodeUnreachable, PlayerNotFound):
+                place = await where()
+                if place is not None:
+                    return await self._socket(place, path, given)
+            await asyncio.sleep(_AGAIN_AFTER_S)
+        raise NodeUnreachable("The node that has the player cannot be reached. Try again.")
+
     async def _socket(
-        self, request: EdgeRequest, place: tuple[str, str], path: str = ""
-    ) -> aiohttp.ClientWebSocketResponse | None:
-        """The socket at the node there; None where it is refused. Raises `NodeUnreachable`."""
+        self, place: tuple[str, str], path: str, given: Mapping[str, str]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Raises `NodeUnreachable`, and why the node refuses, which a handshake does not tell."""
         address, name = place
+        url, headers = _url(address, path), self._headers(given)
         try:
-            return await self._open().ws_connect(
-                _url(address, path or request.raw_path),
-                headers=self._headers(request.headers),
-                heartbeat=_PING_INTERVAL_S,
-                max_msg_size=0,
-                compress=0,
-            )
-        except aiohttp.WSServerHandshakeError:
-            return None
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                try:
+                    return await self._open().ws_connect(
+                        url, headers=headers, heartbeat=_PING_INTERVAL_S, max_msg_size=0, compress=0
+                    )
+                except aiohttp.WSServerHandshakeError:
+                    async with self._open().get(url, headers={**headers, **_HANDSHAKE}) as answer:
+                        if answer.status != HTTPStatus.SWITCHING_PROTOCOLS:
+                            _refuse(await answer.read())
+                raise _unreachable(name)
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(name) from error
-
-    async def _refusal(self, request: EdgeRequest, place: tuple[str, str]) -> web.StreamResponse | None:
-        """Why a socket is refused, which a handshake does not tell; None where the player is not there by now."""
-        address, name = place
-        headers = {**self._headers(request.headers), **_HANDSHAKE}
-        async with self._open().get(_url(address, request.raw_path), headers=headers) as answer:
-            refusal = await answer.read()
-            if b'"player_not_found"' in refusal:
-                return None
-            return web.Response(status=answer.status, headers=_back(answer, name), body=refusal)
 
     async def _carry(
         self,
@@ -243,23 +212,20 @@ class Forwarding:
         connection: WebSocketConnection,
         upstream: aiohttp.ClientWebSocketResponse,
         where: Where,
-        heard: "Heard",
     ) -> None:
+        heard = Heard()
+        # All of the player's life is asked for, since a life that begins elsewhere is a new one.
+        path = f"{request.raw_path.partition('?')[0]}?since=0"
         try:
             await _pass_messages(upstream, connection, heard)
-            while upstream.close_code != _GONE and not connection.writer.has_ended:
+            while upstream.close_code != CloseCode.DELETED and not connection.writer.has_ended:
                 await upstream.close()
-                async for place in _places(where):
-                    with contextlib.suppress(RequestError):
-                        again = await self._socket(request, place, heard.path_to_go_on)
-                        if again is not None:
-                            upstream = again
-                            break
-                else:
-                    break
+                upstream = await self.socket_anywhere(where, path, request.headers)
                 await _pass_messages(upstream, connection, heard)
-            code = upstream.close_code or aiohttp.WSCloseCode.GOING_AWAY
+            code = upstream.close_code or CloseCode.GOING_AWAY
             connection.close(int(code), "the player's node has ended the socket")
+        except RequestError as error:
+            connection.close(CloseCode.GOING_AWAY, error.message)
         except Exception:
             log.exception("a socket was not passed on")
             connection.abort()
@@ -306,14 +272,13 @@ _HANDSHAKE: Final[Mapping[str, str]] = {
 }
 
 
-async def _places(where: Where) -> AsyncIterator[tuple[str, str]]:
-    """Where the player is, address and name, asked again and again for a while."""
-    until_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S
-    while asyncio.get_running_loop().time() < until_s:
-        place = await where()
-        if place is not None:
-            yield place
-        await asyncio.sleep(_AGAIN_AFTER_S)
+def _refuse(refusal: bytes) -> None:
+    """Raises what a node has answered."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        fields = json.loads(refusal)
+        for error in (BadRequest, LimitReached, PlayerNotFound):
+            if fields["code"] == error.code:
+                raise error(str(fields["message"]))
 
 
 def _unreachable(name: str) -> NodeUnreachable:
@@ -321,22 +286,15 @@ def _unreachable(name: str) -> NodeUnreachable:
 
 
 class Heard:
-    """What a client of `path` has got, to go on elsewhere: of events the last number and its life."""
+    """The events that a client has got of a player: the number of the last one, and its life."""
 
-    def __init__(self, path: str = "") -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._last = ("", 0)
-
-    @property
-    def path_to_go_on(self) -> str:
-        """Of events all of the player's life are asked for, since a life that begins elsewhere is a new one."""
-        path = self._path.partition("?")[0]
-        return f"{path}?since=0" if path.endswith("/events") else self._path
 
     def is_new(self, text: str) -> bool:
         """Whether an event was not passed on yet."""
         found = _NUMBER.search(text[:_HEAD_CHARACTERS]), _LIFE.search(text[-_HEAD_CHARACTERS:])
-        if found[0] is None or found[1] is None or not self._path:
+        if found[0] is None or found[1] is None:
             return True
         number, life = int(found[0][1]), found[1][1]
         if life == self._last[0] and number <= self._last[1]:
@@ -346,15 +304,13 @@ class Heard:
 
 
 async def _pass_messages(
-    upstream: aiohttp.ClientWebSocketResponse, connection: WebSocketConnection, heard: Heard
+    upstream: aiohttp.ClientWebSocketResponse, connection: WebSocketConnection, heard: Heard | None
 ) -> None:
     async for message in upstream:
         if connection.writer.pending_bytes() > _MOST_PENDING_BYTES:
             connection.close(CloseCode.TOO_SLOW, "the client did not read fast enough")
             return
-        if message.type is WSMsgType.BINARY:
-            connection.writer.write(binary_frame(message.data))
-        elif message.type is WSMsgType.TEXT and heard.is_new(message.data):
+        if message.type is WSMsgType.TEXT and (heard is None or heard.is_new(message.data)):
             connection.writer.write(text_frame(message.data))
 
 

@@ -25,7 +25,7 @@ from tonearm.core.events import (
     QueueUpdate,
     TrackEnd,
 )
-from tonearm.core.figures import NodeFigures, ProcessFigures, in_slots
+from tonearm.core.figures import NodeFigures, ProcessFigures, Totals, in_slots
 from tonearm.core.file_formats import Picture
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.frame import ListenerKind
@@ -635,6 +635,11 @@ class Node:
                         log.exception("player %s, which nobody needs, could not be deleted properly", player_id)
                     else:
                         log.info("player %s deleted: nobody was there for %g s", player_id, self.settings.expire_s)
+
+    @property
+    def totals(self) -> Totals:
+        """What is counted beside the present players."""
+        return self._services.totals
 
     def _started(self) -> PlayerServices:
         assert self._is_running, "the node was not started, or is stopped"

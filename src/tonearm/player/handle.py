@@ -16,7 +16,20 @@ from tonearm.player.clients.sinks import EventSink, FrameSink
 _P = ParamSpec("_P")
 
 
-class PlayerHandle(Protocol):
+class Listened(Protocol):
+    """What listeners need of a player, as `player.player.Player` documents it."""
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]: ...
+
+    def count(self, sink: FrameSink) -> None: ...
+
+    def title(self) -> tuple[str, str]: ...
+
+    @property
+    def metadata(self) -> Json: ...
+
+
+class PlayerHandle(Listened, Protocol):
     """A player, as `player.player.Player` documents it."""
 
     @property
@@ -24,9 +37,7 @@ class PlayerHandle(Protocol):
 
     # Its clients
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]: ...
-
-    def count(self, sink: FrameSink) -> None: ...
+    def count(self, sink: FrameSink, listeners: int = 1) -> None: ...
 
     def subscribe(
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
@@ -56,12 +67,7 @@ class PlayerHandle(Protocol):
 
     def record(self) -> PlayerSnapshot: ...
 
-    def title(self) -> tuple[str, str]: ...
-
     def overlay(self, overlay_id: str) -> OverlayStatus: ...
-
-    @property
-    def metadata(self) -> Json: ...
 
     @property
     def queue(self) -> WaitingTracks: ...

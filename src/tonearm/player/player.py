@@ -225,10 +225,10 @@ class Player:
 
         return leave
 
-    def count(self, sink: FrameSink) -> None:
-        """Counts a listener that was attached without being counted."""
-        if self._broadcast.count(sink):
-            if not self._awaits_voice:
+    def count(self, sink: FrameSink, listeners: int = 1) -> None:
+        """Counts a listener that was attached without being counted: as many, where it passes on to others."""
+        if self._broadcast.count(sink, listeners):
+            if listeners and not self._awaits_voice:
                 self._start_clock()
             self._tell_listeners()
 

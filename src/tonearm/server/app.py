@@ -12,12 +12,14 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from tonearm.core.frame import Output
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.description.operation import Operation
 from tonearm.node.node import Node
+from tonearm.player.handle import Listened
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_settings import AudioSettings
-from tonearm.server.audio_streams import AudioStreamRoutes
+from tonearm.server.audio_streams import AudioStreamRoutes, FindListened
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.login import Login
 from tonearm.server.public import PublicEdge, PublicEvents, PublicPage
@@ -31,7 +33,7 @@ from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routes_voice import VoiceRoutes
 from tonearm.server.routing import ClusterSide, Edge, NodeEdge, Route, RouteTable
-from tonearm.server.sockets import SocketRoutes
+from tonearm.server.sockets import AudioSocketRoute, EventSocketRoutes
 from tonearm.server.streams import OpenStreams
 
 PING_INTERVAL_S: Final = 20.0
@@ -68,12 +70,12 @@ class EdgeSettings:
 
 
 class ClusterRoutes(ClusterSide, Protocol):
-    """`own` is this node's name. `streams` keeps those of its answers that stay open."""
+    """`own` is this node's name. `serves` gives what keeps those of its answers that stay open, and how they sound."""
 
     @property
     def own(self) -> str: ...
 
-    streams: OpenStreams
+    def serves(self, streams: OpenStreams, audio: AudioSettings) -> None: ...
 
     def routes(self) -> Sequence[Route]: ...
 
@@ -118,15 +120,16 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
         QueueRoutes(node),
         OverlayRoutes(node),
         VoiceRoutes(node),
-        SocketRoutes(node, streams, settings.audio),
-        AudioStreamRoutes(node, streams, settings.audio),
+        AudioSocketRoute(_finding(node), streams, settings.audio),
+        EventSocketRoutes(node, streams),
+        AudioStreamRoutes(_finding(node), streams, settings.audio),
         FileRoutes(node),
         FigureRoutes(node),
         StateRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
     if cluster is not None:
-        cluster.streams = streams
+        cluster.serves(streams, settings.audio)
         routes = (*routes, *cluster.routes())
     login = None
     if settings.has_login and settings.password:
@@ -166,11 +169,18 @@ def build_public_app(
     edge = PublicEdge(
         node,
         is_listed,
-        AudioStreamRoutes(node, streams, audio, serves_strangers=True),
+        AudioStreamRoutes(_finding(node), streams, audio, serves_strangers=True),
         PublicEvents(node, streams),
         PublicPage(node, is_listed, audio.station.name),
     )
     return App(edge, connections, streams, name="public")
+
+
+def _finding(node: Node) -> FindListened:
+    async def find(player_id: str, output: Output, burst_ms: int | None) -> Listened:
+        return node.player(player_id)
+
+    return find
 
 
 async def listen_on(app: App, host: str, port: int) -> "Server":

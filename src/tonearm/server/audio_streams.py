@@ -1,16 +1,15 @@
 """A player's audio as endless HTTP answers: /stream.wav, /stream.ogg and /stream.mp3."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from aiohttp import HttpVersion11, web
 
 from tonearm.core.frame import FRAME_MS, Output, OutputFormat
 from tonearm.description.audio import STREAMS
-from tonearm.node.node import Node
-from tonearm.player.handle import PlayerHandle
+from tonearm.player.handle import Listened
 from tonearm.protocol.framing import Framing
 from tonearm.server.audio_settings import (
     HIGHEST_BURST_MS,
@@ -43,13 +42,18 @@ _FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = {
 }
 
 
+FindListened: TypeAlias = Callable[[str, Output, int | None], Awaitable[Listened]]
+"""The player of an id, for who attaches a sink of this output at once: a stream's with this burst in ms, or, None, a
+socket's."""
+
+
 class AudioStreamRoutes:
     """The endpoints of streams. `serves_strangers`: anybody who reaches the address may listen."""
 
     def __init__(
-        self, node: Node, streams: OpenStreams, settings: AudioSettings, *, serves_strangers: bool = False
+        self, find: FindListened, streams: OpenStreams, settings: AudioSettings, *, serves_strangers: bool = False
     ) -> None:
-        self._node = node
+        self._find = find
         self._streams = streams
         self._settings = settings
         self._serves_strangers = serves_strangers
@@ -71,7 +75,7 @@ class AudioStreamRoutes:
         latency_ms = max_latency_ms(target)
         is_chained = kind == "ogg" and read_switch(target, "chained")
         has_titles = call.request.headers.get("Icy-MetaData") == "1"
-        player = self._node.player(call.player_id)
+        player = await self._find(call.player_id, output, burst_ms)
         headers = {
             "Content-Type": content_type,
             "Cache-Control": "no-store",
@@ -107,7 +111,7 @@ class AudioStreamRoutes:
         self,
         request: EdgeRequest,
         response: web.StreamResponse,
-        player: PlayerHandle,
+        player: Listened,
         sink: "HttpAudioSink",
         head: bytes,
     ) -> web.StreamResponse:

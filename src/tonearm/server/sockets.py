@@ -16,6 +16,7 @@ from tonearm.node.node import Node
 from tonearm.protocol.event_rendering import event_text
 from tonearm.protocol.framing import Framing
 from tonearm.server.audio_settings import AudioSettings, max_latency_ms, read_switch, socket_format
+from tonearm.server.audio_streams import FindListened
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams, kernel_buffer_bytes
@@ -28,18 +29,14 @@ _SNAPSHOTS_PENDING: Final = 500
 _POLL_S: Final = 0.02
 
 
-class SocketRoutes:
-    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings) -> None:
-        self._node = node
+class AudioSocketRoute:
+    def __init__(self, find: FindListened, streams: OpenStreams, settings: AudioSettings) -> None:
+        self._find = find
         self._streams = streams
         self._settings = settings
 
     def routes(self) -> Sequence[Route]:
-        return (
-            Route(LISTEN, self._listen),
-            Route(FOLLOW_PLAYER, self._follow),
-            Route(FOLLOW_PLAYERS, self._follow_all),
-        )
+        return (Route(LISTEN, self._listen),)
 
     async def _listen(self, call: Call) -> web.StreamResponse:
         target = call.target
@@ -49,7 +46,17 @@ class SocketRoutes:
         connection = WebSocketConnection(call.request, self._streams, kernel_buffer_bytes(output))
         # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
         sink = SocketFrameSink(connection, output, has_header=has_header, max_latency_ms=latency_ms)
-        return await connection.run(self._node.player(call.player_id).attach(sink))
+        player = await self._find(call.player_id, output, None)
+        return await connection.run(player.attach(sink))
+
+
+class EventSocketRoutes:
+    def __init__(self, node: Node, streams: OpenStreams) -> None:
+        self._node = node
+        self._streams = streams
+
+    def routes(self) -> Sequence[Route]:
+        return (Route(FOLLOW_PLAYER, self._follow), Route(FOLLOW_PLAYERS, self._follow_all))
 
     async def _follow(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, self._streams)

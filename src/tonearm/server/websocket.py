@@ -1,6 +1,6 @@
 """A client's WebSocket, with the frames that a server sends: one for each message, unmasked (RFC 6455, section 5.2).
 
-What the client sends is read and ignored, except for pings, pongs and the close.
+What the client sends is read and ignored, except for pings, pongs, the close, and texts where somebody hears them.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class WebSocketConnection:
     """A WebSocket: aiohttp does the handshake and parses what is received, this class writes what is sent.
 
     aiohttp's writer would send pongs and a second close frame after our close frame, and its `close` waits for the
-    peer, which the audio clock cannot do.
+    peer, which the audio clock cannot do. `heard` takes the texts that the client sends.
     """
 
     def __init__(self, request: web.BaseRequest, streams: OpenStreams, kernel_buffer_bytes: int | None = None) -> None:
@@ -58,6 +58,7 @@ class WebSocketConnection:
             timeout=streams.close_grace_s,
         )
         _require_handshake(request, self._response)
+        self.heard: Callable[[str], None] | None = None
         self.writer = MessageWriter(request, streams.close_grace_s, kernel_buffer_bytes)
         self._streams = streams
         self._received_since_ping = True
@@ -103,6 +104,8 @@ class WebSocketConnection:
             if message.type is WSMsgType.PING:
                 if self.writer.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
                     self.writer.write(_frame(_PONG, bytes(message.data)))
+            elif message.type is WSMsgType.TEXT and self.heard is not None:
+                self.heard(message.data)
             elif message.type is WSMsgType.CLOSE:
                 # The answer has the peer's code, or none when the peer sent none.
                 code = int(message.data or 0)
@@ -140,7 +143,6 @@ def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse
 
 # The first byte of a frame: it is final, and its opcode.
 _TEXT: Final = 0x81
-_BINARY: Final = 0x82
 _CLOSE: Final = 0x88
 _PING: Final = 0x89
 _PONG: Final = 0x8A
@@ -150,10 +152,6 @@ _MAX_REASON_BYTES: Final = 123  # a control frame has at most 125 bytes, two of 
 
 def text_frame(text: str) -> bytes:
     return _frame(_TEXT, text.encode("utf-8", "replace"))
-
-
-def binary_frame(data: bytes) -> bytes:
-    return _frame(_BINARY, data)
 
 
 def close_frame(code: int | None, reason: str = "") -> bytes:

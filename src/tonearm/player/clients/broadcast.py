@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from tonearm.core.frame import (
     FRAME_MS,
@@ -26,7 +26,6 @@ from tonearm.core.frame import (
     Payloads,
     check_one_more,
 )
-from tonearm.decoder.session.frame_buffer import FrameBuffer
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol.framing import (
     CloseCode,
@@ -50,20 +49,35 @@ _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 
+class SentFrames(Protocol):
+    """Where the frames come from, such as a `FrameBuffer`: what it says of the frame that was taken last."""
+
+    next_frame: int
+
+    @property
+    def sent_position_samples(self) -> int: ...
+
+    @property
+    def sent_to(self) -> tuple[int, int]: ...
+
+    @property
+    def is_sent_passed(self) -> bool: ...
+
+
 class _Listener:
     """A connection and the frames that wait for it.
 
     `keeps_up`: no frames wait, and the connection is neither closing nor gone. `ring_size`: how many frames may wait.
-    `is_counted`: the connection shows as a listener. `waits`: it gets nothing before its burst. `is_new`: it gets no
+    `counts`: as how many listeners it shows. `waits`: it gets nothing before its burst. `is_new`: it gets no
     silence, since sound is about to come.
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "is_new", "keeps_up", "kind", "last_pending", "must_prime", "ring",
+        "counts", "has_left", "is_closing", "is_new", "keeps_up", "kind", "last_pending", "must_prime", "ring",
         "ring_size", "sink", "stalled_frames", "waits",
     )  # fmt: skip
 
-    def __init__(self, sink: FrameSink, *, is_counted: bool, is_voice: bool) -> None:
+    def __init__(self, sink: FrameSink, counts: int, *, is_voice: bool) -> None:
         self.sink = sink
         self.kind: ListenerKind = "voice" if is_voice else sink.output.format
         self.ring: deque[bytes] = deque()
@@ -73,7 +87,7 @@ class _Listener:
         self.keeps_up = True
         self.is_closing = False
         self.has_left = False
-        self.is_counted = is_counted
+        self.counts = counts
         self.waits = False
         self.is_new = False
         self.must_prime = sink.output.format == "opus"  # see `Broadcast._prime`
@@ -106,9 +120,9 @@ class _Sounded:
 
     __slots__ = ("begins_at", "end_frame", "is_whole", "messages", "owed_samples")
 
-    def __init__(self, output: Output, next_frame: int) -> None:
+    def __init__(self, output: Output, next_frame: int, *, has_past: bool) -> None:
         self.messages: deque[bytes] = deque()
-        self.is_whole = output.format == "pcm"  # of which nothing before is encoded
+        self.is_whole = not has_past or output.format == "pcm"  # of which nothing before is encoded
         self.begins_at: int | None = None
         self.end_frame = next_frame
         self.owed_samples = 0
@@ -129,11 +143,11 @@ class Broadcast:
 
     The frames come from `buffer`, which says where the frame that is being sent begins in its track. `order_burst` asks
     the decoder for what was sent before a frame, in a form of Opus, and returns False where it does not have that;
-    `begin_opus` takes the answer. `frames_lost` are those that listeners lost, `closed` counts the listeners that were
-    closed, by reason: NOTHING_READ or FAILED.
+    `begin_opus` takes the answer. Without it nothing from before is to be had. `frames_lost` are those that
+    listeners lost, `closed` counts the listeners that were closed, by reason: NOTHING_READ or FAILED.
     """
 
-    def __init__(self, player_id: str, buffer: FrameBuffer, order_burst: Callable[[Output, int], bool]) -> None:
+    def __init__(self, player_id: str, buffer: SentFrames, order_burst: Callable[[Output, int], bool] | None) -> None:
         self._player_id = player_id
         self._order_burst = order_burst
         # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
@@ -159,10 +173,14 @@ class Broadcast:
     @property
     def counted(self) -> int:
         """How many connections count as listeners."""
-        return sum(listener.is_counted for listener in self._listeners)
+        return sum(listener.counts for listener in self._listeners)
 
     def counted_by_format(self) -> Counter[ListenerKind]:
-        return Counter(listener.kind for listener in self._listeners if listener.is_counted)
+        counted: Counter[ListenerKind] = Counter()
+        for listener in self._listeners:
+            if listener.counts:
+                counted[listener.kind] += listener.counts
+        return counted
 
     @property
     def least_burst_ms(self) -> int:
@@ -181,7 +199,7 @@ class Broadcast:
         long for what the first stream of its form begins with.
         """
         check_one_more(self.outputs, sink.output)
-        listener = _Listener(sink, is_counted=is_counted, is_voice=is_voice)
+        listener = _Listener(sink, int(is_counted), is_voice=is_voice)
         self._set_listeners((*self._listeners, listener))
         try:
             if sink.burst_ms:
@@ -206,11 +224,11 @@ class Broadcast:
                     sounded.is_whole = True  # what was asked for was lost with its process
                 self._release(listener)
 
-    def count(self, sink: FrameSink) -> bool:
-        """Counts a connection as a listener. Returns False when it was counted before, or has left."""
+    def count(self, sink: FrameSink, listeners: int = 1) -> bool:
+        """Counts a connection as so many listeners. Returns False when it was counted so before, or has left."""
         for listener in self._listeners:
-            if listener.sink is sink and not listener.is_counted:
-                listener.is_counted = True
+            if listener.sink is sink and listener.counts != listeners:
+                listener.counts = listeners
                 return True
         return False
 
@@ -257,7 +275,7 @@ class Broadcast:
         sounded.owed_samples += _mp3_samples_kept(first_frame, end_frame, mp3_frames)
         sounded.end_frame = end_frame
         for mp3_frame in mp3_frames:
-            self._send_to_streams(output, as_message(mp3_frame))
+            self.send_to_streams(output, as_message(mp3_frame))
 
     def send_silence(self, number: int = 1, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that need data while the player sends nothing. `number` is that of
@@ -267,12 +285,31 @@ class Broadcast:
         """
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
-                self._send_to_streams(output, _silence(output), silence_before=number)
+                self.send_to_streams(output, _silence(output), silence_before=number)
                 continue
             sounded = self._sounded[output]
             sounded.owed_samples += FRAME_SAMPLES
             if not is_mp3_awaited:
                 self._send_mp3_silence(output, sounded)
+
+    def send_to_streams(self, output: Output, message: bytes, *, silence_before: int | None = None) -> None:
+        """Sends what is no frame of the player's clock to the connections that get silence. `silence_before`: it is
+        silence, before the frame with this number."""
+        is_kept = True
+        for group in self._groups:
+            if group.output == output and group.wants_silence:
+                stamp = _NO_STAMP
+                if silence_before is not None and group.framing.is_stamped:
+                    position_us = max(0, self._buffer.sent_to[1]) * 1_000_000 // SAMPLE_RATE_HZ
+                    stamp = Stamp(silence_before, position_us, FrameFlag.SILENCE)
+                in_framing = group.framing.of(message, stamp)
+                for listener in group.listeners:
+                    if silence_before is not None and listener.is_new:
+                        is_kept = False
+                    else:
+                        self._give(listener, in_framing)
+        if is_kept and (sounded := self._sounded.get(output)) is not None:  # its last listener may be gone by now
+            sounded.messages.append(message)
 
     def close(self, code: int, reason: str) -> None:
         """Removes all listeners and closes their connections."""
@@ -354,7 +391,10 @@ class Broadcast:
                 longest[sink.output] = max(sink.burst_ms, least_ms, longest.get(sink.output, 0))
         next_frame = self._buffer.next_frame
         before = self._sounded
-        self._sounded = {output: before.get(output) or _Sounded(output, next_frame) for output in longest}
+        has_past = self._order_burst is not None
+        self._sounded = {
+            output: before.get(output) or _Sounded(output, next_frame, has_past=has_past) for output in longest
+        }
         for output, burst_ms in longest.items():
             self._sounded[output].keep(_messages_in(output, burst_ms))
 
@@ -409,7 +449,7 @@ class Broadcast:
             sounded.messages.append(message)
             if not sounded.is_whole and sounded.begins_at is None:
                 sounded.begins_at = self._buffer.next_frame - 1
-                if not self._order_burst(output, sounded.begins_at):
+                if self._order_burst is None or not self._order_burst(output, sounded.begins_at):
                     self._begin_form(output, sounded, ())
 
     # Sending
@@ -417,25 +457,7 @@ class Broadcast:
     def _send_mp3_silence(self, output: Output, sounded: _Sounded) -> None:
         while sounded.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
             sounded.owed_samples -= MP3_FRAME_SAMPLES
-            self._send_to_streams(output, _silence(output), silence_before=0)
-
-    def _send_to_streams(self, output: Output, message: bytes, *, silence_before: int | None = None) -> None:
-        """`silence_before`: it is silence, before the frame with this number."""
-        is_kept = True
-        for group in self._groups:
-            if group.output == output and group.wants_silence:
-                stamp = _NO_STAMP
-                if silence_before is not None and group.framing.is_stamped:
-                    position_us = max(0, self._buffer.sent_to[1]) * 1_000_000 // SAMPLE_RATE_HZ
-                    stamp = Stamp(silence_before, position_us, FrameFlag.SILENCE)
-                in_framing = group.framing.of(message, stamp)
-                for listener in group.listeners:
-                    if silence_before is not None and listener.is_new:
-                        is_kept = False
-                    else:
-                        self._give(listener, in_framing)
-        if is_kept and (sounded := self._sounded.get(output)) is not None:  # its last listener may be gone by now
-            sounded.messages.append(message)
+            self.send_to_streams(output, _silence(output), silence_before=0)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
