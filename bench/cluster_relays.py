@@ -1,4 +1,4 @@
-"""What listeners at a node cost that has not got their player, and the gap that they hear when it moves.
+"""What listeners at a node cost that has not got their player, and the gaps that they hear when it moves or is lost.
 
 `python -m bench.cluster_relays [SECONDS]` starts a NATS server and three nodes here, and prints for 0, 50 and 300
 listeners at one node the share of a core that the player's node and that one use, without their decoder processes.
@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tests.support.audio_files import tone, wav
-from tests.support.running_cluster import running_cluster
+from tests.support.running_cluster import LEASE_S, running_cluster
 from tests.support.running_node import RunningNode
 
 from bench.listeners import Listener
@@ -73,12 +73,17 @@ async def measure(seconds: float, folder: Path) -> None:
         for move in range(_MOVES):
             await read([listener], 2.0)
             moving = asyncio.create_task(b.request("POST", "/v0/players/p/move", {"node": "ca"[move % 2]}))
-            first = len(listener.arrivals_s)
-            await read([listener], 2.0)
+            print(f"a move: {await gap_ms(listener, 2.0):.0f} ms without a frame")
             await moving
-            arrivals_s = listener.arrivals_s[first - 1 :]
-            gap_s = max(after - one for one, after in pairwise(arrivals_s))
-            print(f"a move: {1000 * gap_s:.0f} ms without a frame")
+        if (owner := await cluster.owner("p")) != "b":
+            await cluster.kill(owner)
+            print(f"kill -9, a lease of {LEASE_S} s: {await gap_ms(listener, 15.0):.0f} ms without a frame")
+
+
+async def gap_ms(listener: Listener, seconds: float) -> float:
+    first = len(listener.arrivals_s)
+    await read([listener], seconds)
+    return 1000 * max(after - one for one, after in pairwise(listener.arrivals_s[first - 1 :]))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import io
+import os
+import signal
 import socket
 import struct
 import time
@@ -176,3 +178,18 @@ async def test_what_is_refused_and_who_is_told_of_the_end(tmp_path: Path) -> Non
                 while (message := await listener._connection.receive(timeout=30)).type is aiohttp.WSMsgType.BINARY:
                     pass
                 assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1000)
+
+
+async def test_a_node_that_stands_still_is_left_for_the_one_that_takes_its_players(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        a, b, _ = cluster.nodes.values()
+        await create(b, at="a")
+        async with listening(b) as (listener,):
+            before = await listener.hear(50)
+            os.kill(a.pid, signal.SIGSTOP)
+            try:
+                after = await listener.hear(200)
+                assert (await b.request("GET", "/v0/players/p")).json()["node"] in ("b", "c")
+            finally:
+                os.kill(a.pid, signal.SIGCONT)
+        assert [*before, *after] == sorted({*before, *after})

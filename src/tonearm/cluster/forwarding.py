@@ -42,7 +42,8 @@ _NOT_BACK: Final = frozenset(
 _CONNECT_TIMEOUT_S: Final = 2.0
 _ASK_TIMEOUT_S: Final = 1.0
 _PING_INTERVAL_S: Final = 4.0  # a node that stands still is left before its players go on elsewhere
-_AGAIN_AFTER_S: Final = 0.1
+_AGAIN_AFTER_S: Final = 0.01  # at first; each time doubled, up to
+_AGAIN_AT_LAST_S: Final = 0.25
 _LOOK_EVERY_S: Final = 0.25
 _AGAIN_FOR_S: Final = 20.0  # a socket waits so long for its player to be somewhere again
 _NODES_AGAIN_S: Final = 1.0
@@ -177,13 +178,14 @@ class Forwarding:
         self, where: Where, path: str, given: Mapping[str, str] = MappingProxyType({})
     ) -> aiohttp.ClientWebSocketResponse:
         """A socket at the node that has the player, which may be on its way. Raises `RequestError`."""
-        until_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S
+        until_s, wait_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S, _AGAIN_AFTER_S
         while asyncio.get_running_loop().time() < until_s:
             with contextlib.suppress(EngineGone, NodeUnreachable, PlayerNotFound):
                 place = await where()
                 if place is not None:
                     return await self._socket(place, path, given)
-            await asyncio.sleep(_AGAIN_AFTER_S)
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _AGAIN_AT_LAST_S)
         raise NodeUnreachable("The node that has the player cannot be reached. Try again.")
 
     async def _socket(
