@@ -59,7 +59,9 @@ from tonearm.server.streams import OpenStreams
 
 _TAKES_AT_ONCE: Final = 8
 _MOVES_AT_ONCE: Final = 4
+_MOVE_WITHIN_S: Final = 5.0  # a node that takes no player in this time, as one that is stopped, does not get it
 _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
+_EPOCH_DIGITS: Final = 18
 _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
 _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
 _LISTED_TRIES: Final = 5
@@ -248,15 +250,15 @@ class Cluster:
             if is_ours and player_id not in self._taking:
                 self._taking.add(player_id)
                 passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
-                self._begin(self._take(player_id, owner, passed_ms))
+                self._begin(self._take(player_id, owner, owned.epoch, passed_ms))
 
-    async def _take(self, player_id: str, owner: str, passed_ms: int | None) -> None:
+    async def _take(self, player_id: str, owner: str, epoch: int, passed_ms: int | None) -> None:
         try:
             async with self._takes:
                 if self._node is None or not self.membership.may_play or self._node.find(player_id) is not None:
                     return
                 read = partial(read_record, passed_ms=passed_ms)
-                snapshot = await self.ownership.take(player_id, owner, read)
+                snapshot = await self.ownership.take(player_id, owner, read, epoch)
                 if snapshot is None:
                     return
                 try:
@@ -498,6 +500,8 @@ class Cluster:
 
     async def _show(self, call: Call) -> web.Response:
         name = call.arguments["{node}"]
+        if name == "self" and self.is_from_node(call.request):  # it wants to know whether it may play on
+            await self.membership.look()
         return json_reply(self._shown(self.own if name == "self" else self._known(name)))
 
     def _known(self, name: str) -> str:
@@ -551,12 +555,14 @@ class Cluster:
         if not self.is_from_node(call.request) or self._node is None:
             raise NotFound("Players are moved with POST, by whoever wants them moved.")
         record = json.loads(await read_raw(call.request, _MOST_BODY_BYTES))
-        owner = call.target.required_parameter("from")
+        owner, epoch = call.target.required_parameter("from"), call.target.required_parameter("epoch")
+        if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= _EPOCH_DIGITS):
+            raise BadRequest("epoch must be a number.")
         snapshot = await asyncio.to_thread(read_record, call.player_id, record)
         if snapshot is None:
             raise BadRequest("The record of the player cannot be read.")
         try:
-            taken = await self.ownership.take(call.player_id, owner, lambda *_: snapshot)
+            taken = await self.ownership.take(call.player_id, owner, lambda *_: snapshot, int(epoch))
         except EngineLost as error:
             raise _gone(error) from error
         if taken is None:
@@ -598,15 +604,23 @@ class Cluster:
             raise BadRequest(f"There is no living node {to!r}. There are {', '.join(living)}.")
         if not self.membership.reaches:
             raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
+        epoch = self.ownership.epoch_of(player_id)
+        if epoch is None:
+            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
         self.ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
         snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
         record = state_out(snapshot, self._wall_ms())
         try:
-            path = f"/v0/players/{quote(player_id, safe='')}/move?from={self.own}"
-            await self._forwarding.ask(living[to].address, "PUT", path, record)
+            path = f"/v0/players/{quote(player_id, safe='')}/move?from={quote(self.own, safe='')}&epoch={epoch}"
+            async with asyncio.timeout(_MOVE_WITHIN_S):
+                await self._forwarding.ask(living[to].address, "PUT", path, record)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             log.warning("player %s could not be moved to %s: %s", player_id, to, error)
-            taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot)
+            try:
+                # With an epoch of its own, so that a node which wakes up late cannot take it any more.
+                taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot, epoch)
+            except EngineLost as lost:
+                raise _gone(lost) from lost
             if taken is not None:
                 await self._node.take_over(snapshot)
             raise EngineGone(f"The node {to} did not take the player; it goes on here.") from error

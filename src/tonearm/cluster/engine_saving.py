@@ -42,6 +42,7 @@ class EngineSaving(Saving):
         self._own = own
         self._last_alive_ms = last_alive_ms
         self._too_large: dict[str, str] = {}
+        self._unkept: set[str] = set()  # players that were another node's, or nobody's, when they were to be written
 
     async def open(self) -> None:
         self._ownership.start()
@@ -55,6 +56,9 @@ class EngineSaving(Saving):
         own = [player_id for player_id, owned in self._ownership.owners() if owned.owner == self._own]
         found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
+
+    async def saved(self, player_id: str) -> bool:
+        return await super().saved(player_id) and player_id not in self._unkept
 
     async def keep(self) -> None:
         for player_id in self._players:
@@ -97,6 +101,7 @@ class EngineSaving(Saving):
 
     async def _put_one(self, change: Change) -> None:
         self._too_large.pop(change.player_id, None)
+        self._unkept.discard(change.player_id)
         if change.snapshot is None:
             await self._ownership.remove(change.player_id)
             return
@@ -105,7 +110,8 @@ class EngineSaving(Saving):
         else:
             record = _record(change.snapshot, change.taken_ms)
         try:
-            await self._ownership.write(change.player_id, record)
+            if not await self._ownership.write(change.player_id, record):
+                self._unkept.add(change.player_id)
         except RecordTooLarge as error:
             self._too_large[change.player_id] = str(error)
             log.error("player %s is not kept: %s", change.player_id, error)

@@ -17,6 +17,7 @@ from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord
 from tonearm.core.metadata import JsonObject
 
 _STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
+_DOUBT_AFTER_S: Final = 0.4  # an engine that does not answer for so long may be lost
 _WATCH_AGAIN_S: Final = 1.0
 _LONGEST_RECORD_BYTES: Final = 4096
 _BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
@@ -107,7 +108,7 @@ class Membership:
             self.members.reached_since_s = now_s
         self.check()  # before anything is written: a lease that has ended is not begun again in silence
         try:
-            self._revision = await self._written()
+            self._revision = await self._written_or_asked()
         except EngineLost as error:
             if self.members.reached_since_s is not None:
                 log.warning("the cluster's engine is lost: %s", error)
@@ -116,6 +117,15 @@ class Membership:
         else:
             self._renewed(now_s)
         self.check()
+
+    async def look(self) -> None:
+        """Another node asks whether the engine is reached. One that does not answer soon is not, and what was counted of
+        others ends with it: so no is a promise, and does not depend on when this node would have noticed."""
+        try:
+            async with asyncio.timeout(_DOUBT_AFTER_S):
+                await self._bucket.get(self._own)
+        except (EngineLost, TimeoutError):
+            self.members.reached_since_s = None
 
     def check(self) -> None:
         """Tells when the lease has ended."""
@@ -126,6 +136,16 @@ class Membership:
     @property
     def may_play(self) -> bool:
         return not self._has_lapsed and self._now_s() < self.lease.plays_until_s
+
+    async def _written_or_asked(self) -> int:
+        """As `_written`. While the engine keeps it waiting the others are asked: a short lease is over soon."""
+        writing = asyncio.ensure_future(self._written())
+        try:
+            if not (await asyncio.wait([writing], timeout=_DOUBT_AFTER_S))[0]:
+                await self._ask_others()
+            return await writing
+        finally:
+            writing.cancel()
 
     async def _written(self) -> int:
         """The new revision of the record. Raises `EngineLost` and `NameTaken`."""

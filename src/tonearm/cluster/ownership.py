@@ -103,6 +103,11 @@ class Ownership:
     def is_mine(self, player_id: str) -> bool:
         return player_id in self._mine
 
+    def epoch_of(self, player_id: str) -> int | None:
+        """Of a player of this node."""
+        mine = self._mine.get(player_id)
+        return None if mine is None else mine.epoch
+
     async def owner_of(self, player_id: str) -> str | None:
         """Asks the engine where it was not told. Raises `EngineLost`."""
         if player_id in self._mine:
@@ -124,12 +129,17 @@ class Ownership:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.") from None
         self._mine[player_id] = _Mine(1, token, revision)
 
-    async def take(self, player_id: str, owner: str, read: ReadRecord) -> PlayerSnapshot | None:
+    async def take(
+        self, player_id: str, owner: str, read: ReadRecord, epoch: int | None = None
+    ) -> PlayerSnapshot | None:
         """Takes a player that `owner` had, as `read` makes it of its record; None where another node has it by now, or
-        none, or the record cannot be read, which then stays as it is. Raises `EngineLost`."""
+        none, or the record cannot be read, which then stays as it is. `epoch`: the one in which the owner had it; one
+        that has taken it again since has another. Raises `EngineLost`."""
         entry = await self._bucket.get(player_id)
         known = None if entry is None or entry.value is None else self._read(entry, None)
         if entry is None or entry.value is None or known is None or known.owner != owner:
+            return None
+        if epoch is not None and known.epoch != epoch:
             return None
         head, _, body = entry.value.partition(b"\n")
         if not body:  # its node was lost while it made the player
@@ -152,12 +162,12 @@ class Ownership:
         self._mine[player_id] = _Mine(known.epoch + 1, token, revision)
         return snapshot
 
-    async def write(self, player_id: str, record: bytes) -> None:
-        """Writes the record of a player of this node. A player that another node has by now is `lost`. Raises
-        `EngineLost` and `RecordTooLarge`."""
+    async def write(self, player_id: str, record: bytes) -> bool:
+        """Writes the record of a player of this node. Returns whether it is: not where the player is not this node's
+        any more. One that another node has by now is `lost`. Raises `EngineLost` and `RecordTooLarge`."""
         mine = self._mine.get(player_id)
         if mine is None:
-            return
+            return False
         packed = len(record) >= _PACKED_FROM_BYTES
         if packed:
             record = await asyncio.to_thread(zlib.compress, record, 1)
@@ -169,10 +179,12 @@ class Ownership:
         except Conflict:
             again = await self._after_conflict(player_id, mine, value)
             if again is None:
-                return
+                return False
             revision = again
-        if player_id in self._mine:
-            self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
+        if self._mine.get(player_id) is not mine:  # given away meanwhile, and maybe taken again
+            return False
+        self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
+        return True
 
     async def remove(self, player_id: str) -> None:
         """The player of this node is deleted. Raises `EngineLost`."""
@@ -205,6 +217,8 @@ class Ownership:
                 return await self._bucket.update(player_id, value, entry.revision)
             except Conflict:
                 pass
+        if self._mine.get(player_id) is not mine:
+            return None
         self.let_go(player_id)
         known = None if entry is None else self._read(entry, None)
         self._lost(player_id, "" if known is None else known.owner)

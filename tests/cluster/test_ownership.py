@@ -1,0 +1,161 @@
+"""Who may write a player's record, and take it, on an engine that is held in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
+from tonearm.cluster.membership import Membership
+from tonearm.cluster.ownership import Ownership
+from tonearm.core.cluster import NodeRecord
+from tonearm.core.snapshot import PlayerSnapshot
+
+LEASE_S = 3.0
+
+
+@dataclass
+class HeldBucket:
+    """As `Bucket`. While it `is_frozen` nothing is answered."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    revision: int = 0
+    is_frozen: bool = False
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _answered(self) -> None:
+        if self.is_frozen:
+            await self.answers.wait()
+            raise EngineLost("it does not answer")
+
+    async def get(self, key: str) -> Entry | None:
+        await self._answered()
+        return self.entries.get(key)
+
+    async def create(self, key: str, value: bytes) -> int:
+        await self._answered()
+        if key in self.entries:
+            raise Conflict
+        return self._put(key, value)
+
+    async def update(self, key: str, value: bytes, last: int) -> int:
+        await self._answered()
+        if key not in self.entries or self.entries[key].revision != last:
+            raise Conflict
+        return self._put(key, value)
+
+    async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        yield None
+        await asyncio.Event().wait()
+
+    def _put(self, key: str, value: bytes) -> int:
+        self.revision += 1
+        self.entries[key] = Entry(key, value, self.revision)
+        return self.revision
+
+
+def ownership(bucket: HeldBucket, own: str, lost: list[str]) -> Ownership:
+    return Ownership(cast(Bucket, bucket), own, 1_000_000, lambda player_id, _: lost.append(player_id))
+
+
+def read(*_: object) -> PlayerSnapshot:
+    return cast(PlayerSnapshot, "the player")
+
+
+async def test_a_node_that_wakes_up_late_does_not_take_what_its_owner_took_back() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)
+    await a.claim("p")
+    assert await a.write("p", b"{}")
+    epoch = a.epoch_of("p")
+    a.let_go("p")
+    assert await a.take("p", "a", read, epoch) is not None
+    assert await b.take("p", "a", read, epoch) is None
+    assert await a.write("p", b"{}")
+    assert await b.take("p", "a", read, a.epoch_of("p")) is not None
+
+
+async def test_what_is_written_of_a_player_that_is_not_ones_own_is_not_kept() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)
+    await a.claim("p")
+    assert await a.write("p", b"{}")
+    assert await b.take("p", "a", read) is not None
+    assert not await a.write("p", b'{"changed": 1}')
+    assert not await a.write("p", b'{"changed": 2}')
+    assert lost == ["p"]
+
+
+async def test_a_write_that_was_under_way_while_a_player_was_given_up_and_taken_again_ends_nothing() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    a = ownership(bucket, "a", lost)
+    await a.claim("p")
+    assert await a.write("p", b"{}")
+    plain = bucket.update
+
+    async def slow(key: str, value: bytes, last: int) -> int:
+        bucket.update = plain  # type: ignore[method-assign]
+        a.let_go("p")
+        assert await a.take("p", "a", read) is not None
+        return await plain(key, value, last)
+
+    bucket.update = slow  # type: ignore[method-assign]
+    assert not await a.write("p", b"{}")
+    assert lost == []
+    assert await a.write("p", b"{}")
+
+
+def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now: list[float], ended: list[str]) -> Any:
+    """It asks the `others` itself, by their addresses."""
+
+    async def reaches_engine(address: str) -> bool:
+        await others[address].look()
+        return others[address].reaches
+
+    return Membership(
+        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(own), reaches_engine,
+        lambda _: None, lambda: ended.append(own), lambda: 0, lambda: now[0],
+    )  # fmt: skip
+
+
+async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused_anything_yet() -> None:
+    bucket, now, ended = HeldBucket(), [100.0], list[str]()
+    nodes: dict[str, Membership] = {}
+    for name in ("a", "b"):
+        nodes[name] = membership(bucket, name, nodes, now, ended)
+        await nodes[name].join()
+    for node in nodes.values():
+        for other in nodes:
+            node.members.saw(other, NodeRecord(other), 1, now[0])
+        await asyncio.sleep(0)  # its watch has begun
+        await node.turn()
+        assert node.reaches
+    bucket.is_frozen = True
+    now[0] += 2.0  # `b` has written nothing since, and believes that all is well
+    turning = asyncio.create_task(nodes["a"].turn())
+    while nodes["a"].lease.unopposed_s < 0:
+        await asyncio.sleep(0.01)
+    assert nodes["a"].lease.unopposed_s == 102.0
+    now[0] += 1.0
+    nodes["a"].check()
+    assert ended == []
+    bucket.answers.set()
+    await turning
+    for node in nodes.values():
+        assert node._watching is not None
+        node._watching.cancel()
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+async def test_who_is_asked_looks_whether_the_engine_answers(is_frozen: bool) -> None:
+    bucket = HeldBucket()
+    node = membership(bucket, "a", {}, [100.0], [])
+    await node.join()
+    await asyncio.sleep(0)
+    await node.turn()
+    bucket.is_frozen = is_frozen
+    await node.look()
+    assert node.reaches is not is_frozen
+    node._watching.cancel()
