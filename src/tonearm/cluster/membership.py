@@ -119,8 +119,8 @@ class Membership:
         self.check()
 
     async def look(self) -> None:
-        """Another node asks whether the engine is reached. One that does not answer soon is not, and what was counted of
-        others ends with it: so no is a promise, and does not depend on when this node would have noticed."""
+        """Another node asks whether the engine is reached. One that does not answer soon is not, and what was counted
+        of others ends with it: so no is a promise, and does not depend on when this node would have noticed."""
         try:
             async with asyncio.timeout(_DOUBT_AFTER_S):
                 await self._bucket.get(self._own)
