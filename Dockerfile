@@ -3,7 +3,7 @@ FROM python:3.13-slim AS build
 WORKDIR /build
 COPY requirements/build.txt requirements/runtime.txt requirements/
 RUN python -m venv /opt/tonearm && /opt/tonearm/bin/pip install --no-cache-dir -r requirements/build.txt -r requirements/runtime.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE LICENSES.md ./
 COPY src src
 RUN /opt/tonearm/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/tonearm/bin/pip uninstall --yes setuptools pip

@@ -43,7 +43,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
     copy = folder / "copy"
     for name in ("src", "client"):
         shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSES.md"):
         shutil.copy(REPOSITORY / name, copy)
     build = ("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder))
     pip(*build, str(copy))

@@ -1,0 +1,56 @@
+"""LICENSES.md names what is really bundled: packages of the lock files, libraries in their wheels, vendored files."""
+
+import re
+from importlib import metadata
+
+import pytest
+
+from tests.support.readme import REPOSITORY
+
+TEXT = (REPOSITORY / "LICENSES.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE))
+PACKAGES = sorted(
+    {
+        name
+        for lock in ("runtime", "resolver", "cluster")
+        for name in re.findall(
+            r"^([\w.-]+)==", (REPOSITORY / "requirements" / f"{lock}.txt").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
+)
+
+
+def test_every_package_of_a_node_has_its_row() -> None:
+    libraries = {name for name in ROWS if name.startswith("lib")}
+    assert sorted(ROWS.keys() - libraries) == PACKAGES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_licence_is_the_one_of_the_metadata(package: str) -> None:
+    installed = metadata.distribution(package)
+    about = installed.metadata
+    expression = about.get("License-Expression")
+    if expression is not None:
+        assert ROWS[package].partition(";")[0] == expression
+        return
+    texts = [file.read_text() for file in installed.files or () if "licenses/" in str(file) and file.suffix != ".py"]
+    said = " ".join([about.get("License") or "", *(about.get_all("Classifier") or []), *texts])
+    family = re.split(r"[-; ]", ROWS[package])[0]  # MIT, BSD, Apache, PSF
+    words = {"MIT": "MIT|Permission is hereby granted, free of charge", "PSF": "PSF|Python Software Foundation"}
+    assert re.search(words.get(family, family), said), f"{package} does not say {family}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_library_in_a_wheel_is_named(package: str) -> None:
+    files = [str(file) for file in metadata.distribution(package).files or ()]
+    bundled = {file.rpartition("/")[2] for file in files if re.search(r"^\w+\.libs/.+\.so", file)}
+    for library in bundled:
+        name = re.sub(r"(64_)?-+[0-9a-f]{8}.*$", "", library).replace("libscipy_openblas", "OpenBLAS")
+        assert name in TEXT, f"{package} brings {library}: name it and its licence in LICENSES.md"
+
+
+def test_every_vendored_file_is_named() -> None:
+    for file in (REPOSITORY / "src" / "tonearm" / "dashboard" / "page" / "vendor").iterdir():
+        assert file.name.startswith("LICENSE.") or file.name in TEXT, file.name
+    for clip in (REPOSITORY / "src" / "tonearm" / "clips").iterdir():
+        assert clip.name in TEXT, clip.name
