@@ -16,7 +16,14 @@ from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.eventually import PATIENCE_S
 from tonearm.config.schema import Config
 from tonearm.process import ExitCode
-from tonearm.serve import VoiceSetupError, addresses_behind, missing_of_extra, voice_settings, voices_of
+from tonearm.serve import (
+    VoiceSetupError,
+    addresses_behind,
+    missing_for_voice,
+    missing_of_extra,
+    voice_settings,
+    voices_of,
+)
 
 Serve = Callable[..., "RunningNode"]
 
@@ -132,6 +139,7 @@ def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:
     assert "pip install" in why
     with pytest.raises(VoiceSetupError, match=r"voice\.enabled is true, and PyNaCl is missing"):
         voices_of(wanted, ["PyNaCl"])
+    assert voices_of(auto, missing_for_voice())[1].endswith("This version of tonearm does not have it yet.")
     requires = ("click>=8", 'pytest>=8; extra == "voice"', "no-such-thing>=1; extra == 'voice'", 'other; extra == "x"')
     assert missing_of_extra("voice", requires) == ["no-such-thing"]
 

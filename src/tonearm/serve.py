@@ -479,9 +479,12 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
     if not missing:
         voices: Voices = import_module(_VOICE_MODULE).Voices(voice_settings(config))
         return voices, ""
+    what, remedy = " and ".join(missing), _INSTALL_VOICE
+    if _VOICE_MODULE in missing:
+        what, remedy = "what connects to voice servers", "This version of tonearm does not have it yet."
     if config.voice.enabled is True:
-        raise VoiceSetupError(f"voice.enabled is true, and {' and '.join(missing)} is missing. {_INSTALL_VOICE}")
-    return None, f"This node cannot speak in voice channels: {' and '.join(missing)} is missing. {_INSTALL_VOICE}"
+        raise VoiceSetupError(f"voice.enabled is true, and {what} is missing. {remedy}")
+    return None, f"This node cannot speak in voice channels: {what} is missing. {remedy}"
 
 
 def missing_for_voice() -> list[str]:
