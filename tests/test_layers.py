@@ -107,7 +107,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "voice": ("bots",),
     "config": (
         *("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "core.service_links"),
-        "core.voice",
+        *("core.cluster", "core.voice"),
     ),
     "process": ("core.printable",),
     "other_nodes": (),

@@ -353,7 +353,7 @@ async def _joined(config: Config) -> "Cluster | None":
     joined = await join(
         cluster.url,
         cluster.name,
-        cluster.node or f"{socket.gethostname().partition('.')[0]}-{config.server.port}",
+        cluster.node or name_by_machine(socket.gethostname(), config.server.port),
         cluster.lease_s,
         config.server.password.get_secret_value(),
         wall_ms,
@@ -364,6 +364,11 @@ async def _joined(config: Config) -> "Cluster | None":
         return joined
     sys.stderr.write(f"tonearm: the cluster {cluster.name}: {joined}\n")
     return None
+
+
+def name_by_machine(host: str, port: int) -> str:
+    """The name in its cluster of a node that was given none."""
+    return f"{re.sub('[^A-Za-z0-9_-]', '-', host.partition('.')[0])[:50]}-{port}"
 
 
 async def _until(stop: asyncio.Event, cluster: "Cluster | None") -> None:

@@ -16,6 +16,7 @@ from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.running_cluster import LEASE_S, cuttable, nodes_of, running_cluster
 
+TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
 SONG = wav(tone(440, 60.0))
 
 
@@ -303,15 +304,19 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
                 head % b"false" + b"[" * 100_000,
                 head % b"true" + zlib.compress(b"0" * 100_000_000),
                 b'{"address": "", "players": 1, "load": 1' + b"0" * 400 + b', "n": 1}',
+                TRUE_RECORD % b"http://[::",
+                b'{"owner": "a\\nb", "epoch": 1, "token": "x"}\n{}',
+                b'{"owner": "gone", "epoch": ' + b"9" * 4300 + b', "token": "x"}\n{}',
             )
         ):
             await players.put(base64.urlsafe_b64encode(b"k%d" % number).decode().rstrip("="), value)
             await nodes.put(base64.urlsafe_b64encode(b"n%d" % number).decode().rstrip("="), value)
+        await nodes.put(base64.urlsafe_b64encode(b"a\r\nb").decode().rstrip("="), TRUE_RECORD % b"http://a")
         await players.put("not_base64_of_anything", b"x")
         await asyncio.sleep(2 * LEASE_S + 2)
         assert (await a.request("POST", "/v0/players", {"id": "mine", "uri": "song.wav"})).status == 201
         assert [player["id"] for player in (await a.request("GET", "/v0/players")).json()] == ["mine"]
-        assert (await a.request("GET", "/v0/nodes")).status == 200
+        assert set(await nodes_of(a)) == {"a"}
         newer = await players.get(base64.urlsafe_b64encode(b"k6").decode().rstrip("="))
         assert b"99" in (newer.value or b"")  # it is left as it is
         await connection.close()

@@ -28,10 +28,20 @@ def test_a_record_is_read() -> None:
         {"n": 10**400},
         {"n": None},
         {"address": 7},
+        {"address": "somewhere"},
+        {"address": "file:///etc"},
+        {"address": "http://[::"},
+        {"address": "http://a:99999"},
+        {"address": "http://a/?x="},
+        {"address": "http://" + "a" * 500},
     ],
 )
-def test_a_record_with_a_number_that_cannot_be_is_none(wrong: dict[str, object]) -> None:
+def test_a_record_with_what_cannot_be_is_none(wrong: dict[str, object]) -> None:
     assert record_of(TRUE | wrong) is None
+
+
+def test_a_node_that_does_not_listen_yet_has_no_address() -> None:
+    assert record_of(TRUE | {"address": ""}) == NodeRecord("", "1", 2, 0.5, True, 3)
 
 
 def test_what_is_only_told_costs_no_record() -> None:

@@ -51,7 +51,7 @@ class EngineSaving(Saving):
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
         """The players that this node had, which nobody has taken since."""
         alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
-        until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else alive_ms
+        until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
         own = [player_id for player_id, owned in self._ownership.owners() if owned.owner == self._own]
         found = [await self._ownership.take(player_id, self._own, read) for player_id in own]

@@ -11,15 +11,18 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from yarl import URL
+
 from tonearm import VERSION
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost
-from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord
+from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord, is_node_name
 from tonearm.core.metadata import JsonObject
 
 _STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
 _DOUBT_AFTER_S: Final = 0.4  # an engine that does not answer for so long may be lost
 _WATCH_AGAIN_S: Final = 1.0
 _LONGEST_RECORD_BYTES: Final = 4096
+_LONGEST_ADDRESS: Final = 500
 _BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
 
 log = logging.getLogger(__name__)
@@ -78,7 +81,7 @@ class Membership:
             if now is not None and now.revision != before.revision:
                 raise NameTaken
             alive_ms = _read_json(before.value).get("aliveAt")
-            self.last_alive_ms = alive_ms if isinstance(alive_ms, int) else 0
+            self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
         self._watching = asyncio.create_task(self._watch())
         try:
             sent_s = self._now_s()
@@ -186,7 +189,7 @@ class Membership:
                         self._has_watch = True
                     elif entry.value is None:
                         self.members.gone(entry.key)
-                    elif (record := record_of(_read_json(entry.value))) is not None:
+                    elif is_node_name(entry.key) and (record := record_of(_read_json(entry.value))) is not None:
                         self.members.saw(entry.key, record, entry.revision, self._now_s())
             except EngineLost:
                 pass
@@ -216,11 +219,13 @@ def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
     """None for what is no node's record: anybody who reaches the engine can write there."""
     match fields:
         case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
+            if not _is_address_or_none(address):
+                return None
             if not (0 <= load < _BOUND and 0 <= players < _BOUND and 0 <= count < _BOUND):  # no NaN, and none too large
                 return None
             version = fields.get("version")
             return NodeRecord(
-                address[:500],
+                address,
                 version[:50] if isinstance(version, str) else "",
                 int(players),
                 float(load),
@@ -228,6 +233,16 @@ def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
                 int(count),
             )
     return None
+
+
+def _is_address_or_none(text: str) -> bool:
+    """Whether a request can be sent there. A node has no address before it listens."""
+    try:
+        url = URL(text)
+        is_whole = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+        return not text or (is_whole and len(text) <= _LONGEST_ADDRESS and "?" not in text and "#" not in text)
+    except ValueError:
+        return False
 
 
 def _read_json(value: bytes) -> JsonObject:

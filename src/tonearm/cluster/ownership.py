@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
+from tonearm.core.cluster import is_node_name
 from tonearm.core.errors import PlayerExists
 from tonearm.core.metadata import JsonObject, is_player_id
 from tonearm.core.printable import text_for_logs
@@ -26,7 +27,8 @@ _HEAD_BYTES: Final = 512  # of a value, at most
 _PACKED_FROM_BYTES: Final = 4096
 _LARGEST_RECORD_BYTES: Final = 64 * 1024 * 1024
 _WATCH_AGAIN_S: Final = 1.0
-_NAME_CHARACTERS: Final = 128
+_LARGEST_EPOCH: Final = 2**53
+_LOGGED_CHARACTERS: Final = 128
 
 log = logging.getLogger(__name__)
 
@@ -265,10 +267,13 @@ class Ownership:
         """None for what is no player's."""
         head = _head(entry)
         match head:
-            case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key):
-                return Owned(owner[:_NAME_CHARACTERS], epoch, entry.revision, changed_s)
+            case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key) and is_node_name(owner):
+                if 0 < epoch < _LARGEST_EPOCH:
+                    return Owned(owner, epoch, entry.revision, changed_s)
         if entry.value:
-            log.debug("what stands in the engine under %s is no player's", text_for_logs(entry.key)[:_NAME_CHARACTERS])
+            log.debug(
+                "what stands in the engine under %s is no player's", text_for_logs(entry.key)[:_LOGGED_CHARACTERS]
+            )
         return None
 
     def _value(self, epoch: int, token: str, body: bytes, *, packed: bool = False) -> bytes:

@@ -22,6 +22,7 @@ from pydantic import (
 
 from tonearm import VERSION
 from tonearm.config.patterns import compile_pattern
+from tonearm.core.cluster import is_node_name
 from tonearm.core.errors import BadRequest
 from tonearm.core.policy import auto_allows
 from tonearm.core.service_links import MIRRORED_SEARCHES
@@ -174,7 +175,7 @@ def _extractor_args(given: object) -> object:
 
 
 def _a_node_name(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", text) is None:
+    if not is_node_name(text):
         raise ValueError("must have 1 to 64 letters, digits, - and _")
     return text
 

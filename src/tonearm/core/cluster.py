@@ -6,6 +6,7 @@ anything.
 
 import hashlib
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
@@ -13,6 +14,11 @@ from typing import Final, Protocol
 SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than for those who would take its players
 RENEW_EVERY_S: Final = 1.0
 FULL_LOAD: Final = 1.0
+_NODE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def is_node_name(text: str) -> bool:
+    return _NODE_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
