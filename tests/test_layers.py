@@ -156,7 +156,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "re2": ("config.patterns",),
     "rich": ("commands",),
     "uvloop": ("serve",),
-    "yarl": ("sources", "client", "dashboard.passing_on", "cluster.forwarding"),
+    "yarl": ("sources", "client", "dashboard.passing_on", "cluster.forwarding", "cluster.membership"),
     "yt_dlp": tuple(f"sources.resolver.{one}" for one in ("extraction", "node_requests", "challenges", "javascript")),
     "yt_dlp_ejs": ("sources.resolver.javascript",),
     "_quickjs": ("sources.resolver.javascript",),
