@@ -41,7 +41,7 @@ async def test_what_plays_is_counted_and_stays_counted_when_the_player_is_delete
     async with listening(node, "gone"):
         await until_state(node, "gone", lambda state: state["state"] == "failed")
     assert stats["players"]["playing"] == 1
-    assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0}
+    assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0, "voice": 0}
     assert stats["framesSent"] - before["framesSent"] >= 50
     assert metrics["tonearm_listeners", "pcm"] == 1
     assert metrics["tonearm_players", "playing"] == 1

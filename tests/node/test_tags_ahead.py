@@ -1,13 +1,16 @@
 """Titles and lengths of waiting tracks, read ahead by a whole node."""
 
 import asyncio
+import gc
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.audio_files import mp3, music, wav
 from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.fetching import QUICK
 from tests.support.media_server import MediaServer, media, stall, status
 from tests.support.node_in_process import listening, loaded, running_node
 from tests.support.planted_faults import OUR_FAULT, tags_not_taken_in
@@ -181,16 +184,18 @@ async def test_none_is_read_where_that_is_configured(server: MediaServer, shelf:
 
 
 async def test_a_deleted_player_is_not_kept_until_its_tags_would_have_been_read(
-    node: Node, server: MediaServer, shelf: Shelf
+    server: MediaServer, shelf: Shelf
 ) -> None:
     song, _ = shelf.song(30.0)
-    await node.create_player("p", song, {})
-    await node.enqueue("p", server.serve("/never.wav", stall()), {})
-    await server.requested(1)
-    await node.create_player("q", song, {})
-    await node.enqueue("q", song, {})
-    await node.enqueue("q", server.url("/waits.wav"), {})
-    deleted = weakref.ref(node.player("q"))
-    await node.delete_player("q")
-    await eventually(lambda: deleted() is None, "the player is freed")
-    assert node._players["p"].unread_track(1) is not None, "the first one is still being read"
+    fetching = replace(QUICK, headers_timeout_s=PATIENCE_S, stall_timeout_s=PATIENCE_S)
+    async with running_node(SETTINGS, fetching) as node:
+        await node.create_player("p", song, {})
+        await node.enqueue("p", server.serve("/never.wav", stall()), {})
+        await server.requested(1)
+        await node.create_player("q", song, {})
+        await node.enqueue("q", song, {})
+        await node.enqueue("q", server.url("/waits.wav"), {})
+        deleted = weakref.ref(node.player("q"))
+        await node.delete_player("q")
+        await eventually(lambda: gc.collect() >= 0 and deleted() is None, "the player is freed")
+        assert node._players["p"].unread_track(1) is not None, "the first one is still being read"
