@@ -145,7 +145,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 
 # The hashes in requirements/, of all platforms, after a version was changed there.
-LOCKS := build runtime resolver cluster engine dev browser
+LOCKS := build runtime resolver cluster voice engine dev browser
 lock: $(VENV)/.made
 	@$(PIP) uv==0.13.9
 	@for name in $(LOCKS); do \
@@ -172,7 +172,7 @@ $(VENV)/.runtime: $(VENV)/.made requirements/build.txt requirements/runtime.txt 
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime requirements/resolver.txt requirements/cluster.txt requirements/dev.txt
+$(VENV)/.dev: $(VENV)/.runtime requirements/resolver.txt requirements/cluster.txt requirements/voice.txt requirements/dev.txt
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) -r requirements/runtime.txt -r requirements/resolver.txt -r requirements/cluster.txt -r requirements/dev.txt
+	@$(PIP) -r requirements/runtime.txt -r requirements/resolver.txt -r requirements/cluster.txt -r requirements/voice.txt -r requirements/dev.txt
 	@touch $@

@@ -104,7 +104,12 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("bots",),
     "disnake": ("bots",),
     "nextcord": ("bots",),
-    "voice": ("bots",),
+    # The node's voice connections. `serve` loads them where there are any. A voice process is a room of its own.
+    "voice": (
+        *("voice.voices", "voice.connection", "voice.gateway", "voice.discovery", "voice.media", "voice.messages"),
+        *("player.player", "decoder.pool.starting", "protocol.framing", "sources.guard", "sandbox.report", "core"),
+    ),
+    "voice.process": ("voice.process", "voice.messages", "decoder.messages", "sandbox", "core"),
     "config": (
         *("config", "core.source_uri", "core.policy", "core.errors", "core.printable", "core.service_links"),
         *("core.cluster", "core.voice"),
@@ -141,12 +146,24 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "packets", "process"),
-    "aiohttp": ("sources", "server", "client", "dashboard", "cluster.cluster", "cluster.forwarding", "cluster.relays"),
+    "aiohttp": (
+        "sources",
+        "server",
+        "client",
+        "dashboard",
+        "cluster.cluster",
+        "cluster.forwarding",
+        "cluster.relays",
+        "voice.gateway",
+    ),
     "click": ("cli",),
+    "cryptography": ("voice.process.rtp",),
+    "dave": ("voice.process.dave",),
     "discord": ("bots.discord",),
     "disnake": ("bots.disnake",),
     "nextcord": ("bots.nextcord",),
-    "msgspec": (*MESSAGES, "server.json_pieces", "sources.mirrors.requests"),
+    "msgspec": (*MESSAGES, "server.json_pieces", "sources.mirrors.requests", "voice.messages"),
+    "nacl": ("voice.process.rtp",),
     "nats": ("cluster.engine",),
     "multidict": ("server", "dashboard.page_server"),
     "numpy": (*_worker("media", "filters", "mixing", "packets", "rendering"), "commands.listen_display"),
@@ -164,6 +181,8 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that are distributed under another name than they are imported by.
 DISTRIBUTION: Final[Mapping[str, str]] = {
+    "dave": "dave.py",
+    "nacl": "pynacl",
     "nats": "nats_py",
     "re2": "google_re2",
     "_quickjs": "quickjs_ng",

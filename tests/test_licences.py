@@ -12,7 +12,7 @@ ROWS = dict(re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE))
 PACKAGES = sorted(
     {
         name
-        for lock in ("runtime", "resolver", "cluster")
+        for lock in ("runtime", "resolver", "cluster", "voice")
         for name in re.findall(
             r"^([\w.-]+)==", (REPOSITORY / "requirements" / f"{lock}.txt").read_text(encoding="utf-8"), re.MULTILINE
         )

@@ -16,7 +16,6 @@ import socket
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module, metadata, resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -482,11 +481,11 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
     if config.voice.enabled is False:
         return None, "Voice is switched off at this node: voice.enabled is false."
     if not missing:
-        voices: Voices = import_module(_VOICE_MODULE).Voices(voice_settings(config))
+        voices: Voices = import_module(_VOICE_MODULE).Voices(
+            voice_settings(config), SandboxMode(config.decoder.sandbox)
+        )
         return voices, ""
     what, remedy = " and ".join(missing), _INSTALL_VOICE
-    if _VOICE_MODULE in missing:
-        what, remedy = "what connects to voice servers", "This version of tonearm does not have it yet."
     if config.voice.enabled is True:
         raise VoiceSetupError(f"voice.enabled is true, and {what} is missing. {remedy}")
     return None, f"This node cannot speak in voice channels: {what} is missing. {remedy}"
@@ -494,8 +493,7 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
 
 def missing_for_voice() -> list[str]:
     """The distributions of the extra `voice` that are not installed."""
-    missing = missing_of_extra("voice", metadata.requires("tonearm") or ())
-    return missing if missing or find_spec(_VOICE_MODULE) is not None else [_VOICE_MODULE]
+    return missing_of_extra("voice", metadata.requires("tonearm") or ())
 
 
 def missing_of_extra(extra: str, requires: Iterable[str]) -> list[str]:

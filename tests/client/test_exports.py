@@ -8,8 +8,6 @@ import tonearm.bots.discord
 import tonearm.bots.source
 import tonearm.client
 import tonearm.discord
-import tonearm.voice.joining
-import tonearm.voice.source
 from tests.support.readme import REPOSITORY
 from tonearm.protocol import events
 
@@ -33,8 +31,6 @@ def test_the_list_of_exports_changes_on_purpose_only() -> None:
 
 def test_the_names_of_the_bots_side_stay() -> None:
     assert tonearm.discord.join is tonearm.bots.discord.join
-    assert tonearm.voice.joining.VoicePlayer is tonearm.discord.VoicePlayer
-    assert tonearm.voice.source.FrameSource is tonearm.bots.source.FrameSource
 
 
 def test_every_name_says_what_it_is() -> None:

@@ -19,6 +19,7 @@ from tonearm.core.source_uri import normalise_host
 
 RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to have a lost connection again
 SPREAD: Final = 0.2  # of a delay, so that the many who were lost at once do not come back at once
+LATE_MS: Final = (5, 20, 100)  # packets that leave later than this are counted
 MIN_BITRATE_BPS: Final = 8_000
 MAX_BITRATE_BPS: Final = 510_000
 
@@ -255,6 +256,8 @@ class NodeReason(StrEnum):
     ENDPOINT_BLOCKED = "endpoint_blocked"
     ENDPOINT_GONE = "endpoint_gone"
     RESTARTED = "restarted"
+    NO_PROCESS = "no_process"
+    LIMIT_REACHED = "limit_reached"
 
 
 _ACTIONS: Final[Mapping[NodeReason, VoiceAction]] = {
@@ -268,6 +271,8 @@ _ACTIONS: Final[Mapping[NodeReason, VoiceAction]] = {
     NodeReason.ENDPOINT_BLOCKED: VoiceAction.FIX,
     NodeReason.ENDPOINT_GONE: VoiceAction.WAIT,
     NodeReason.RESTARTED: VoiceAction.REJOIN,
+    NodeReason.NO_PROCESS: VoiceAction.FIX,
+    NodeReason.LIMIT_REACHED: VoiceAction.FIX,
 }
 
 

@@ -3,7 +3,7 @@ out.
 
 Hello (8) → Identify (0) → Ready (2) → discovery over UDP → Select (1) → Description (4); then heartbeats, what the
 other half of the connection has to know, and resumes (7, 9) of a lost socket. What each end means is the table in
-`core.voice`. No module uses these rules yet: sockets, discovery and the encryption of packets are not there.
+`core.voice`. Sockets, discovery and the encryption of packets are in `tonearm.voice`.
 """
 
 import json

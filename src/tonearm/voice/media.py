@@ -1,0 +1,442 @@
+"""The voice processes, from the node's side: which connection is in which, what goes to them, what they say.
+
+Packets of all connections of a process go to it in one message for each turn of the loop. What the process cannot take
+at once is dropped if it is a frame, and waits if it is anything else; the loop never waits.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tonearm.core.voice import LATE_MS, DaveStatus, PacketCounts, VoiceProcessFigures, VoiceSettings
+from tonearm.decoder.pool.starting import tell_exit
+from tonearm.sandbox.report import SandboxMode, minimal_environment
+from tonearm.voice.messages import (
+    MOST_MESSAGE_BYTES,
+    OPS_SAID,
+    BrokenVoiceMessage,
+    Close,
+    Coder,
+    Counts,
+    DaveChanged,
+    Finish,
+    Finished,
+    FromNode,
+    FromProcess,
+    Gateway,
+    Open,
+    Say,
+    Silent,
+    Started,
+    pack_frames,
+)
+
+_CONNECTIONS_A_PROCESS: Final = 300
+_START_LIMIT_S: Final = 20.0
+_FINISH_LIMIT_S: Final = 1.0  # five silences take 0.1 s
+_READ_BYTES: Final = 256 * 1024
+_READS_AT_ONCE: Final = 32
+_MOST_WAITING: Final = 4_000  # messages for a process that takes none
+
+log = logging.getLogger(__name__)
+
+
+class VoiceProcessError(Exception):
+    """No process could take the connection; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaSetting:
+    """What the session's description says. `is_large`: of a call of so many that its key agreement would hold the
+    packets of others up; it gets a process of its own."""
+
+    mode: str
+    key: bytes = field(repr=False)
+    ssrc: int
+    user_id: int
+    channel_id: int
+    dave_version: int
+    is_large: bool = False
+
+
+class MediaReports(Protocol):
+    """What a connection is told, from the node's loop. No method raises."""
+
+    def say(self, message: bytes | tuple[int, Mapping[str, Any]]) -> None:
+        """For the voice server: a binary message with its opcode, or an opcode and an object."""
+
+    def silent(self, frames: int) -> None:
+        """Five silences were sent, after so many frames."""
+
+    def dave_changed(self, status: DaveStatus) -> None: ...
+
+    def counted(self, packets: PacketCounts) -> None:
+        """Since this media began; at most once a second."""
+
+    def process_lost(self) -> None:
+        """The process has ended, and the media with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaFigures:
+    """`late`: packets, by how many ms they were late at least."""
+
+    processes: tuple[VoiceProcessFigures, ...]
+    late: Mapping[int, int]
+    longest_mls_ms: float
+
+
+class Media:
+    """The packets of one connection. `frames`: how many it was given."""
+
+    def __init__(self, process: "_Process", number: int, reports: MediaReports) -> None:
+        self._process = process
+        self._finished: asyncio.Future[None] | None = None
+        self.number = number
+        self.reports = reports
+        self.frames = 0
+
+    def frame(self, packet: bytes) -> None:
+        """One packet of Opus of 20 ms, to leave now."""
+        self.frames += 1
+        self._process.frame(self.number, packet)
+
+    def gateway(self, op: int, data: Mapping[str, Any] | bytes) -> None:
+        """What the voice server said about members and the end-to-end encryption."""
+        if not isinstance(data, bytes) or len(data) < MOST_MESSAGE_BYTES:
+            self._process.send(Gateway(self.number, op, data if isinstance(data, bytes) else dict(data)))
+
+    async def finish(self) -> None:
+        """Five silences, then the end. Takes 0.1 s; where the process does not answer, not much more."""
+        if self._process.media.get(self.number) is not self:
+            return
+        self._finished = asyncio.get_running_loop().create_future()
+        self._process.send(Finish(self.number))
+        try:
+            await asyncio.wait([self._finished], timeout=_FINISH_LIMIT_S)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """At once."""
+        if self._process.media.pop(self.number, None) is self:
+            self._process.send(Close(self.number))
+
+    def has_finished(self) -> None:
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_result(None)
+
+
+class VoiceProcesses:
+    """All voice processes of a node; the first one starts with `prepare` or the first connection."""
+
+    def __init__(self, settings: VoiceSettings, sandbox_mode: SandboxMode) -> None:
+        self._settings = settings
+        self._sandbox_mode = sandbox_mode
+        self._processes: list[_Process] = []
+        self._starts: set[asyncio.Task[_Process]] = set()
+        self._last = 0
+        self._restarts = 0
+        self._late = [0] * len(LATE_MS)  # of processes that have ended
+        self._longest_mls_ms = 0.0
+        self._is_over = False
+
+    def prepare(self) -> None:
+        """Starts a process in the background, if there is none."""
+        if not self._processes and not self._starts and not self._is_over:
+            self._begin(is_alone=False)
+
+    async def open(self, setting: MediaSetting, udp: socket.socket, reports: MediaReports) -> Media:
+        """Takes over the connected socket, whatever happens. Raises `VoiceProcessError`."""
+        with udp:
+            process = await self._process_for(is_large=setting.is_large)
+            self._last += 1
+            number = self._last
+            opened = Open(
+                number,
+                setting.mode,
+                setting.key,
+                setting.ssrc,
+                setting.user_id,
+                setting.channel_id,
+                setting.dave_version,
+            )
+            media = process.media[number] = Media(process, number, reports)
+            process.send(opened, os.dup(udp.fileno()))
+            return media
+
+    def figures(self) -> MediaFigures:
+        late, longest_mls_ms = list(self._late), self._longest_mls_ms
+        for process in self._processes:
+            late = [own + other for own, other in zip(late, process.late, strict=True)]
+            longest_mls_ms = max(longest_mls_ms, process.longest_mls_ms)
+        processes = tuple(
+            VoiceProcessFigures(process.pid, len(process.media), *_usage(process.pid), restarts=self._restarts)
+            for process in self._processes
+        )
+        return MediaFigures(processes, dict(zip(LATE_MS, late, strict=True)), longest_mls_ms)
+
+    async def stop(self) -> None:
+        self._is_over = True
+        for start in self._starts:
+            start.cancel()
+        if self._starts:
+            await asyncio.wait(self._starts)
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.end()
+        for process in processes:
+            await process.exited.wait()
+
+    async def _process_for(self, *, is_large: bool) -> "_Process":
+        if is_large:
+            process = next((each for each in self._processes if each.is_alone and not each.media), None)
+            return process or await self._started(is_alone=True)
+        shared = [each for each in self._processes if not each.is_alone]
+        process = min(shared, key=lambda each: len(each.media), default=None)
+        if process is None or (len(process.media) >= _CONNECTIONS_A_PROCESS and len(shared) < self._most_processes):
+            return await self._started(is_alone=False)
+        return process
+
+    @property
+    def _most_processes(self) -> int:
+        return self._settings.processes or len(os.sched_getaffinity(0))
+
+    async def _started(self, *, is_alone: bool) -> "_Process":
+        """A new process, or one that was begun already."""
+        start = next(iter(self._starts), None) if not is_alone else None
+        try:
+            return await asyncio.shield(start or self._begin(is_alone=is_alone))
+        except (OSError, TimeoutError) as error:
+            raise VoiceProcessError(f"a voice process could not be started ({error})") from error
+        except asyncio.CancelledError:
+            if self._is_over:
+                raise VoiceProcessError("the node is stopping") from None
+            raise
+
+    def _begin(self, *, is_alone: bool) -> "asyncio.Task[_Process]":
+        start = asyncio.get_running_loop().create_task(self._start(is_alone=is_alone))
+        self._starts.add(start)
+        start.add_done_callback(self._start_ended)
+        return start
+
+    def _start_ended(self, start: "asyncio.Task[_Process]") -> None:
+        self._starts.discard(start)
+        if not start.cancelled() and start.exception() is not None:
+            log.warning("a voice process could not be started: %s", start.exception())
+
+    async def _start(self, *, is_alone: bool) -> "_Process":
+        process = _Process(self._sandbox_mode, self._ended, is_alone=is_alone)
+        try:
+            async with asyncio.timeout(_START_LIMIT_S):
+                await process.started()
+        except BaseException:
+            process.end()
+            await process.exited.wait()
+            raise
+        self._processes.append(process)
+        return process
+
+    def _ended(self, process: "_Process") -> None:
+        """A process has ended, by itself or because it said what it may not say."""
+        self._late = [own + other for own, other in zip(self._late, process.late, strict=True)]
+        self._longest_mls_ms = max(self._longest_mls_ms, process.longest_mls_ms)
+        if process not in self._processes:
+            return
+        self._processes.remove(process)
+        self._restarts += 1
+        log.warning("voice process %d %s; its %d connections begin anew", process.pid, process.why, len(process.media))
+        if process.media and not process.is_alone:
+            self.prepare()
+        media, process.media = process.media, {}
+        for each in media.values():
+            each.has_finished()
+            each.reports.process_lost()
+
+
+class _Process:
+    """One voice process. `on_end` is called when it has ended. Raises `OSError` when it cannot be started."""
+
+    def __init__(self, mode: SandboxMode, on_end: "Callable[[_Process], None]", *, is_alone: bool) -> None:
+        self._mode = mode
+        self._on_end = on_end
+        self._coder = Coder(FromProcess)
+        self._frames: list[tuple[int, bytes]] = []
+        self._waiting: deque[tuple[bytes, int | None]] = deque()
+        self._started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+        self._is_over = False
+        self.is_alone = is_alone
+        self.media: dict[int, Media] = {}
+        self.late = (0,) * len(LATE_MS)
+        self.longest_mls_ms = 0.0
+        self.exited = asyncio.Event()
+        self.why = "has ended"
+        self._socket, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST_MESSAGE_BYTES)
+            self._child = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+                [sys.executable, "-m", "tonearm.voice.process", str(its_end.fileno()), mode.value],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(its_end.fileno(),),
+                start_new_session=True,
+                env=minimal_environment(os.environ),
+            )
+            self.pid = self._child.pid
+            tell_exit(self._child, "voice-exit", self._exited)
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            its_end.close()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._receive)
+
+    async def started(self) -> None:
+        """Returns when it takes connections. Raises `OSError` when it never will."""
+        report = await self._started
+        log.debug("voice process %d has the sandbox %s", self.pid, report.sandbox)
+
+    def frame(self, number: int, packet: bytes) -> None:
+        self._frames.append((number, packet))
+        if len(self._frames) == 1:
+            self._loop.call_soon(self._send_frames)
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        """Takes `descriptor` over."""
+        self._send_frames()  # in their order
+        if self._is_over:
+            _close(descriptor)
+            return
+        self._waiting.append((self._coder.pack(message), descriptor))
+        if len(self._waiting) > _MOST_WAITING:
+            self._kill("takes nothing, and was killed")
+        elif len(self._waiting) == 1:
+            self._send_waiting()
+
+    def end(self) -> None:
+        """The process ends by itself when its socket is closed; it has nothing to finish."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        for _, descriptor in self._waiting:
+            _close(descriptor)
+        self._waiting.clear()
+        self._frames.clear()
+        self._child.kill()
+        if not self._started.done():
+            self._started.set_exception(OSError(f"it {self.why}"))
+
+    def _send_frames(self) -> None:
+        frames, self._frames = self._frames, []
+        if self._is_over or self._waiting:
+            return  # what waits goes first, and what is late by then is better not sent
+        with contextlib.suppress(OSError):  # full: the frames are lost; gone: `_receive` meets the same
+            for message in pack_frames(frames):
+                self._socket.send(message)
+
+    def _send_waiting(self) -> None:
+        self._loop.remove_writer(self._socket)
+        try:
+            while self._waiting:
+                message, descriptor = self._waiting[0]
+                if descriptor is None:
+                    self._socket.send(message)
+                else:
+                    socket.send_fds(self._socket, [message], [descriptor])
+                    _close(descriptor)
+                self._waiting.popleft()
+        except (BlockingIOError, InterruptedError):
+            self._loop.add_writer(self._socket, self._send_waiting)
+        except OSError as error:
+            self._kill(f"cannot be reached ({error.strerror})")
+
+    def _receive(self) -> None:
+        try:
+            for _ in range(_READS_AT_ONCE):
+                packet = self._socket.recv(_READ_BYTES)
+                if not packet:
+                    self._kill("has ended")
+                    return
+                self._take(self._coder.read(packet))
+        except (BlockingIOError, InterruptedError):
+            return
+        except BrokenVoiceMessage as error:
+            self._kill(f"said what it may not say ({error}), and was killed")
+        except OSError as error:
+            self._kill(f"cannot be reached ({error.strerror})")
+
+    def _take(self, message: FromProcess) -> None:
+        if isinstance(message, Started):
+            self._take_start(message)
+        elif isinstance(message, Counts):
+            self.late, self.longest_mls_ms = message.late, message.longest_mls_ms
+            for number, sent, silence, dropped in message.connections:
+                if (media := self.media.get(number)) is not None:
+                    media.reports.counted(PacketCounts(sent, silence, dropped))
+        elif (media := self.media.get(message.connection)) is not None:
+            _take_for(media, message)
+
+    def _take_start(self, message: Started) -> None:
+        if self._started.done():
+            return
+        if self._mode.needs_seccomp and not message.is_confined:
+            self.why = f"has no sandbox and must not work without ({message.problem})"
+        else:
+            self._started.set_result(message)
+
+    def _kill(self, why: str) -> None:
+        if not self._is_over:
+            self.why = why
+            self.end()
+
+    def _exited(self, status: int) -> None:
+        if not self._is_over and self.why == "has ended":
+            self.why = f"ended with status {status}"
+        self.end()
+        self.exited.set()
+        self._on_end(self)
+
+
+def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> None:
+    match message:
+        case Say(_, op, bytes(data)) if op in OPS_SAID:
+            media.reports.say(bytes((op,)) + data)
+        case Say(_, op, dict(data)) if op in OPS_SAID:
+            media.reports.say((op, data))
+        case Silent(_, frames):
+            media.reports.silent(frames)
+        case DaveChanged(_, version, ready, epoch, code):
+            media.reports.dave_changed(DaveStatus(version, ready, epoch, code))
+        case Finished():
+            media.has_finished()
+        case _:
+            raise BrokenVoiceMessage(type(message).__name__)
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _usage(pid: int) -> tuple[float, int]:
+    """Seconds of CPU, bytes of memory; zeros for a process that is just ending."""
+    try:
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0, 0
+    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,145 @@
+"""What the node and a voice process say to each other: one message in each packet of their socket.
+
+Frames have a form of their own, since there are fifty a second of each connection: a zero byte, then for each frame the
+connection, its length, and the packet of Opus. All others are objects of MessagePack, which never begin with zero.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+DAVE_VERSION: Final = 1  # of the end-to-end encryption; 0 is none
+FRAMES: Final = b"\0"
+FRAME_HEAD: Final = struct.Struct("<IH")  # connection, bytes
+MOST_MESSAGE_BYTES: Final = 150_000  # the kernel takes somewhat more at once
+OPS_SAID: Final = frozenset((23, 26, 28, 31))  # what a process may have said to a voice server
+
+
+class BrokenVoiceMessage(Exception):
+    """The other side said what it may not say."""
+
+
+class Open(msgspec.Struct, tag=True, frozen=True):
+    """A new connection; its connected UDP socket comes with the message."""
+
+    connection: int
+    mode: str
+    key: bytes
+    ssrc: int
+    user_id: int
+    channel_id: int
+    dave_version: int
+
+    def __repr__(self) -> str:
+        return f"Open({self.connection})"  # the key is in no log
+
+
+class Gateway(msgspec.Struct, tag=True, frozen=True):
+    """What the voice server said about members and the end-to-end encryption: an object, or a binary payload."""
+
+    connection: int
+    op: int
+    data: dict[str, Any] | bytes
+
+
+class Finish(msgspec.Struct, tag=True, frozen=True):
+    """Five silences, then the end. The answer is `Finished`."""
+
+    connection: int
+
+
+class Close(msgspec.Struct, tag=True, frozen=True):
+    """The end at once."""
+
+    connection: int
+
+
+class Started(msgspec.Struct, tag=True, frozen=True):
+    """The process takes connections. `sandbox` is its level, `problem` why it is not a higher one."""
+
+    sandbox: str
+    problem: str
+    is_confined: bool
+
+
+class Say(msgspec.Struct, tag=True, frozen=True):
+    """For the voice server: an object, or the payload of a binary message."""
+
+    connection: int
+    op: int
+    data: dict[str, int] | bytes
+
+
+class Silent(msgspec.Struct, tag=True, frozen=True):
+    """Five silences were sent after so many frames of this connection."""
+
+    connection: int
+    frames: int
+
+
+class DaveChanged(msgspec.Struct, tag=True, frozen=True):
+    connection: int
+    version: int
+    ready: bool
+    epoch: int | None
+    privacy_code: str | None
+
+
+class Finished(msgspec.Struct, tag=True, frozen=True):
+    connection: int
+
+
+class Counts(msgspec.Struct, tag=True, frozen=True):
+    """Since the start. `connections`: those that have sent since the last one, each with its number, packets, silences
+    and dropped frames. `late`: packets later than each of `core.voice.LATE_MS`."""
+
+    connections: list[tuple[int, int, int, int]]
+    late: tuple[int, int, int]
+    longest_mls_ms: float
+
+
+FromNode: TypeAlias = Open | Gateway | Finish | Close
+FromProcess: TypeAlias = Started | Say | Silent | DaveChanged | Finished | Counts
+
+
+class Coder:
+    """Packs messages of one side, and reads those of the other."""
+
+    def __init__(self, read: Any) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(read)
+
+    def pack(self, message: FromNode | FromProcess) -> bytes:
+        return self._encoder.encode(message)
+
+    def read(self, packet: bytes | memoryview) -> Any:
+        """Raises `BrokenVoiceMessage`; its text has nothing of the message."""
+        try:
+            return self._decoder.decode(packet)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BrokenVoiceMessage(type(error).__name__) from None
+
+
+def pack_frames(frames: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """The messages of these frames, each a connection and its packet, in this order."""
+    head, parts, size = FRAME_HEAD.pack, [FRAMES], 1
+    for connection, packet in frames:
+        if size > MOST_MESSAGE_BYTES // 2:
+            yield b"".join(parts)
+            parts, size = [FRAMES], 1
+        parts += (head(connection, len(packet)), packet)
+        size += FRAME_HEAD.size + len(packet)
+    if size > 1:
+        yield b"".join(parts)
+
+
+def read_frames(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The frames of a message that `pack_frames` made."""
+    at, end, unpack, head = 1, len(message), FRAME_HEAD.unpack_from, FRAME_HEAD.size
+    while at < end:
+        connection, size = unpack(message, at)
+        at += head
+        yield connection, message[at : at + size]
+        at += size

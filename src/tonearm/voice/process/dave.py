@@ -1,0 +1,182 @@
+"""The end-to-end encryption of one call (DAVE), as the voice server conducts it; libdave, Discord's own library, does
+the work.
+
+github.com/discord/dave-protocol, protocol.md. In an encrypted call nothing leaves unencrypted, in no moment: without a
+group there is no packet. The node hears nobody, so that nothing is decrypted here.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import dave
+
+from tonearm.voice.messages import DAVE_VERSION
+
+_HEALING_INTERVAL_S: Final = 2.0  # at most one request for a new welcome in this time
+_MOST_PENDING: Final = 64  # transitions that are announced and never come
+_CODE_GROUPS: Final = 6
+_GROUP_BYTES: Final = 5
+_MLS_PUBLIC_MESSAGE: Final = b"\x00\x01\x00\x01"  # RFC 9420, 6: version mls10, wire format mls_public_message
+
+Say: TypeAlias = Callable[[int, "dict[str, int] | bytes"], None]
+
+
+class DaveCall:
+    """One member's view of a call: the bot's own. `say` gives a message to the voice server."""
+
+    def __init__(self, user_id: int, channel_id: int, ssrc: int, version: int, say: Say) -> None:
+        self._user = str(user_id)
+        self._channel_id = channel_id
+        self._ssrc = ssrc
+        self._say = say
+        self._session = dave.Session(None)
+        self._encryptor = dave.Encryptor()
+        self._encryptor.assign_ssrc_to_codec(ssrc, dave.Codec.opus)
+        self._members = {self._user}
+        self._external_sender: bytes | None = None
+        self._pending: dict[int, int] = {}  # versions of the protocol, by the transition that begins them
+        self._has_key = False
+        self._heals_from_s = 0.0
+        self._wants_healing: int | None = None  # the transition that could not be worked up, until it may be said
+        self.version = version
+        self.passes_through = version == 0
+        self.epoch: int | None = None
+        self.longest_step_ms = 0.0
+        if version:
+            self._begin_group()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether packets of an encrypted call can leave."""
+        return self._has_key and not self.passes_through
+
+    @property
+    def heals_at_s(self) -> float | None:
+        return self._heals_from_s if self._wants_healing is not None else None
+
+    @property
+    def privacy_code(self) -> str | None:
+        """What people see under the lock (protocol.md, "Displayable Codes"): six groups of five digits."""
+        authenticator = self._session.get_last_epoch_authenticator() if self.is_ready else None
+        if authenticator is None or len(authenticator) < _CODE_GROUPS * _GROUP_BYTES:
+            return None
+        starts = range(0, _CODE_GROUPS * _GROUP_BYTES, _GROUP_BYTES)
+        groups = (int.from_bytes(authenticator[at : at + _GROUP_BYTES], "big") for at in starts)
+        return " ".join(f"{group % 10**_GROUP_BYTES:0{_GROUP_BYTES}}" for group in groups)
+
+    def encrypt(self, packet: bytes) -> bytes | None:
+        """The packet as it may leave; None: it may not."""
+        if self.passes_through:
+            return packet
+        return self._encryptor.encrypt(dave.MediaType.audio, self._ssrc, packet) if self._has_key else None
+
+    def take(self, op: int, data: Mapping[str, Any] | bytes, now_s: float) -> None:
+        """What the voice server said. What it may not say is passed over."""
+        begun_s = time.monotonic()
+        if isinstance(data, bytes):
+            self._take_binary(op, data, now_s)
+        else:
+            self._take_object(op, data)
+        self.longest_step_ms = max(self.longest_step_ms, (time.monotonic() - begun_s) * 1000)
+
+    def heal(self, now_s: float) -> None:
+        """Asks for a new welcome, if that waits and is due."""
+        if self._wants_healing is None or now_s < self._heals_from_s:
+            return
+        transition, self._wants_healing = self._wants_healing, None
+        self._heals_from_s = now_s + _HEALING_INTERVAL_S
+        self._say(31, {"transition_id": transition})
+        self._begin_group()
+
+    def _take_object(self, op: int, data: Mapping[str, Any]) -> None:
+        if op == 11 and isinstance(users := data.get("user_ids"), list):
+            self._members.update(user for user in users if isinstance(user, str))
+        elif op == 13 and isinstance(user := data.get("user_id"), str) and user != self._user:
+            self._members.discard(user)
+        elif op == 21 and (transition := _number(data, "transition_id", 16)) is not None:
+            version = _number(data, "protocol_version", 8)
+            if version is not None and version <= DAVE_VERSION:
+                self._prepare(transition, version)
+        elif op == 22 and (transition := _number(data, "transition_id", 16)) is not None:
+            self._execute(transition)
+        elif op == 24 and _number(data, "epoch", 64) == 1:
+            version = _number(data, "protocol_version", 8)
+            if version is not None and 0 < version <= DAVE_VERSION:
+                self._begin_group()
+
+    def _take_binary(self, op: int, data: bytes, now_s: float) -> None:
+        if op == 25:
+            self._external_sender = data
+            self._session.set_external_sender(data)
+        elif op == 27:
+            self.epoch = _epoch_of(data[1:]) if self.epoch is None else self.epoch
+            answer = self._session.process_proposals(data, self._members)
+            if answer is not None:
+                self._say(28, answer)
+        elif op in (29, 30) and len(data) > 2:
+            transition = int.from_bytes(data[:2], "big")
+            epoch = None
+            roster: dave.RejectType | dict[int, list[int]] | None
+            if op == 29:
+                roster = self._session.process_commit(data[2:])
+                if roster is dave.RejectType.ignored:
+                    return
+                before = _epoch_of(data[2:])
+                epoch = None if before is None else before + 1
+            else:
+                roster = self._session.process_welcome(data[2:], self._members)
+            if isinstance(roster, dict):
+                self.epoch = epoch
+                self._prepare(transition, self._session.get_protocol_version())
+            else:
+                self._has_key = False
+                self._wants_healing = transition
+                self.heal(now_s)
+
+    def _begin_group(self) -> None:
+        """A new group, or a new try to come into one."""
+        self._has_key = False
+        self.epoch = None
+        self._session.reset()
+        self._session.init(DAVE_VERSION, self._channel_id, self._user, None)
+        if self._external_sender is not None:
+            self._session.set_external_sender(self._external_sender)
+        package = self._session.get_marshalled_key_package()
+        if package is not None:
+            self._say(26, package)
+
+    def _prepare(self, transition: int, version: int) -> None:
+        if len(self._pending) < _MOST_PENDING:
+            self._pending[transition] = version
+        if transition == 0:
+            self._execute(0)
+        else:
+            self._say(23, {"transition_id": transition})
+
+    def _execute(self, transition: int) -> None:
+        version = self._pending.pop(transition, None)
+        if version is None:
+            return
+        self.version = version
+        self.passes_through = version == 0
+        ratchet = self._session.get_key_ratchet(self._user) if version else None
+        self._has_key = ratchet is not None
+        self._encryptor.set_key_ratchet(ratchet)
+
+
+def _number(data: Mapping[str, Any], name: str, bits: int) -> int | None:
+    value = data.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**bits else None
+
+
+def _epoch_of(message: bytes) -> int | None:
+    """The epoch that a public message of MLS belongs to (RFC 9420, 6: group_id<V>, epoch); None for any other."""
+    start = message.find(_MLS_PUBLIC_MESSAGE)
+    if not 0 <= start <= 4 or len(message) < start + 5:  # behind the length of a vector
+        return None
+    length = message[start + 4]
+    if length > 0x3F:  # a group's id is that of a channel: 8 bytes
+        return None
+    epoch = message[start + 5 + length : start + 13 + length]
+    return int.from_bytes(epoch, "big") if len(epoch) == 8 else None
