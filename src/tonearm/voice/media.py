@@ -46,6 +46,7 @@ _FINISH_LIMIT_S: Final = 1.0  # five silences take 0.1 s
 _READ_BYTES: Final = 256 * 1024
 _READS_AT_ONCE: Final = 32
 _MOST_WAITING: Final = 4_000  # messages for a process that takes none
+_MOST_KEPT: Final = 10  # frames of each connection
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class Media:
         self.number = number
         self.reports = reports
         self.frames = 0
+        self.lost = 0  # of these, on the way to a process that took no more
 
     def frame(self, packet: bytes) -> None:
         """One packet of Opus of 20 ms, to leave now."""
@@ -111,9 +113,11 @@ class Media:
         self._process.frame(self.number, packet)
 
     def gateway(self, op: int, data: Mapping[str, Any] | bytes) -> None:
-        """What the voice server said about members and the end-to-end encryption."""
-        if not isinstance(data, bytes) or len(data) < MOST_MESSAGE_BYTES:
-            self._process.send(Gateway(self.number, op, data if isinstance(data, bytes) else dict(data)))
+        """What the voice server said about members and the end-to-end encryption. What is too large to be that, or
+        has values that nobody can mean, is passed over."""
+        message = Gateway(self.number, op, data if isinstance(data, bytes) else dict(data))
+        with contextlib.suppress(ValueError, OverflowError, RecursionError):
+            self._process.post(self._process.pack(message))
 
     async def finish(self) -> None:
         """Five silences, then the end. Takes 0.1 s; where the process does not answer, not much more."""
@@ -130,6 +134,7 @@ class Media:
         """At once."""
         if self._process.media.pop(self.number, None) is self:
             self._process.send(Close(self.number))
+            self._process.on_close(self._process)
 
     def has_finished(self) -> None:
         if self._finished is not None and not self._finished.done():
@@ -143,7 +148,8 @@ class VoiceProcesses:
         self._settings = settings
         self._sandbox_mode = sandbox_mode
         self._processes: list[_Process] = []
-        self._starts: set[asyncio.Task[_Process]] = set()
+        self._starts: set[asyncio.Task[_Process]] = set()  # of those that many connections share
+        self._ending: set[_Process] = set()  # not needed any more
         self._last = 0
         self._restarts = 0
         self._late = [0] * len(LATE_MS)  # of processes that have ended
@@ -153,7 +159,7 @@ class VoiceProcesses:
     def prepare(self) -> None:
         """Starts a process in the background, if there is none."""
         if not self._processes and not self._starts and not self._is_over:
-            self._begin(is_alone=False)
+            self._begin()
 
     async def open(self, setting: MediaSetting, udp: socket.socket, reports: MediaReports) -> Media:
         """Takes over the connected socket, whatever happens. Raises `VoiceProcessError`."""
@@ -194,40 +200,41 @@ class VoiceProcesses:
         processes, self._processes = self._processes, []
         for process in processes:
             process.end()
-        for process in processes:
+        for process in (*processes, *self._ending):
             await process.exited.wait()
 
     async def _process_for(self, *, is_large: bool) -> "_Process":
-        if is_large:
-            process = next((each for each in self._processes if each.is_alone and not each.media), None)
-            return process or await self._started(is_alone=True)
-        shared = [each for each in self._processes if not each.is_alone]
-        process = min(shared, key=lambda each: len(each.media), default=None)
-        if process is None or (len(process.media) >= _CONNECTIONS_A_PROCESS and len(shared) < self._most_processes):
-            return await self._started(is_alone=False)
-        return process
-
-    @property
-    def _most_processes(self) -> int:
-        return self._settings.processes or len(os.sched_getaffinity(0))
-
-    async def _started(self, *, is_alone: bool) -> "_Process":
-        """A new process, or one that was begun already."""
-        start = next(iter(self._starts), None) if not is_alone else None
         try:
-            return await asyncio.shield(start or self._begin(is_alone=is_alone))
+            return await (self._start(is_alone=True) if is_large else self._shared_process())
         except (OSError, TimeoutError) as error:
             raise VoiceProcessError(f"a voice process could not be started ({error})") from error
-        except asyncio.CancelledError:
-            if self._is_over:
-                raise VoiceProcessError("the node is stopping") from None
-            raise
 
-    def _begin(self, *, is_alone: bool) -> "asyncio.Task[_Process]":
-        start = asyncio.get_running_loop().create_task(self._start(is_alone=is_alone))
+    async def _shared_process(self) -> "_Process":
+        """The one with the fewest connections."""
+        if self._is_over:
+            raise VoiceProcessError("the node is stopping")
+        for _ in range(self._wanted_processes - len(self._shared) - len(self._starts)):
+            self._begin()
+        if self._starts and (self._settings.processes or not self._shared):
+            await asyncio.wait(self._starts)
+        if self._shared:
+            return min(self._shared, key=lambda each: len(each.media))
+        raise VoiceProcessError("no voice process could be started")
+
+    @property
+    def _shared(self) -> "list[_Process]":
+        return [each for each in self._processes if not each.is_alone]
+
+    @property
+    def _wanted_processes(self) -> int:
+        connections = sum(len(each.media) for each in self._shared)
+        needed = min(1 + connections // _CONNECTIONS_A_PROCESS, len(os.sched_getaffinity(0)))
+        return self._settings.processes or needed
+
+    def _begin(self) -> None:
+        start = asyncio.get_running_loop().create_task(self._start(is_alone=False))
         self._starts.add(start)
         start.add_done_callback(self._start_ended)
-        return start
 
     def _start_ended(self, start: "asyncio.Task[_Process]") -> None:
         self._starts.discard(start)
@@ -235,7 +242,7 @@ class VoiceProcesses:
             log.warning("a voice process could not be started: %s", start.exception())
 
     async def _start(self, *, is_alone: bool) -> "_Process":
-        process = _Process(self._sandbox_mode, self._ended, is_alone=is_alone)
+        process = _Process(self._sandbox_mode, self._ended, self._closed, is_alone=is_alone)
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await process.started()
@@ -246,8 +253,16 @@ class VoiceProcesses:
         self._processes.append(process)
         return process
 
+    def _closed(self, process: "_Process") -> None:
+        """A connection of the process is over."""
+        if process.is_alone and process in self._processes:
+            self._processes.remove(process)
+            self._ending.add(process)
+            process.end()
+
     def _ended(self, process: "_Process") -> None:
         """A process has ended, by itself or because it said what it may not say."""
+        self._ending.discard(process)
         self._late = [own + other for own, other in zip(self._late, process.late, strict=True)]
         self._longest_mls_ms = max(self._longest_mls_ms, process.longest_mls_ms)
         if process not in self._processes:
@@ -264,16 +279,25 @@ class VoiceProcesses:
 
 
 class _Process:
-    """One voice process. `on_end` is called when it has ended. Raises `OSError` when it cannot be started."""
+    """One voice process. `on_end` is called when it has ended, `on_close` when a connection was closed by the node.
+    Raises `OSError` when it cannot be started."""
 
-    def __init__(self, mode: SandboxMode, on_end: "Callable[[_Process], None]", *, is_alone: bool) -> None:
+    def __init__(
+        self,
+        mode: SandboxMode,
+        on_end: "Callable[[_Process], None]",
+        on_close: "Callable[[_Process], None]",
+        *,
+        is_alone: bool,
+    ) -> None:
         self._mode = mode
         self._on_end = on_end
+        self.on_close = on_close
         self._coder = Coder(FromProcess)
         self._frames: list[tuple[int, bytes]] = []
         self._waiting: deque[tuple[bytes, int | None]] = deque()
         self._started: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
-        self._is_over = False
+        self._is_over = self._is_flush_due = self._waits_for_room = False
         self.is_alone = is_alone
         self.media: dict[int, Media] = {}
         self.late = (0,) * len(LATE_MS)
@@ -309,20 +333,32 @@ class _Process:
 
     def frame(self, number: int, packet: bytes) -> None:
         self._frames.append((number, packet))
-        if len(self._frames) == 1:
-            self._loop.call_soon(self._send_frames)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def pack(self, message: FromNode) -> bytes:
+        """Raises what msgspec does for values of strangers that cannot be packed, and ValueError for too many."""
+        packed = self._coder.pack(message)
+        if len(packed) > MOST_MESSAGE_BYTES:
+            raise ValueError("the message is too large")
+        return packed
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
         """Takes `descriptor` over."""
-        self._send_frames()  # in their order
+        self.post(self.pack(message), descriptor)
+
+    def post(self, packed: bytes, descriptor: int | None = None) -> None:
+        """As `send`, for what is packed already."""
+        self._flush()  # the frames that came before
         if self._is_over:
             _close(descriptor)
             return
-        self._waiting.append((self._coder.pack(message), descriptor))
+        self._waiting.append((packed, descriptor))
         if len(self._waiting) > _MOST_WAITING:
             self._kill("takes nothing, and was killed")
-        elif len(self._waiting) == 1:
-            self._send_waiting()
+        else:
+            self._flush()
 
     def end(self) -> None:
         """The process ends by itself when its socket is closed; it has nothing to finish."""
@@ -340,16 +376,11 @@ class _Process:
         if not self._started.done():
             self._started.set_exception(OSError(f"it {self.why}"))
 
-    def _send_frames(self) -> None:
-        frames, self._frames = self._frames, []
-        if self._is_over or self._waiting:
-            return  # what waits goes first, and what is late by then is better not sent
-        with contextlib.suppress(OSError):  # full: the frames are lost; gone: `_receive` meets the same
-            for message in pack_frames(frames):
-                self._socket.send(message)
-
-    def _send_waiting(self) -> None:
-        self._loop.remove_writer(self._socket)
+    def _flush(self) -> None:
+        """Sends what waits, then the frames, as far as the process takes them."""
+        self._is_flush_due = False
+        if self._is_over:
+            return
         try:
             while self._waiting:
                 message, descriptor = self._waiting[0]
@@ -359,10 +390,39 @@ class _Process:
                     socket.send_fds(self._socket, [message], [descriptor])
                     _close(descriptor)
                 self._waiting.popleft()
+            if self._frames:
+                self._send_frames()
         except (BlockingIOError, InterruptedError):
-            self._loop.add_writer(self._socket, self._send_waiting)
+            self._wait_for_room()
         except OSError as error:
             self._kill(f"cannot be reached ({error.strerror})")
+        else:
+            if self._waits_for_room:
+                self._waits_for_room = False
+                self._loop.remove_writer(self._socket)
+
+    def _send_frames(self) -> None:
+        frames, self._frames = self._frames, []
+        taken = 0
+        try:
+            for message, count in pack_frames(frames):
+                self._socket.send(message)
+                taken += count
+        except OSError:
+            self._frames = frames[taken:]
+            raise
+
+    def _wait_for_room(self) -> None:
+        """A flood of others fills the socket for less than a frame's time; what is older is better not sent."""
+        if not self._waits_for_room:
+            self._waits_for_room = True
+            self._loop.add_writer(self._socket, self._flush)
+        too_many = len(self._frames) - _MOST_KEPT * len(self.media)
+        if too_many > 0:
+            for number, _ in self._frames[:too_many]:
+                if (media := self.media.get(number)) is not None:
+                    media.lost += 1
+            del self._frames[:too_many]
 
     def _receive(self) -> None:
         try:
@@ -386,7 +446,7 @@ class _Process:
             self.late, self.longest_mls_ms = message.late, message.longest_mls_ms
             for number, sent, silence, dropped in message.connections:
                 if (media := self.media.get(number)) is not None:
-                    media.reports.counted(PacketCounts(sent, silence, dropped))
+                    media.reports.counted(PacketCounts(sent, silence, dropped + media.lost))
         elif (media := self.media.get(message.connection)) is not None:
             _take_for(media, message)
 
@@ -418,7 +478,7 @@ def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> N
         case Say(_, op, dict(data)) if op in OPS_SAID:
             media.reports.say((op, data))
         case Silent(_, frames):
-            media.reports.silent(frames)
+            media.reports.silent(frames + media.lost)
         case DaveChanged(_, version, ready, epoch, code):
             media.reports.dave_changed(DaveStatus(version, ready, epoch, code))
         case Finished():

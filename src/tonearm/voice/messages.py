@@ -122,17 +122,17 @@ class Coder:
             raise BrokenVoiceMessage(type(error).__name__) from None
 
 
-def pack_frames(frames: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The messages of these frames, each a connection and its packet, in this order."""
+def pack_frames(frames: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
+    """The messages of these frames, each a connection and its packet, in this order; and how many are in each."""
     head, parts, size = FRAME_HEAD.pack, [FRAMES], 1
     for connection, packet in frames:
         if size > MOST_MESSAGE_BYTES // 2:
-            yield b"".join(parts)
+            yield b"".join(parts), len(parts) // 2
             parts, size = [FRAMES], 1
         parts += (head(connection, len(packet)), packet)
         size += FRAME_HEAD.size + len(packet)
     if size > 1:
-        yield b"".join(parts)
+        yield b"".join(parts), len(parts) // 2
 
 
 def read_frames(message: bytes) -> Iterator[tuple[int, bytes]]:

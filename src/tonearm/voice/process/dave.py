@@ -20,6 +20,8 @@ _GROUP_BYTES: Final = 5
 _MLS_PUBLIC_MESSAGE: Final = b"\x00\x01\x00\x01"  # RFC 9420, 6: version mls10, wire format mls_public_message
 
 Say: TypeAlias = Callable[[int, "dict[str, int] | bytes"], None]
+_Next: TypeAlias = tuple[int, dave.IKeyRatchet | None]
+"""What a transition begins: the version of the protocol, and the bot's keys."""
 
 
 class DaveCall:
@@ -35,7 +37,7 @@ class DaveCall:
         self._encryptor.assign_ssrc_to_codec(ssrc, dave.Codec.opus)
         self._members = {self._user}
         self._external_sender: bytes | None = None
-        self._pending: dict[int, int] = {}  # versions of the protocol, by the transition that begins them
+        self._pending: dict[int, _Next] = {}  # by the transition that begins it
         self._has_key = False
         self._heals_from_s = 0.0
         self._wants_healing: int | None = None  # the transition that could not be worked up, until it may be said
@@ -103,9 +105,12 @@ class DaveCall:
         elif op == 24 and _number(data, "epoch", 64) == 1:
             version = _number(data, "protocol_version", 8)
             if version is not None and 0 < version <= DAVE_VERSION:
+                self._wants_healing = None
                 self._begin_group()
 
     def _take_binary(self, op: int, data: bytes, now_s: float) -> None:
+        if not data:  # libdave 1.1.0 crashes by an empty external sender
+            return
         if op == 25:
             self._external_sender = data
             self._session.set_external_sender(data)
@@ -127,16 +132,17 @@ class DaveCall:
             else:
                 roster = self._session.process_welcome(data[2:], self._members)
             if isinstance(roster, dict):
+                self._wants_healing = None
                 self.epoch = epoch
                 self._prepare(transition, self._session.get_protocol_version())
             else:
-                self._has_key = False
+                self._forget_keys()
                 self._wants_healing = transition
                 self.heal(now_s)
 
     def _begin_group(self) -> None:
         """A new group, or a new try to come into one."""
-        self._has_key = False
+        self._forget_keys()
         self.epoch = None
         self._session.reset()
         self._session.init(DAVE_VERSION, self._channel_id, self._user, None)
@@ -146,21 +152,26 @@ class DaveCall:
         if package is not None:
             self._say(26, package)
 
+    def _forget_keys(self) -> None:
+        self._has_key = False
+        self._encryptor.set_key_ratchet(None)
+        self._pending = {transition: (version, None) for transition, (version, _) in self._pending.items()}
+
     def _prepare(self, transition: int, version: int) -> None:
         if len(self._pending) < _MOST_PENDING:
-            self._pending[transition] = version
+            # The keys are those of this epoch: the group may be further when the transition happens.
+            self._pending[transition] = version, self._session.get_key_ratchet(self._user) if version else None
         if transition == 0:
             self._execute(0)
         else:
             self._say(23, {"transition_id": transition})
 
     def _execute(self, transition: int) -> None:
-        version = self._pending.pop(transition, None)
-        if version is None:
+        following = self._pending.pop(transition, None)
+        if following is None:
             return
-        self.version = version
-        self.passes_through = version == 0
-        ratchet = self._session.get_key_ratchet(self._user) if version else None
+        self.version, ratchet = following
+        self.passes_through = self.version == 0
         self._has_key = ratchet is not None
         self._encryptor.set_key_ratchet(ratchet)
 

@@ -35,13 +35,12 @@ from tonearm.voice.process.dave import DaveCall
 from tonearm.voice.process.rtp import SILENCE, RtpStream
 
 _MESSAGE_BYTES: Final = 256 * 1024
-_MESSAGES_AT_ONCE: Final = 64
 _SILENCES: Final = 5  # so that a listener's decoder ends its sound (docs.discord.com, "Voice Data Interpolation")
 _SILENT_AFTER_S: Final = 3 * FRAME_S  # without a frame
 _KEEPALIVE_S: Final = 5.0
 _COUNTS_S: Final = 1.0
 _LEAST_LATE_S: Final = LATE_MS[0] / 1000
-_NEW_RUN_AFTER_S: Final = 1.0  # so late, frames were lost on the way
+_ON_PACE_S: Final = 0.75 * FRAME_S  # frames that are further apart do not catch up
 _MOST_AT_ONCE: Final = 10  # frames of one connection after a stall; older ones are dropped
 
 _Frames: TypeAlias = list[tuple[int, bytes]]
@@ -52,7 +51,18 @@ class _Connection:
 
     __slots__ = (
         *("call", "dropped", "due_s", "ends", "frames", "is_changed", "keepalive_due_s", "keepalives", "last_s"),
-        *("number", "rtp", "run_frames", "run_from_s", "send", "sent", "silence", "silence_due_s", "silences_left"),
+        *(
+            "late_at_s",
+            "number",
+            "rtp",
+            "run_frames",
+            "run_from_s",
+            "send",
+            "sent",
+            "silence",
+            "silence_due_s",
+            "silences_left",
+        ),
         *("status", "udp"),
     )
 
@@ -64,7 +74,7 @@ class _Connection:
         self.rtp = RtpStream(opened.mode, opened.key, opened.ssrc, now_s)
         self.frames = self.sent = self.silence = self.dropped = self.keepalives = 0
         self.silences_left = self.run_frames = 0
-        self.run_from_s = self.last_s = self.keepalive_due_s = self.silence_due_s = now_s
+        self.run_from_s = self.last_s = self.keepalive_due_s = self.silence_due_s = self.late_at_s = now_s
         self.ends = self.is_changed = False
         self.status: DaveChanged | None = None
         self.due_s: float | None = None  # of its entry in the heap that counts
@@ -97,8 +107,7 @@ class VoiceWorker:
 
     def _receive(self) -> None:
         frames: _Frames = []
-        is_late = False
-        for _ in range(_MESSAGES_AT_ONCE):
+        while True:
             try:
                 message, ancillary, _, _ = self._node.recvmsg(_MESSAGE_BYTES, 64, socket.MSG_DONTWAIT)
             except (BlockingIOError, InterruptedError):
@@ -107,13 +116,12 @@ class VoiceWorker:
                 self._is_over = True
                 break
             if message[:1] == FRAMES:
-                is_late = is_late or bool(frames)
                 frames += read_frames(message)
                 continue
-            self._send(frames, is_late=is_late)  # in the order of the messages
+            self._send(frames)  # in the order of the messages
             frames = []
             self._take(self._coder.read(message), ancillary)
-        self._send(frames, is_late=is_late)
+        self._send(frames)
 
     def _take(self, message: FromNode, ancillary: list[tuple[int, int, bytes]]) -> None:
         now_s = time.monotonic()
@@ -154,24 +162,19 @@ class VoiceWorker:
 
     # Packets
 
-    def _send(self, frames: _Frames, *, is_late: bool) -> None:
-        if not frames:
-            return
-        if is_late:
+    def _send(self, frames: _Frames) -> None:
+        if len(frames) - len(dict(frames)) >= _MOST_AT_ONCE:
             frames = self._newest(frames)
-        now_s = time.monotonic()
-        connections = self._connections
+        connections, monotonic = self._connections, time.monotonic
         for number, packet in frames:
             connection = connections.get(number)
             if connection is None or connection.ends:
                 continue
+            now_s = monotonic()
             if connection.run_frames:
-                due_s = connection.run_from_s + connection.run_frames * FRAME_S
-                late_s = now_s - due_s
+                late_s = now_s - connection.run_from_s - connection.run_frames * FRAME_S
                 if late_s > _LEAST_LATE_S:
-                    self._count_late(late_s)
-                    if late_s > _NEW_RUN_AFTER_S:
-                        self._begin_run(connection, now_s)
+                    self._is_late(connection, late_s, now_s)
                 elif late_s < 0:
                     connection.run_from_s += late_s  # the first one of the run was late
             else:
@@ -187,12 +190,14 @@ class VoiceWorker:
                 continue
             sealed = connection.rtp.packet(payload)
             if sealed is not None:
-                with suppress(OSError):  # nothing but the next packet helps: the server may be back by then
+                try:  # noqa: SIM105 - which takes no time here
                     connection.send(sealed)
+                except OSError:  # nothing but the next packet helps: the server may be back by then
+                    pass
                 connection.sent += 1
 
     def _newest(self, frames: _Frames) -> _Frames:
-        """Without those that came too late, because this process stood still."""
+        """Without those that came too late, because this process or the node stood still."""
         left = Counter(number for number, _ in frames)
         kept: _Frames = []
         for number, packet in frames:
@@ -207,9 +212,16 @@ class VoiceWorker:
                 kept.append((number, packet))
         return kept
 
-    def _count_late(self, late_s: float) -> None:
+    def _is_late(self, connection: _Connection, late_s: float, now_s: float) -> None:
+        """Counts a late packet. Two that are late and yet on pace do not catch up with what came before: frames between
+        them were lost, or never made by a node that stood still. Their time has passed all the same."""
         for index, limit_ms in enumerate(LATE_MS):
             self._late[index] += late_s * 1000 > limit_ms
+        on_pace_since_s, connection.late_at_s = connection.late_at_s, now_s
+        missing = round(late_s / FRAME_S)
+        if missing and _ON_PACE_S < now_s - on_pace_since_s < 2 * FRAME_S:
+            connection.run_frames += missing
+            connection.rtp.skip(missing)
 
     def _begin_run(self, connection: _Connection, now_s: float) -> None:
         connection.silences_left = connection.run_frames = 0
@@ -233,11 +245,11 @@ class VoiceWorker:
             connection.silence += 1
             connection.is_changed = True
 
-    def _keep_alive(self, connection: _Connection) -> None:
+    def _keep_alive(self, connection: _Connection, now_s: float) -> None:
         with suppress(OSError):
             connection.send(connection.keepalives.to_bytes(8, "little"))
         connection.keepalives += 1
-        connection.keepalive_due_s += _KEEPALIVE_S
+        connection.keepalive_due_s = now_s + _KEEPALIVE_S
 
     # What is due
 
@@ -281,7 +293,7 @@ class VoiceWorker:
                     self._tell(Finished(connection.number))
                     return
         if now_s >= connection.keepalive_due_s:
-            self._keep_alive(connection)
+            self._keep_alive(connection, now_s)
         next_s = connection.keepalive_due_s
         if connection.silences_left:
             next_s = min(next_s, connection.silence_due_s)
