@@ -184,6 +184,14 @@ class Call:
         for ear in self._ears_in_group:
             ear.listen_to(self.bot_id)
 
+    async def take_back(self) -> None:
+        """The bot could not work something up, and has asked for a new welcome."""
+        assert self.bot is not None
+        leaf = self.leaves.index(self.bot_id)
+        self.leaves[leaf] = None
+        await self._change(self.sender.proposals(self.epoch, remove=(leaf,)), None)
+        await self.add(self.bot)
+
     async def begin_anew(self) -> None:
         """Epoch 1: the group is founded again by all who are there."""
         bot, users = self.bot, tuple(self.ears)

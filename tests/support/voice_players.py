@@ -1,0 +1,47 @@
+"""What tests say to a running node about the voice of a player, and how its node is configured."""
+
+from typing import Any, Final
+
+import av
+
+from tests.support.e2e_players import done, until_state
+from tests.support.running_node import RunningNode
+from tests.support.voice_server import VoiceServer, VoiceSession
+
+CONFIG: Final = """
+[player]
+first_listener_wait_ms = 60000
+[voice]
+endpoints = ["127.0.0.1"]
+private_networks = true
+"""
+TOKEN, SESSION = "the-secret-token", "the-secret-session"
+
+
+def voice(server: VoiceServer, **more: object) -> dict[str, object]:
+    ids = {"channelId": "2", "guildId": "1", "userId": "3"}
+    return {"token": TOKEN, "sessionId": SESSION, "endpoint": server.endpoint, **ids, **more}
+
+
+async def join(node: RunningNode, server: VoiceServer, player: str = "p", **more: object) -> VoiceSession:
+    """The newest session, once the node shows it as connected."""
+    await done(node, "PUT", f"/v0/players/{player}/voice", voice(server, **more))
+    session = await server.session(1)
+    await until_voice(node, player, "connected")
+    return session
+
+
+async def until_voice(node: RunningNode, player: str, phase: str) -> Any:
+    state = await until_state(node, player, lambda state: state["voice"] and state["voice"]["state"] == phase)
+    return state["voice"]
+
+
+def packets_of_song(node: RunningNode) -> list[bytes]:
+    """The packets of song.opus, which every node of these tests has."""
+    with av.open(node.folder / "song.opus") as media:
+        return [bytes(packet) for packet in media.demux() if packet.size]
+
+
+def nothing_was_in_the_clear(node: RunningNode, session: VoiceSession) -> None:
+    source = set(packets_of_song(node))
+    assert not [packet for packet in session.sounds if packet.payload in source]

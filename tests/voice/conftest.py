@@ -1,0 +1,34 @@
+"""A node that may dial a voice server on this machine, for the tests of a module."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.audio_files import music, opus
+from tests.support.running_node import RunningNode, shared_node
+from tests.support.voice_players import CONFIG, SESSION, TOKEN
+from tests.support.voice_server import make_certificate
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("certificate") / "voice.pem")
+
+
+@pytest.fixture(scope="module")
+def voice_node(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iterator[RunningNode]:
+    variables = {"SSL_CERT_FILE": str(certificate), "TONEARM_LOGGING__LEVEL": "debug"}
+    with shared_node(tmp_path_factory.mktemp("voice"), CONFIG, variables) as node:
+        yield node
+    log = "".join(node.log)
+    assert TOKEN not in log
+    assert SESSION not in log
+
+
+@pytest_asyncio.fixture
+async def node(voice_node: RunningNode) -> AsyncIterator[RunningNode]:
+    (voice_node.folder / "song.opus").write_bytes(opus(music(60.0)))
+    yield voice_node
+    await voice_node.forget_all()

@@ -1,0 +1,120 @@
+"""End-to-end encrypted calls, with other members' ears: nothing leaves unencrypted, in no moment."""
+
+import struct
+from pathlib import Path
+
+import davey
+import pytest
+
+from tests.support.e2e_players import create
+from tests.support.running_node import RunningNode
+from tests.support.voice_players import join, nothing_was_in_the_clear, packets_of_song, until_voice
+from tests.support.voice_server import Ear, voice_server
+
+
+async def test_members_come_and_go(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=(5, 6)) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+        await call.join(7)
+        await session.heard(10)
+        await call.leave(5)
+        await session.heard(10)
+        await call.leave(6)
+        await call.leave(7)  # the bot is alone, and commits
+        assert session.of(28)
+        ear = await call.join(8)
+        heard = await session.heard(10)
+        assert all(packet.sound in set(packets_of_song(node)) for packet in heard[5:])
+        shown = (await until_voice(node, "p", "connected"))["dave"]
+        assert (shown["version"], shown["ready"], shown["epoch"]) == (1, True, call.epoch)
+        assert shown["privacyCode"].replace(" ", "") == davey.generate_displayable_code(ear.authenticator, 30, 5)
+        nothing_was_in_the_clear(node, session)
+
+
+async def test_alone_in_a_call_nothing_is_sent_until_somebody_comes(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=()) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.until(lambda: session.of(26), "a key package")
+        assert not (await until_voice(node, "p", "connected"))["dave"]["ready"]
+        call.leaves.append(3)
+        await call.join(5)
+        heard = await session.heard(10)
+        assert all(packet.sound is not None for packet in heard)
+        nothing_was_in_the_clear(node, session)
+
+
+async def test_a_call_that_empties_and_fills_is_a_new_group(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=(5, 6)) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+        for _ in range(2):
+            await call.begin_anew()
+            heard = await session.heard(10)
+            assert heard[-1].sound is not None
+        nothing_was_in_the_clear(node, session)
+
+
+@pytest.mark.parametrize("op", [29, 30])
+async def test_what_cannot_be_worked_up_is_healed_without_a_storm(
+    node: RunningNode, certificate: Path, op: int
+) -> None:
+    async with voice_server(certificate, ears=(5, 6)) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+        session.forget_key_package()
+        for transition in (700, 701, 702):
+            await session.send_binary(op, struct.pack(">H", transition) + b"rubbish")
+        await session.next_key_package()
+        assert session.of(31)[0] == {"transition_id": 700}
+        await call.take_back()
+        heard = await session.heard(10)
+        assert heard[-1].sound is not None
+        assert len(session.of(31)) <= 2
+        nothing_was_in_the_clear(node, session)
+
+
+async def test_a_call_goes_down_to_no_encryption_and_up_again(node: RunningNode, certificate: Path) -> None:
+    source = set(packets_of_song(node))
+    async with voice_server(certificate, ears=(5,)) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+        await session.send(21, {"transition_id": 90, "protocol_version": 0})
+        await session.until(lambda: {"transition_id": 90} in session.of(23), "ready for it")
+        await session.heard(3)
+        nothing_was_in_the_clear(node, session)
+        await session.execute(90)
+        await session.until(lambda: session.sounds[-1].payload in source, "packets as they are")
+        await call.begin_anew()
+        await session.until(lambda: session.sounds[-1].payload not in source, "encrypted packets")
+        encrypted = await session.heard(10)
+        assert all(packet.sound in source for packet in encrypted)
+
+
+async def test_nobody_is_added_who_was_not_announced(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=()) as server:
+        call = server.call
+        assert call is not None
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.until(lambda: session.of(26), "a key package")
+        stranger = Ear(call, 666)
+        await session.send_binary(27, call.sender.proposals(0, add=(stranger.key_package,)))
+        await session.send(21, {"transition_id": 5, "protocol_version": 1})
+        await session.until(lambda: session.of(23), "an answer to what came later")
+        assert not session.of(28)

@@ -1,0 +1,94 @@
+"""What a voice channel hears of a player, by a running node and a voice server of our own."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import create, order
+from tests.support.running_node import RunningNode
+from tests.support.voice_players import (
+    join,
+    packets_of_song,
+    until_voice,
+    voice,
+)
+from tests.support.voice_server import SILENCE, voice_server
+from tonearm.core.voice_gateway import MODES
+
+
+async def test_packets_of_a_source_reach_the_channel_bit_for_bit(node: RunningNode, certificate: Path) -> None:
+    source = packets_of_song(node)
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        heard = [packet.payload for packet in await session.heard(100, more=False)]
+        first = source.index(heard[5])
+        assert heard[5:] == source[first : first + len(heard) - 5]
+        sequences = [packet.sequence for packet in session.packets]
+        assert [(b - a) & 0xFFFF for a, b in itertools.pairwise(sequences)] == [1] * (len(sequences) - 1)
+        assert [packet.counter for packet in session.packets] == list(range(len(session.packets)))
+
+
+async def test_members_of_an_encrypted_call_hear_it(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=(5, 7)) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        packets = await session.heard(50)
+        assert all(packet.sound is not None for packet in packets)
+        assert all(packet.payload != packet.sound for packet in packets)
+
+
+async def test_a_pause_ends_with_five_silences(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(10)
+        await order(node, "p", "pause")
+        await session.until(lambda: session.of(5) and session.of(5)[-1]["speaking"] == 0, "the end of speaking")
+        assert [packet.payload for packet in session.packets[-5:]] == [SILENCE] * 5
+        assert session.packets[-6].payload != SILENCE
+        before, count = session.packets[-1], len(session.packets)
+        await order(node, "p", "play")
+        await session.heard(5)
+        after = session.packets[count]
+        assert after.sequence == (before.sequence + 1) & 0xFFFF
+        gap_ms = ((after.timestamp - before.timestamp) & 0xFFFF_FFFF) / 48
+        assert gap_ms % 20 == 0
+        assert abs(gap_ms - (after.at_s - before.at_s) * 1000) < 2000  # as far as a busy machine reads a clock
+        assert [said["speaking"] for said in session.of(5)] == [1, 0, 1]
+
+
+async def test_the_channel_hears_the_first_sample_of_a_player_that_begins_with_a_voice(
+    node: RunningNode, certificate: Path
+) -> None:
+    async with voice_server(certificate, ears=(5,)) as server:
+        await create(node, "p", "song.opus", voice=voice(server))
+        session = await server.session(1)
+        heard = await session.heard(20, more=False)
+        assert [packet.sound for packet in heard] == packets_of_song(node)[:20]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_both_modes_of_encryption(node: RunningNode, certificate: Path, mode: str) -> None:
+    async with voice_server(certificate) as server:
+        server.modes = [mode]
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        heard = await session.heard(20)
+        assert (await until_voice(node, "p", "connected"))["mode"] == mode
+        assert heard[10].payload in packets_of_song(node)
+
+
+async def test_an_overlay_sounds_in_a_pause(node: RunningNode, certificate: Path) -> None:
+    (node.folder / "bell.wav").write_bytes(wav(music(0.5)))
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+        await order(node, "p", "pause")
+        await session.until(lambda: session.packets[-1].is_silence, "silence")
+        answer = await node.request("POST", "/v0/players/p/overlays", {"uri": "bell.wav"})
+        assert answer.status in (200, 201, 202), answer.body
+        await session.heard(10)
