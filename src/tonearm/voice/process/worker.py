@@ -6,6 +6,7 @@ once; the node's clock has made it come when it is due.
 
 import array
 import heapq
+import math
 import select
 import socket
 import time
@@ -92,6 +93,8 @@ class VoiceWorker:
         self._counts_due_s = 0.0
         self._were_counted: tuple[object, ...] = ()
         self._alarms: list[tuple[float, int]] = []  # a heap of what is due, by connection
+        self._playing: set[_Connection] = set()
+        self._pause_s = math.inf  # from then on one of these may be in a pause
         self._is_over = False
 
     def run(self) -> None:
@@ -157,6 +160,7 @@ class VoiceWorker:
 
     def _close(self, connection: _Connection) -> None:
         del self._connections[connection.number]
+        self._playing.discard(connection)
         self._tell(self._counts([connection]))
         connection.udp.close()
 
@@ -206,8 +210,9 @@ class VoiceWorker:
             if connection is not None and left[number] >= _MOST_AT_ONCE:
                 connection.frames += 1
                 connection.dropped += 1
-                connection.run_frames += 1
-                connection.rtp.skip(1)
+                if connection.run_frames:
+                    connection.run_frames += 1
+                    connection.rtp.skip(1)
             else:
                 kept.append((number, packet))
         return kept
@@ -227,9 +232,22 @@ class VoiceWorker:
         connection.silences_left = connection.run_frames = 0
         connection.rtp.begin_run(now_s)
         connection.run_from_s = now_s
-        self._set_alarm(connection, now_s + _SILENT_AFTER_S)
+        self._playing.add(connection)
+        self._pause_s = min(self._pause_s, now_s + _SILENT_AFTER_S)
+
+    def _find_pauses(self, now_s: float) -> None:
+        """One look at all that play, instead of an alarm of each that every frame would put off."""
+        last_s = math.inf
+        for connection in tuple(self._playing):
+            if now_s - connection.last_s >= _SILENT_AFTER_S:
+                self._begin_silences(connection, now_s)
+                self._serve(connection, now_s)
+            elif connection.last_s < last_s:
+                last_s = connection.last_s
+        self._pause_s = last_s + _SILENT_AFTER_S
 
     def _begin_silences(self, connection: _Connection, now_s: float) -> None:
+        self._playing.discard(connection)
         connection.run_frames = 0
         connection.silences_left = _SILENCES
         connection.silence_due_s = max(now_s, connection.last_s + FRAME_S)
@@ -254,7 +272,8 @@ class VoiceWorker:
     # What is due
 
     def _next_due_s(self) -> float:
-        return min(self._alarms[0][0] if self._alarms else self._counts_due_s, self._counts_due_s)
+        next_s = min(self._pause_s, self._counts_due_s)
+        return min(self._alarms[0][0], next_s) if self._alarms else next_s
 
     def _set_alarm(self, connection: _Connection, at_s: float) -> None:
         if connection.due_s is None or at_s < connection.due_s:
@@ -268,6 +287,8 @@ class VoiceWorker:
             if connection is not None and connection.due_s == at_s:
                 connection.due_s = None
                 self._serve(connection, now_s)
+        if now_s >= self._pause_s:
+            self._find_pauses(now_s)
         if now_s >= self._counts_due_s:
             self._counts_due_s = now_s + _COUNTS_S
             changed = [connection for connection in self._connections.values() if connection.is_changed]
@@ -282,8 +303,6 @@ class VoiceWorker:
         if call.heals_at_s is not None:
             call.heal(now_s)
             self._call_changed(connection)
-        if connection.run_frames and now_s - connection.last_s >= _SILENT_AFTER_S:
-            self._begin_silences(connection, now_s)
         if connection.silences_left and now_s >= connection.silence_due_s:
             self._send_silence(connection)
             if not connection.silences_left:
@@ -297,8 +316,6 @@ class VoiceWorker:
         next_s = connection.keepalive_due_s
         if connection.silences_left:
             next_s = min(next_s, connection.silence_due_s)
-        elif connection.run_frames:
-            next_s = min(next_s, connection.last_s + _SILENT_AFTER_S)
         if call.heals_at_s is not None:
             next_s = min(next_s, call.heals_at_s)
         self._set_alarm(connection, next_s)
