@@ -166,9 +166,10 @@ async def test_a_process_that_dies_is_told_to_each_of_its_connections_and_anothe
         async with voice_ends(processes, again := VoiceEnds()):
             await play(again, frames(3))
             await again.until_sounds(3)
-            (process,) = processes.figures().processes
+            figures = processes.figures()
+    (process,) = figures.processes
     assert process.pid != dead
-    assert process.restarts == 1
+    assert figures.restarts == 1
     assert (first.losses, second.losses) == (1, 1)
 
 

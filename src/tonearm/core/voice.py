@@ -366,20 +366,20 @@ def _steady(status: VoiceStatus | None) -> VoiceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class VoiceProcessFigures:
-    """One voice process. `restarts`: how often its place had to be filled anew."""
+    """One voice process."""
 
     pid: int
     connections: int
     cpu_s: float
     memory_bytes: int
-    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceFigures:
     """All voices of a node. Counts are since its start. `packets_late`: how many were later than 5, 20 and 100 ms.
     `closes`: by Discord's code, or by the node's reason. `handshake_ms`: of the newest connection, from the request to
-    the session's description. `longest_mls_ms`: the longest step of a group's key agreement."""
+    the session's description. `longest_mls_ms`: the longest step of a group's key agreement.
+    `process_restarts`: processes that ended and were replaced."""
 
     connections: Mapping[VoicePhase, int] = field(default_factory=dict)
     packets: PacketCounts = PacketCounts()
@@ -389,4 +389,5 @@ class VoiceFigures:
     closes: Counter[str] = field(default_factory=Counter)
     handshake_ms: float | None = None
     longest_mls_ms: float = 0.0
+    process_restarts: int = 0
     processes: tuple[VoiceProcessFigures, ...] = ()

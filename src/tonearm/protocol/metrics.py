@@ -27,6 +27,7 @@ from tonearm.core.figures import (
 from tonearm.core.filters import wire_name
 from tonearm.core.frame import ListenerKind
 from tonearm.core.metadata import JsonObject
+from tonearm.core.voice import CLOSES, LATE_MS, NodeReason, VoiceFigures, VoicePhase
 
 _Label = TypeVar("_Label", bound=str)
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
@@ -63,8 +64,42 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "sandbox": {kind: level for kind, level in figures.sandboxes.items() if level},
         **({} if figures.resolver is None else {"resolver": _fields_out(figures.resolver)}),
         **({} if figures.state is None else {"state": _fields_out(figures.state)}),
+        **({} if figures.voice is None else {"voice": _voice_out(figures.voice)}),
         "processes": [_fields_out(process) for process in figures.processes],
     }
+
+
+def _voice_out(voice: VoiceFigures) -> JsonObject:
+    return {
+        "connections": {**_voices(voice)},
+        "packets": {**_voice_packets(voice)},
+        "packetsLate": {f"over{limit_ms}ms": voice.packets_late.get(limit_ms, 0) for limit_ms in LATE_MS},
+        "resumes": voice.resumes,
+        "reconnects": voice.reconnects,
+        "closes": {**voice.closes},
+        "handshakeMs": None if voice.handshake_ms is None else round(voice.handshake_ms, 1),
+        "longestMlsMs": round(voice.longest_mls_ms, 1),
+        "processRestarts": voice.process_restarts,
+        "processes": [
+            {
+                "pid": process.pid,
+                "connections": process.connections,
+                "cpuSeconds": round(process.cpu_s, 3),
+                "memoryBytes": process.memory_bytes,
+            }
+            for process in voice.processes
+        ],
+    }
+
+
+def _voices(voice: VoiceFigures) -> dict[str, int]:
+    phases = (phase for phase in VoicePhase if phase is not VoicePhase.NONE)
+    return {phase.value: voice.connections.get(phase, 0) for phase in phases}
+
+
+def _voice_packets(voice: VoiceFigures) -> dict[str, int]:
+    packets = voice.packets
+    return {"sent": packets.sent, "silence": packets.silence, "dropped": packets.dropped}
 
 
 def _listeners(figures: NodeFigures) -> Mapping[ListenerKind, int]:
@@ -145,6 +180,7 @@ class _Figures(Collector):
         yield _lateness(figures.lateness)
         yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()
+        yield from _voice_metrics(figures.voice or VoiceFigures())
         cpu = CounterMetricFamily(
             "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "slot")
         )
@@ -178,6 +214,23 @@ class _Figures(Collector):
         yield CounterMetricFamily(
             "tonearm_state_unsaved_answers", "Answers that could not wait for it.", state.unsaved_answers
         )
+
+
+def _voice_metrics(voice: VoiceFigures) -> Iterable[Metric]:
+    yield _gauge("tonearm_voice_connections", "Voices in Discord channels by their state.", "state", _voices(voice))
+    yield _counter("tonearm_voice_packets", "Packets to voice channels.", "kind", _voice_packets(voice))
+    late = {str(limit_ms / 1000): voice.packets_late.get(limit_ms, 0) for limit_ms in LATE_MS}
+    yield _counter("tonearm_voice_packets_late", "Packets that left later than so many seconds.", "over", late)
+    yield CounterMetricFamily("tonearm_voice_resumes", "Lost connections that were resumed.", voice.resumes)
+    yield CounterMetricFamily("tonearm_voice_reconnects", "New sessions with the same values.", voice.reconnects)
+    closes = {**dict.fromkeys((*map(str, CLOSES), *(reason.value for reason in NodeReason)), 0), **voice.closes}
+    yield _counter("tonearm_voice_closes", "Voices that were given up, by code or reason.", "reason", closes)
+    yield CounterMetricFamily(
+        "tonearm_voice_process_restarts", "Voice processes that ended and were replaced.", voice.process_restarts
+    )
+    yield GaugeMetricFamily(
+        "tonearm_voice_longest_mls_seconds", "The longest step of a key agreement.", voice.longest_mls_ms / 1000
+    )
 
 
 def _lateness(lateness: Lateness) -> Metric:

@@ -527,6 +527,30 @@ class Process(WireModel):
     slot: int = Field(gt=0, description="Its number among those of its kind. One that ended leaves it to the next.")
 
 
+class VoiceProcess(WireModel):
+    """A process that encrypts and sends."""
+
+    pid: int = Field(gt=0, description="Its id on its machine.")
+    connections: Count
+    cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
+    memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
+
+
+class VoiceWork(WireModel):
+    """The node's voices in Discord channels."""
+
+    connections: dict[str, Count] = Field(description="By their state, each from 0 on.")
+    packets: VoicePackets
+    packets_late: dict[str, Count] = Field(description="By how late they were at least: over5ms, over20ms, over100ms.")
+    resumes: Count = Field(description="Lost control connections that were had again in the same session.")
+    reconnects: Count = Field(description="New sessions with the same values.")
+    closes: dict[str, Count] = Field(description="Voices that were given up, by Discord's code or the node's reason.")
+    handshake_ms: float | None = Field(description="Of the newest one, until it could send; null before the first.")
+    longest_mls_ms: float = Field(ge=0, description="The longest step of an encrypted call's key agreement.")
+    process_restarts: Count = Field(description="Processes that ended and were replaced.")
+    processes: list[VoiceProcess]
+
+
 class Stats(WireModel):
     """GET /v0/stats. Counts are since the node was started."""
 
@@ -557,6 +581,7 @@ class Stats(WireModel):
     sandbox: SandboxLevels
     resolver: ResolverWork = ABSENT
     state: StateWork = ABSENT
+    voice: VoiceWork = ABSENT
     processes: list[Process]
 
 

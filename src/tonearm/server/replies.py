@@ -19,9 +19,11 @@ from tonearm.core.file_formats import Picture
 from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import json_text
 
-# A slice ends after so many items or bytes, so that it blocks the event loop for a few milliseconds only.
+# A slice ends after so many items or bytes, or so much time, so that it blocks the event loop for a few milliseconds
+# only, also on a slow machine.
 SLICE_ITEMS: Final = 100
 SLICE_BYTES: Final = 32 * 1024
+SLICE_S: Final = 0.005
 # A longer list is sent while it is made, as fast as the client takes it, so that it is never in memory as a whole.
 SENT_AT_ONCE_BYTES: Final = 1024 * 1024
 
@@ -95,16 +97,16 @@ async def sliced_reply(
 
 
 def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
-    """The items as JSON with commas between them, in slices of up to SLICE_ITEMS or SLICE_BYTES."""
+    """The items as JSON with commas between them, in slices of up to SLICE_ITEMS, SLICE_BYTES or SLICE_S."""
     some: list[bytes] = []
-    size_bytes = 0
+    size_bytes, ends_s = 0, time.monotonic() + SLICE_S
     for item in items:
         some.append(json_text(item))
         size_bytes += len(some[-1])
-        if len(some) == SLICE_ITEMS or size_bytes >= SLICE_BYTES:
+        if len(some) == SLICE_ITEMS or size_bytes >= SLICE_BYTES or time.monotonic() > ends_s:
             yield b",".join(some)
             some.clear()
-            size_bytes = 0
+            size_bytes, ends_s = 0, time.monotonic() + SLICE_S
     if some:
         yield b",".join(some)
 

@@ -19,7 +19,7 @@ from tonearm.protocol.rendering import player_out
 from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out, tracks_of
 from tonearm.protocol.wire_model import json_text
 from tonearm.server.records import RecordLimits, read_record
-from tonearm.server.replies import SLICE_BYTES, json_reply, object_slices, sliced_reply
+from tonearm.server.replies import SLICE_BYTES, SLICE_S, json_reply, object_slices, sliced_reply
 from tonearm.server.routing import Call, Route
 
 # A record has what waits in the queue, beside what the node knows of it. The least that a record may have: history and
@@ -48,15 +48,16 @@ class StateRoutes:
         if call.request.method == "HEAD":
             return response
         some, size_bytes, before = [json_text({"version": STATE_VERSION})[:-1] + b',"players":['], 0, b""
+        ends_s = time.monotonic() + SLICE_S
         for player in self._node.players():
             for part in _record(player):
                 some.append(before + part)
                 before = b""
                 size_bytes += len(part)
-                if size_bytes >= SLICE_BYTES:
+                if size_bytes >= SLICE_BYTES or time.monotonic() > ends_s:
                     await response.write(b"".join(some))
                     await asyncio.sleep(0)
-                    some, size_bytes = [], 0
+                    some, size_bytes, ends_s = [], 0, time.monotonic() + SLICE_S
             before = b","
         await response.write_eof(b"".join((*some, b"]}")))
         return response

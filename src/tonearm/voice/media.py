@@ -92,6 +92,7 @@ class MediaFigures:
     """`late`: packets, by how many ms they were late at least."""
 
     processes: tuple[VoiceProcessFigures, ...]
+    restarts: int
     late: Mapping[int, int]
     longest_mls_ms: float
 
@@ -186,10 +187,9 @@ class VoiceProcesses:
             late = [own + other for own, other in zip(late, process.late, strict=True)]
             longest_mls_ms = max(longest_mls_ms, process.longest_mls_ms)
         processes = tuple(
-            VoiceProcessFigures(process.pid, len(process.media), *_usage(process.pid), restarts=self._restarts)
-            for process in self._processes
+            VoiceProcessFigures(process.pid, len(process.media), *_usage(process.pid)) for process in self._processes
         )
-        return MediaFigures(processes, dict(zip(LATE_MS, late, strict=True)), longest_mls_ms)
+        return MediaFigures(processes, self._restarts, dict(zip(LATE_MS, late, strict=True)), longest_mls_ms)
 
     async def stop(self) -> None:
         self._is_over = True

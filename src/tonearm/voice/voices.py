@@ -108,6 +108,7 @@ class Voices:
             Counter(tally.closes),
             tally.handshake_ms,
             media.longest_mls_ms,
+            media.restarts,
             media.processes,
         )
 
