@@ -84,6 +84,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+	@$(BIN)/python tools/count_sentences.py
 	@$(BIN)/python tools/count_lines.py
 
 # Plays clips with all that a player can do, and examines what listeners of all kinds heard; the last clip is short.
