@@ -183,7 +183,7 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     healthy = tonearm(node, "doctor", "--uri", "song.wav", "--json")
     findings = {one["subject"]: one for one in map(json.loads, healthy.stdout.splitlines())}
     assert healthy.returncode == 0, findings
-    subjects = {"system", "configuration", "decoding", "codecs", "sandbox", "javascript", "clock"}
+    subjects = {"system", "configuration", "decoding", "codecs", "sandbox", "javascript", "voice", "clock"}
     subjects |= {"node", "decoders", "source"}
     assert subjects <= findings.keys()
     assert findings["source"]["verdict"] == findings["codecs"]["verdict"] == "ok"

@@ -32,6 +32,8 @@ _ROUNDS: Final = 100  # of 10 ms
 _GOOD_MS: Final = 5.0
 _SOUND_WITHIN_S: Final = 10.0
 
+_SOMEWHERE: Final = ("192.0.2.1", 50_000)  # of an address that nobody has (RFC 5737)
+
 _SCRIPT_PACKAGES: Final = ("yt-dlp", "yt-dlp-ejs", "quickjs-ng")
 
 Verdict: TypeAlias = Literal["ok", "note", "wrong"]
@@ -81,6 +83,8 @@ async def _findings(
     for one in _files(config):
         yield one
     yield _javascript(config)
+    for one in _voice(Config() if config is None else config):
+        yield one
     yield await _clock()
     async for one in _node(at, uri, None if config is None else config.server, has_url=has_url):
         yield one
@@ -150,6 +154,44 @@ def _javascript(config: Config | None) -> Finding:
     if config is not None and config.resolver.enabled and not config.resolver.javascript:
         return Finding("note", "javascript", f"{text}; resolver.javascript is false", "resolver.javascript = true")
     return Finding("ok", "javascript", text)
+
+
+def _voice(config: Config) -> Iterator[Finding]:
+    """Whether players can speak in voice channels, as far as that shows without a voice server."""
+    settings = config.voice
+    if settings.enabled is False:
+        yield Finding("note", "voice", "voice.enabled is false")
+        return
+    done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
+        [sys.executable, "-m", "tonearm.voice.process", config.decoder.sandbox],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        told = json.loads(done.stdout)
+    except ValueError:
+        reason = (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
+        verdict: Verdict = "wrong" if settings.enabled is True else "note"
+        remedy = f"{sys.executable} -m pip install 'tonearm[voice]'"
+        yield Finding(verdict, "voice", f"players cannot speak in voice channels: {reason}", remedy)
+        return
+    libraries = ", ".join(f"{name} {_version(name)}" for name in ("dave.py", "cryptography", "PyNaCl"))
+    yield Finding("ok", "voice", f"{libraries}; sandbox {told['sandbox']}")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+            if settings.udp_bind:
+                trial.bind((settings.udp_bind, 0))
+            trial.connect(_SOMEWHERE)  # which sends nothing
+            address = trial.getsockname()[0]
+    except OSError as error:
+        yield Finding(
+            "note", "voice", f"no way out for UDP: {error.strerror}", "look at the network and voice.udp_bind"
+        )
+    else:
+        text = f"UDP would leave from {address}; whether a firewall lets it through shows with the first channel"
+        yield Finding("ok", "voice", text)
 
 
 def _configuration(path: Path | None) -> tuple[Finding, Config | None]:

@@ -39,6 +39,7 @@ const LISTENER_LINES = [
   { name: "PCM", value: (line) => line.listeners.pcm },
   { name: "Opus", value: (line) => line.listeners.opus },
   { name: "MP3", value: (line) => line.listeners.mp3 },
+  { name: "Voice", value: (line) => line.listeners.voice },
 ];
 const CPU_LINES = [
   { name: "node", value: (line) => line.cpu.node },

@@ -25,12 +25,13 @@ export function SignalPath({ api, feed, state, listening, effects: schema }) {
   const source = state.source ? codedAs(state.source) : "source";
   const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
   const work = effectsAtWork(state, schema);
-  const { pcm, opus, mp3 } = state.listenersByFormat;
+  const { pcm, opus, mp3, voice } = state.listenersByFormat;
   const heard = mine.isPassedThrough === null || !mine.bitrate ? "" : `${kilobits(mine.bitrate)}, ${mine.isPassedThrough ? "passed through" : "encoded"}`;
   const outputs = [
     ["PCM", pcm, "1536 kbit/s"],
     ["Opus", opus, mine.way.startsWith("Opus") ? heard : ""],
     ["MP3", mp3, ""],
+    ["Discord voice", voice, state.voice?.dave.ready ? "end-to-end encrypted" : ""],
   ].filter(([, listeners]) => listeners);
   const isPassed = mine.isPassedThrough;
   return html`<${Panel} title="Signal path">

@@ -37,6 +37,8 @@ export function applied(state, event, heardAt) {
       return { ...state, ...at, ...event.filters };
     case "CrossfadeChange":
       return { ...state, ...at, crossfade: event.crossfade };
+    case "VoiceState":
+      return { ...state, ...at, voice: event.voice };
     case "MetadataChange":
       return { ...state, ...at, metadata: event.metadata };
     default:
