@@ -281,7 +281,7 @@ def _players_command(**options: Any) -> int:
 @_json_option
 @_node_options
 def _queue_command(**options: Any) -> int:
-    """List what waits in a player."""
+    """List the waiting tracks of a player."""
     from tonearm.commands.show import show_queue
 
     return show_queue(**options)
@@ -352,22 +352,22 @@ def _listen_command(**options: Any) -> int:
 
 # Each with the words after it, and what it does.
 _CONTROLS: Final = {
-    "status": ("[PLAYER]", "Say what a player does."),
-    "create": ("PLAYER [URI...]", "Make a player, which plays these."),
-    "delete": ("[PLAYER]", "End a player."),
-    "pause": ("[PLAYER]", "Have a player stand still."),
+    "status": ("[PLAYER]", "Show what a player does."),
+    "create": ("PLAYER [URI...]", "Create a player that plays these files or links."),
+    "delete": ("[PLAYER]", "Delete a player."),
+    "pause": ("[PLAYER]", "Pause a player."),
     "resume": ("[PLAYER]", "Go on after a pause, or play the last track again."),
     "stop": ("[PLAYER]", "End the track; the queue stays."),
-    "skip": ("[PLAYER]", "To the next track."),
-    "previous": ("[PLAYER]", "Back to the track before."),
-    "seek": ("[PLAYER] 1:30|+10|-10", "To a place in the track, or that many seconds on or back."),
-    "volume": ("[PLAYER] [80|+5|-5]", "Set the volume in percent, or tell it."),
-    "loop": ("[PLAYER] [none|track|queue]", "Set what comes again at its end, or tell it."),
+    "skip": ("[PLAYER]", "Skip to the next track."),
+    "previous": ("[PLAYER]", "Play the previous track."),
+    "seek": ("[PLAYER] 1:30|+10|-10", "Seek to a place in the track, or some seconds forward or back."),
+    "volume": ("[PLAYER] [80|+5|-5]", "Set the volume in percent, or show it."),
+    "loop": ("[PLAYER] [none|track|queue]", "Set the loop mode, or show it."),
     "add": ("[PLAYER] URI...", "Put files, links or the words of a search into the queue."),
-    "remove": ("[PLAYER] NUMBER...", "Take tracks out of the queue, by the numbers that `queue` shows."),
+    "remove": ("[PLAYER] NUMBER...", "Remove tracks from the queue, by the numbers that `queue` shows."),
     "move": ("[PLAYER] FROM TO", "Move a track in the queue, by the numbers that `queue` shows."),
-    "clear": ("[PLAYER]", "Take all out of the queue."),
-    "shuffle": ("[PLAYER]", "Put the queue into another order."),
+    "clear": ("[PLAYER]", "Clear the queue."),
+    "shuffle": ("[PLAYER]", "Shuffle the queue."),
     "say": ("[PLAYER] URI", "Play a sound over the music, which is lowered meanwhile."),
 }
 
@@ -412,7 +412,7 @@ def _export_command(**options: Any) -> int:
 @_player_argument
 @_node_options
 def _import_command(**options: Any) -> int:
-    """Have a node take over the players of such a file, or one."""
+    """Import the players of such a file into a node, or one of them."""
     from tonearm.commands.transfer import import_players
 
     return import_players(**options)
