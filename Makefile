@@ -9,6 +9,7 @@
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## make test-cluster   nodes that are one, with a real NATS server; the nodes are killed, stopped and cut off
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
+## make voice-try GUILD=… CHANNEL=…   joins a Discord voice channel with the bot of DISCORD_TOKEN, plays, says what it saw
 ## make lock   the hashes in requirements/, after a version was changed there
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
@@ -20,7 +21,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck pictures docs format lock clip clean
+.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck voice-try pictures docs format lock clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -77,6 +78,13 @@ test-cluster: $(VENV)/.dev
 RUNS ?= 1
 test-busy: $(VENV)/.dev
 	@$(BIN)/python -m tools.busy_runs --runs $(RUNS) $(MAKE) --no-print-directory test
+
+# With a real bot, on Discord's own servers; a person has to look and listen. NODE=URL and ARGS="--seconds 60" as one likes.
+GUILD ?=
+CHANNEL ?=
+NODE ?=
+voice-try: $(VENV)/.dev
+	@$(BIN)/python -m tools.voice_try --guild "$(GUILD)" --channel "$(CHANNEL)" --node "$(NODE)" $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/python tools/check_install.py

@@ -221,6 +221,7 @@ class VoiceSession:
         self.said: list[tuple[int, Any]] = []
         self.heartbeats: list[dict[str, Any]] = []
         self.packets: list[Packet] = []
+        self.count = 0  # of those that are no silence
         self.keepalives: list[int] = []
         self.address: tuple[str, int] | None = None
         self.closed_with: list[int | None] = []
@@ -299,6 +300,9 @@ class VoiceSession:
         sound: bytes | None = payload
         if self.server.dave_version and payload != SILENCE:
             sound = ears[0].decryptor.decrypt(dave.MediaType.audio, payload) if ears else None
+        if not self.server.keeps_packets:
+            self.packets.clear()
+        self.count += payload != SILENCE
         _, sequence, timestamp, _ = struct.unpack(">HHII", head)
         self.packets.append(Packet(sequence, timestamp, int.from_bytes(counter, "little"), payload, sound, at_s))
 
@@ -321,10 +325,12 @@ class VoiceServer(asyncio.DatagramProtocol):
         self.wrong_identify: int | None = None
         self.acknowledges = True
         self.answers_discovery = True
+        self.keeps_packets = True  # else the newest one only
         self.says_hello = True
         self.on_socket: Callable[[web.WebSocketResponse], Any] | None = None  # instead of Hello
         self.redirects_to = ""
         self._udp: asyncio.DatagramTransport | None = None
+        self._by_ssrc: dict[int, VoiceSession] = {}
 
     async def session(self, number: int = 1) -> VoiceSession:
         """The session of this number, from 1, once the bot has described how it sends."""
@@ -350,9 +356,9 @@ class VoiceServer(asyncio.DatagramProtocol):
                     self._udp.sendto(_DISCOVERY.pack(2, length, ssrc, address[0].encode(), address[1]), address)
         elif data[:2] == b"\x80\x78":
             (ssrc,) = struct.unpack_from(">I", data, 8)
-            for session in self.sessions:
-                if session.ssrc == ssrc:
-                    session.take(data, at_s)
+            sender = self._by_ssrc.get(ssrc)
+            if sender is not None:
+                sender.take(data, at_s)
         elif len(data) == 8:
             for session in self.sessions:
                 if session.address == address:
@@ -402,6 +408,7 @@ class VoiceServer(asyncio.DatagramProtocol):
                 return None
             session = VoiceSession(self, socket, data)
             self.sessions.append(session)
+            self._by_ssrc[session.ssrc] = session
             assert self._udp is not None
             host, port = self._udp.get_extra_info("sockname")
             ready = {"ssrc": session.ssrc, "ip": host, "port": port, "modes": self.modes, "heartbeat_interval": 1}

@@ -27,8 +27,13 @@ def voice_node(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> I
     assert SESSION not in log
 
 
+@pytest.fixture(scope="session")
+def song() -> bytes:
+    return opus(music(60.0))
+
+
 @pytest_asyncio.fixture
-async def node(voice_node: RunningNode) -> AsyncIterator[RunningNode]:
-    (voice_node.folder / "song.opus").write_bytes(opus(music(60.0)))
+async def node(voice_node: RunningNode, song: bytes) -> AsyncIterator[RunningNode]:
+    (voice_node.folder / "song.opus").write_bytes(song)
     yield voice_node
     await voice_node.forget_all()

@@ -1,0 +1,256 @@
+"""`python -m bench.voice`: what a bot and a channel wait for, with a whole node and the voice server of the tests.
+
+`python -m bench.voice --minutes 30` is a soak instead: a hundred players in channels, of which each second one is
+closed, cut, moved, paused or joined by somebody. At the end every channel must hear its player, and the memory of the
+node's processes is compared with that of the second minute.
+
+The times are those at which this process reads the packets, so a busy machine makes them longer.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.audio_files import music, opus
+from tests.support.e2e_players import create, delete, done
+from tests.support.eventually import eventually
+from tests.support.processes import children_of
+from tests.support.running_node import RunningNode, running_node
+from tests.support.voice_players import CONFIG, until_voice, voice
+from tests.support.voice_server import VoiceServer, VoiceSession, make_certificate, voice_server
+
+from bench.processes import pss_mb_of
+
+ROUNDS: Final = 20
+PLAYERS: Final = 100
+ENCRYPTED: Final = 10  # of them
+LARGE_CALL: Final = 99
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def first_packet_ms(node: RunningNode, certificate: Path) -> float:
+    """From PUT to the first packet, in a call of two."""
+    async with voice_server(certificate, ears=(5,)) as server:
+        await create(node, "p", "song.opus")
+        begun_s = now_s()
+        await done(node, "PUT", "/v0/players/p/voice", voice(server))
+        session = await server.session(1)
+        await session.until(lambda: session.sounds, "a packet")
+        await delete(node, "p")
+        return (session.sounds[0].at_s - begun_s) * 1000
+
+
+async def move_gap_ms(node: RunningNode, certificate: Path, channel_id: int) -> float:
+    """Between the last packet at the old server and the first at the new one."""
+    async with (
+        voice_server(certificate, ears=(5,)) as old,
+        voice_server(certificate, ears=(6,), channel_id=channel_id) as new,
+    ):
+        await create(node, "p", "song.opus")
+        await done(node, "PUT", "/v0/players/p/voice", voice(old))
+        before = await old.session(1)
+        await before.heard(25)
+        await done(node, "PUT", "/v0/players/p/voice", voice(new, channelId=str(channel_id)))
+        after = await new.session(1)
+        await after.heard(5, more=False)
+        await before.until(lambda: before.closed_with, "the end of the old one")
+        await delete(node, "p")
+        return (after.sounds[0].at_s - before.sounds[-1].at_s) * 1000
+
+
+async def missing_after_a_cut(node: RunningNode, certificate: Path) -> float:
+    """Packets that are missing where the control connection was cut and resumed."""
+    async with voice_server(certificate, ears=(5,)) as server:
+        await create(node, "p", "song.opus")
+        await done(node, "PUT", "/v0/players/p/voice", voice(server))
+        session = await server.session(1)
+        await session.heard(10)
+        session.cut()
+        await session.until(lambda: session.resumed == 1, "a resume")
+        await session.heard(50)
+        await delete(node, "p")
+        numbers = [packet.sequence for packet in session.packets]
+        return float(((numbers[-1] - numbers[0]) & 0xFFFF) + 1 - len(numbers))
+
+
+async def silence_after_a_kill_ms(node: RunningNode, certificate: Path) -> float:
+    """Without a packet, where the process that sends was killed."""
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        await done(node, "PUT", "/v0/players/p/voice", voice(server))
+        session = await server.session(1)
+        await session.heard(25)
+        for pid in children_of(node.pid):
+            if b"tonearm.voice.process" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+        again = await server.session(2)
+        await again.heard(5, more=False)
+        await delete(node, "p")
+        return (again.sounds[0].at_s - session.sounds[-1].at_s) * 1000
+
+
+async def late_beside_a_large_call(node: RunningNode, certificate: Path) -> str:
+    """Packets of ten other channels that were late, while the bot joined a call of 99 and somebody joined it after."""
+    async with voice_server(certificate) as others, voice_server(certificate, ears=tuple(range(10, 109))) as large:
+        for number in range(10):
+            await create(node, f"other-{number}", "song.opus")
+            await done(
+                *(node, "PUT", f"/v0/players/other-{number}/voice"),
+                voice(others, guildId=str(100 + number)),
+            )
+        await others.changes.until(lambda: sum(one.count > 50 for one in others.sessions) == 10, "ten channels")
+        before = (await node.request("GET", "/v0/stats")).json()["voice"]
+        await create(node, "p", "song.opus")
+        await done(node, "PUT", "/v0/players/p/voice", voice(large))
+        session = await large.session(1)
+        await session.heard(5, more=False)
+        assert large.call is not None
+        await large.call.join(500)
+        await session.heard(50)
+        after = (await node.request("GET", "/v0/stats")).json()["voice"]
+        late = {name: after["packetsLate"][name] - before["packetsLate"][name] for name in after["packetsLate"]}
+        for number in range(10):
+            await delete(node, f"other-{number}")
+        await delete(node, "p")
+        return (
+            f"{late} of {after['packets']['sent'] - before['packets']['sent']}, longest step {after['longestMlsMs']} ms"
+        )
+
+
+async def measure(node: RunningNode, certificate: Path) -> None:
+    trials: dict[str, tuple[Callable[[], Awaitable[float]], int]] = {
+        "PUT to first packet, ms": (lambda: first_packet_ms(node, certificate), ROUNDS),
+        "gap at a move to another server, ms": (lambda: move_gap_ms(node, certificate, 2), ROUNDS),
+        "gap at a move to another channel, ms": (lambda: move_gap_ms(node, certificate, 4), ROUNDS),
+        "packets missing after a cut": (lambda: missing_after_a_cut(node, certificate), ROUNDS // 2),
+        "silence after a killed process, ms": (lambda: silence_after_a_kill_ms(node, certificate), ROUNDS // 4),
+    }
+    for name, (trial, rounds) in trials.items():
+        found = [await trial() for _ in range(rounds)]
+        print(f"{name:40} median {statistics.median(found):7.1f}   worst {max(found):7.1f}   of {rounds}", flush=True)
+    print(f"late beside a call of {LARGE_CALL}: {await late_beside_a_large_call(node, certificate)}", flush=True)
+
+
+class Soak:
+    """A hundred players in channels of a few servers."""
+
+    def __init__(self, node: RunningNode, certificate: Path) -> None:
+        self._node = node
+        self._certificate = certificate
+        self._server_of: dict[str, VoiceServer] = {}
+        self._done: Counter[str] = Counter()
+        self._newcomers = 1000
+
+    async def run(self, minutes: float) -> None:
+        async with AsyncExitStack() as stack:
+            plain = await stack.enter_async_context(voice_server(self._certificate))
+            other = await stack.enter_async_context(voice_server(self._certificate))
+            for server in (plain, other):
+                server.keeps_packets = False
+            for number in range(PLAYERS):
+                name, server = f"p{number}", plain
+                if number < ENCRYPTED:
+                    server = await stack.enter_async_context(
+                        voice_server(self._certificate, ears=(5, 6), bot_id=number + 10_000)
+                    )
+                    server.keeps_packets = False
+                await create(self._node, name, "song.opus", loop="track")
+                await self._put(name, server)
+            begun_s, early = time.monotonic(), 0.0
+            while time.monotonic() - begun_s < minutes * 60:
+                await asyncio.sleep(1)
+                with contextlib.suppress(ConnectionError):
+                    await self._disturb(random.choice(list(self._server_of)), (plain, other))
+                if not early and time.monotonic() - begun_s > min(120, minutes * 12):
+                    early = self._memory_mb()
+            silent = await self._silent()
+            stats = (await self._node.request("GET", "/v0/stats")).json()["voice"]
+            print(f"done: {dict(self._done)}")
+            print(f"silent at the end: {silent}")
+            print(
+                f"memory of all processes: {early:.0f} MB in the second minute, {self._memory_mb():.0f} MB at the end"
+            )
+            print(f"figures: {stats}", flush=True)
+
+    def _memory_mb(self) -> float:
+        return sum(pss_mb_of(pid) for pid in (self._node.pid, *children_of(self._node.pid)))
+
+    def _fields(self, name: str, server: VoiceServer, **more: object) -> dict[str, object]:
+        number = int(name[1:])
+        return voice(
+            server, guildId=str(number + 1), userId=str(number + 10_000), sessionId=f"session-{number}", **more
+        )
+
+    async def _put(self, name: str, server: VoiceServer, **more: object) -> None:
+        self._server_of[name] = server
+        await done(self._node, "PUT", f"/v0/players/{name}/voice", self._fields(name, server, **more))
+        await until_voice(self._node, name, "connected")
+
+    def _session(self, name: str) -> VoiceSession:
+        user = str(int(name[1:]) + 10_000)
+        return [each for each in self._server_of[name].sessions if each.identity["user_id"] == user][-1]
+
+    async def _disturb(self, name: str, servers: tuple[VoiceServer, VoiceServer]) -> None:
+        server = self._server_of[name]
+        deeds = ["close", "cut", "pause", "move"] if server.call is None else ["join", "leave", "cut", "pause"]
+        deed = random.choice(deeds)
+        self._done[deed] += 1
+        if deed == "close":
+            await self._session(name).close(random.choice([4015, 4006, 4014]))
+            await asyncio.sleep(0.2)
+            await self._put(name, server)
+        elif deed == "cut":
+            self._session(name).cut()
+        elif deed == "pause":
+            await done(self._node, "POST", f"/v0/players/{name}/pause")
+            await asyncio.sleep(0.3)
+            await done(self._node, "POST", f"/v0/players/{name}/play")
+        elif deed == "move":
+            there = servers[1] if server is servers[0] else servers[0]
+            await self._put(name, there, channelId=str(random.randrange(10, 10_000)))
+        elif server.call is not None and deed == "join" and len(server.call.ears) < 8:
+            self._newcomers += 1
+            await server.call.join(self._newcomers)
+        elif server.call is not None and len(server.call.ears) > 1:
+            await server.call.leave(next(iter(server.call.ears)))
+
+    async def _silent(self) -> list[str]:
+        """Players whose channel hears nothing."""
+        silent = []
+        for name in self._server_of:
+            session = self._session(name)
+            before = session.count
+            try:
+                await eventually(lambda: session.count > before + 10, name)  # noqa: B023 - awaited at once
+            except AssertionError:
+                silent.append(name)
+        return silent
+
+
+async def run(minutes: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        certificate = make_certificate(Path(folder) / "voice.pem")
+        (Path(folder) / "song.opus").write_bytes(opus(music(60.0)))
+        variables: dict[str, Any] = {"SSL_CERT_FILE": str(certificate)}
+        async with running_node(Path(folder), CONFIG, variables=variables) as node:
+            await (Soak(node, certificate).run(minutes) if minutes else measure(node, certificate))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=0.0, help="a soak of so many minutes")
+    asyncio.run(run(parser.parse_args().minutes))
