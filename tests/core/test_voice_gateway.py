@@ -319,6 +319,17 @@ def test_a_server_that_the_node_refuses_is_not_dialled_again(reason: NodeReason)
     assert story.close == VoiceClose(None, reason, ClosedBy.NODE, VoiceAction.FIX)
 
 
+@pytest.mark.parametrize("size", [0, 125])
+def test_a_flood_of_pings_costs_the_connection(size: int) -> None:
+    story = Story().live()
+    for _ in range(5000):
+        story.step(story.gateway.pinged(story.now_s, size))
+        if story.did:
+            break
+    assert story.close == VoiceClose(None, "protocol", ClosedBy.NODE, VoiceAction.FIX)
+    assert story.gateway.pinged(story.now_s, size) == ()
+
+
 # What it says
 
 
@@ -332,7 +343,8 @@ def test_speaking_is_said_once_and_again_after_a_resume() -> None:
     story.lost(None)
     assert story.step(story.gateway.speaking(False)).said == []
     story.passes(2).greeted()
-    assert story.gets(9).said == []
+    assert story.gets(9).said == [(5, {"speaking": 0, "delay": 0, "ssrc": 7})]  # it has heard of the 1 only
+    assert story.lost(None).passes(3).greeted().gets(9).said == []
 
 
 def test_what_the_other_half_says_without_a_socket_waits_for_the_resume() -> None:

@@ -42,6 +42,15 @@ def test_private_addresses_when_permitted() -> None:
         guard.check_address(text, 80)
 
 
+@pytest.mark.parametrize("text", ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "::ffff:224.0.0.1"])
+def test_addresses_of_many_machines_or_none_where_it_must_be_one(text: str) -> None:
+    guard = AddressGuard(private_networks=True, one_machine=True)
+    with pytest.raises(AddressRefusedError, match="no machine"):
+        guard.check_address(text, 80)
+    guard.check_address("127.0.0.1", 80)
+    guard.check_address("10.0.0.1", 80)
+
+
 def test_link_local_address_with_a_zone() -> None:
     with pytest.raises(AddressRefusedError):
         AddressGuard(private_networks=False).check_address("fe80::1%eth0", 80)

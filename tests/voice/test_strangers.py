@@ -23,7 +23,9 @@ from tests.support.voice_server import make_certificate, voice_server
         ({"wrong_ready": {"modes": ["xsalsa20_poly1305"]}}, "no_mode", "fix"),
         ({"wrong_ready": {"ssrc": "seven"}}, "protocol", "fix"),
         ({"wrong_ready": {"ip": "not an address"}}, "endpoint_blocked", "fix"),
-        ({"wrong_ready": {"ip": "224.0.0.1"}}, None, None),
+        ({"wrong_ready": {"ip": "224.0.0.1"}}, "endpoint_blocked", "fix"),
+        ({"wrong_ready": {"ip": "0.0.0.0"}}, "endpoint_blocked", "fix"),
+        ({"wrong_ready": {"ip": "::ffff:255.255.255.255"}}, "endpoint_blocked", "fix"),
         ({"wrong_description": {"secret_key": [1, 2]}}, "protocol", "fix"),
         ({"wrong_description": {"mode": "other"}}, "protocol", "fix"),
         ({"wrong_description": {"dave_protocol_version": 9}}, "protocol", "fix"),
@@ -33,15 +35,13 @@ from tests.support.voice_server import make_certificate, voice_server
     ids=str,
 )
 async def test_what_a_server_may_not_say_closes_its_voice(
-    node: RunningNode, certificate: Path, wrong: dict[str, Any], reason: str | None, action: str | None
+    node: RunningNode, certificate: Path, wrong: dict[str, Any], reason: str, action: str
 ) -> None:
     async with voice_server(certificate) as server:
         for name, value in wrong.items():
             setattr(server, name, value)
         await create(node, "p", "song.opus")
         await done(node, "PUT", "/v0/players/p/voice", voice(server))
-        if reason is None:
-            return
         answer = await node.request("GET", "/v0/players/p/voice?wait=10000")
         close = answer.json()["close"]
         assert (close["reason"], close["by"], close["action"], close["code"]) == (reason, "node", action, None)
@@ -94,7 +94,13 @@ async def test_rubbish_is_passed_over(node: RunningNode, certificate: Path) -> N
         await session.heard(5)
 
 
-@pytest.mark.parametrize("attack", [_flood, _giant])
+async def _pings(socket: web.WebSocketResponse) -> None:
+    with suppress(ConnectionError):
+        for _ in range(5000):
+            await socket.ping()
+
+
+@pytest.mark.parametrize("attack", [_flood, _giant, _pings])
 async def test_floods_cost_their_own_voice_only(
     node: RunningNode, certificate: Path, attack: Callable[[web.WebSocketResponse], Awaitable[None]]
 ) -> None:
@@ -130,7 +136,10 @@ def _is_voice(pid: int) -> bool:
 async def test_by_default_only_discords_servers_are_dialled(tmp_path: Path, certificate: Path) -> None:
     async with voice_server(certificate) as server, running_node(tmp_path) as node:
         await create(node, "p", "x.wav")
-        for endpoint in (server.endpoint, "discord.media", "x.discord.media.evil.test", "localhost:443"):
+        for endpoint in (
+            *(server.endpoint, "localhost:443", "0.0.0.0:443", "[::]:443"),
+            *("discord.media", "x.discord.media.evil.test"),
+        ):
             answer = await node.request("PUT", "/v0/players/p/voice", voice(server, endpoint=endpoint))
             assert (answer.status, answer.json()["code"]) == (403, "endpoint_blocked")
         assert server.dials == 0

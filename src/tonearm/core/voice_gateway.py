@@ -137,7 +137,7 @@ class VoiceGateway:
         self._unanswered: dict[int, float] = {}  # heartbeats: what each says, and when it went
         self._last_seq = -1
         self._waiting: list[Say] = []
-        self._is_speaking = False
+        self._is_speaking = self._has_said_speaking = False
         self._window_s, self._messages, self._bytes = 0.0, 0, 0
         self.ssrc: int | None = None
         self.mode: str | None = None
@@ -223,6 +223,10 @@ class VoiceGateway:
         self._last_seq = int.from_bytes(message[:2], "big")
         op = message[2]
         return (Pass(op, message[_BINARY_HEAD_BYTES:]),) if op in _PASSED_BINARY else self._pass_over()
+
+    def pinged(self, now_s: float, size: int) -> Orders:
+        """A ping or pong of the WebSocket, of so many bytes."""
+        return () if self._admits(now_s, size) else self.fail(NodeReason.PROTOCOL)
 
     # The other half
 
@@ -314,6 +318,7 @@ class VoiceGateway:
         self._has_session = False
         self._waiting.clear()
         self.ssrc = self.mode = None
+        self._has_said_speaking = False
 
     def _end(self, close: VoiceClose | None) -> Orders:
         self._stage, self._stage_ends_s, self.close = _Stage.ENDED, None, close
@@ -368,9 +373,10 @@ class VoiceGateway:
         if not self._was_live:
             self._tries = 0  # those that it took to come here
         self._stage, self._stage_ends_s, self._live_since_s, self._was_live = _Stage.LIVE, None, now_s, True
-        return self._say_speaking() if self._is_speaking else ()
+        return self._say_speaking() if self._is_speaking or self._has_said_speaking else ()
 
     def _say_speaking(self) -> Orders:
+        self._has_said_speaking = self._is_speaking
         return (_say(_SPEAKING, {"speaking": int(self._is_speaking), "delay": 0, "ssrc": self.ssrc}),)
 
     def _beat(self, now_s: float) -> Orders:

@@ -20,6 +20,7 @@ AddressInfo: TypeAlias = tuple[
 ]
 
 _MAX_LOOKUPS: Final = 32  # at once
+_BROADCAST: Final = IPv4Address(2**32 - 1)
 # Networks that `is_global` allows, although they lead to this machine, to many hosts, or through a gateway to any host.
 _NOT_PUBLIC_V4: Final = tuple(
     ip_network(text)
@@ -66,17 +67,20 @@ def is_public(address: Address) -> bool:
 class AddressGuard:
     """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own.
 
-    `is_public` says which addresses are on the open internet, `getaddrinfo` looks names up.
+    `one_machine`: also what stands for many machines, or for none, is always refused. `is_public` says which addresses
+    are on the open internet, `getaddrinfo` looks names up.
     """
 
     def __init__(
         self,
         *,
         private_networks: bool,
+        one_machine: bool = False,
         is_public: Callable[[Address], bool] = is_public,
         getaddrinfo: Callable[..., list[AddressInfo]] = socket.getaddrinfo,  # type: ignore[assignment]
     ) -> None:
         self._private_networks = private_networks
+        self._one_machine = one_machine
         self._is_public = is_public
         self.getaddrinfo = getaddrinfo
         self._own: set[tuple[Address | None, int]] = set()
@@ -97,6 +101,8 @@ class AddressGuard:
                 "This is the node's own address and port.",
                 "A node cannot play itself; give the address of the source.",
             )
+        if self._one_machine and (address.is_multicast or address.is_unspecified or address == _BROADCAST):
+            raise AddressRefusedError("This address belongs to no machine.", "Check how the host is written.")
         if not self._private_networks and not self._is_public(address):
             raise AddressRefusedError(
                 "The host leads to an address that is not on the open internet.",

@@ -41,12 +41,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VoiceWays:
-    """What all connections of a node share."""
+    """What all connections of a node share. `move_limit_s`: so long an older connection waits for the end-to-end
+    encryption of the newer one."""
 
     settings: VoiceSettings
     dialler: GatewayDialler
     guard: AddressGuard
     processes: VoiceProcesses
+    move_limit_s: float = 2.0
 
 
 class VoiceConnection:
@@ -176,6 +178,9 @@ class VoiceConnection:
     def binary(self, message: bytes) -> None:
         self._do(self._gateway.binary(self._loop.time(), message))
 
+    def pinged(self, size: int) -> None:
+        self._do(self._gateway.pinged(self._loop.time(), size))
+
     def lost(self, code: int | None, text: str) -> None:
         own = self.credentials
         text = "" if own.token in text or own.session_id in text else text  # servers may say anything
@@ -209,6 +214,8 @@ class VoiceConnection:
             match order:
                 case Dial():
                     self._drop_socket()
+                    if self._gateway.phase is VoicePhase.CONNECTING:
+                        self._early.clear()  # of a session that never came to be
                     self._socket = self._ways.dialler.dial(self._endpoint, self)
                 case Say(message):
                     if self._socket is not None:

@@ -38,6 +38,9 @@ class SocketReports(Protocol):
 
     def binary(self, message: bytes) -> None: ...
 
+    def pinged(self, size: int) -> None:
+        """A ping or pong of the WebSocket came, of so many bytes."""
+
     def lost(self, code: int | None, text: str) -> None:
         """It has ended: by the server's code and words, or without."""
 
@@ -139,7 +142,7 @@ class GatewaySocket:
             self._check()
             timeout = aiohttp.ClientWSTimeout(ws_close=_CLOSING_S)
             async with self._session.ws_connect(
-                self._url, max_msg_size=_MOST_MESSAGE_BYTES, timeout=timeout, autoping=True
+                self._url, max_msg_size=_MOST_MESSAGE_BYTES, timeout=timeout, autoping=False
             ) as socket:
                 self._is_open = True
                 if self._reports is not None:
@@ -178,6 +181,11 @@ class GatewaySocket:
                     self._reports.text(message.data)
                 case aiohttp.WSMsgType.BINARY:
                     self._reports.binary(message.data)
+                case aiohttp.WSMsgType.PING:
+                    self._reports.pinged(len(message.data))
+                    await socket.pong(message.data)
+                case aiohttp.WSMsgType.PONG:
+                    self._reports.pinged(len(message.data))
                 case aiohttp.WSMsgType.CLOSE:
                     self._end(message.data or None, one_line(message.extra or "")[:_MOST_WORDS])
                 case aiohttp.WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):

@@ -166,6 +166,11 @@ class VoiceProcesses:
         """Takes over the connected socket, whatever happens. Raises `VoiceProcessError`."""
         with udp:
             process = await self._process_for(is_large=setting.is_large)
+            try:
+                descriptor = os.dup(udp.fileno())
+            except OSError as error:
+                self._closed(process)
+                raise VoiceProcessError(f"a voice process could not be given its socket ({error})") from error
             self._last += 1
             number = self._last
             opened = Open(
@@ -178,7 +183,7 @@ class VoiceProcesses:
                 setting.dave_version,
             )
             media = process.media[number] = Media(process, number, reports)
-            process.send(opened, os.dup(udp.fileno()))
+            process.send(opened, descriptor)
             return media
 
     def figures(self) -> MediaFigures:
@@ -246,6 +251,8 @@ class VoiceProcesses:
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await process.started()
+            if process.exited.is_set():
+                raise OSError(f"it {process.why}")
         except BaseException:
             process.end()
             await process.exited.wait()

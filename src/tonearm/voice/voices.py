@@ -34,7 +34,6 @@ from tonearm.voice.connection import VoiceConnection, VoiceWays
 from tonearm.voice.gateway import GatewayDialler
 from tonearm.voice.media import VoiceProcesses
 
-_MOVE_LIMIT_S: Final = 2.0  # so long the older connection waits for the newer one's end-to-end encryption
 _LEAVE_LIMIT_S: Final = 3.0  # at the end of the node
 
 log = logging.getLogger(__name__)
@@ -43,11 +42,11 @@ log = logging.getLogger(__name__)
 class Voices:
     """See the class of this name in `node.parts`. Nothing is started before the first voice."""
 
-    def __init__(self, settings: VoiceSettings, sandbox_mode: SandboxMode) -> None:
-        guard = AddressGuard(private_networks=settings.private_networks)
+    def __init__(self, settings: VoiceSettings, sandbox_mode: SandboxMode, ways: VoiceWays | None = None) -> None:
+        guard = AddressGuard(private_networks=settings.private_networks, one_machine=True)
         processes = VoiceProcesses(settings, sandbox_mode)
         self._settings = settings
-        self._ways = VoiceWays(settings, GatewayDialler(guard), guard, processes)
+        self._ways = ways or VoiceWays(settings, GatewayDialler(guard), guard, processes)
         self._voices: dict[str, PlayerVoice] = {}
         self._tally = _Tally()
 
@@ -59,10 +58,10 @@ class Voices:
                 raise EndpointBlocked("The node dials no such voice server; voice.endpoints names those that it dials.")
             try:
                 self._ways.guard.check_host(endpoint.host, endpoint.port)
-            except AddressRefusedError:
-                raise EndpointBlocked(
-                    "This voice server is in a private network; voice.private_networks = true allows that."
-                ) from None
+            except AddressRefusedError as error:
+                allows = "; voice.private_networks = true allows those that are in private networks"
+                more = "" if self._settings.private_networks else allows
+                raise EndpointBlocked(f"The node dials no voice server at this address{more}.") from error
         for other, voice in self._voices.items():
             of_both = (target.guild_id, target.user_id)
             if other != player_id and voice.is_there and of_both == (voice.target.guild_id, voice.target.user_id):
@@ -204,6 +203,7 @@ class PlayerVoice:
         if is_same and self.is_there:
             return
         self.target = target
+        self._stop_waiting()  # for the one before it
         self._player.accompany(VOICE, self)  # its record has changed
         if newest is not None and newest is not self._sounding:
             self._tally.leave(newest)
@@ -274,7 +274,7 @@ class PlayerVoice:
         if self._sounding is not None and not status.can_flow and not self._is_overdue:
             if self._move_timer is None:
                 loop = asyncio.get_running_loop()
-                self._move_timer = loop.call_later(_MOVE_LIMIT_S, self._changed, connection)
+                self._move_timer = loop.call_later(self._ways.move_limit_s, self._changed, connection)
             return
         older, detach = self._sounding, self._detach
         try:
