@@ -10,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import nats
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
@@ -56,6 +57,46 @@ async def test_any_node_answers_for_any_player(tmp_path: Path) -> None:
         await eventually(are_counted, "the nodes say how many players they have")
         created = await c.request("POST", "/v0/players", {"id": "x", "uri": "song.wav", "node": "nowhere"})
         assert (created.status, created.json()["code"]) == (400, "bad_request")
+
+
+async def test_each_node_has_figures_of_all(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        for name in ("p", "q"):
+            await a.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "node": "a"})
+
+        async def samples() -> dict[tuple[str, ...], float]:
+            text = (await b.request("GET", "/metrics")).body.decode()
+            return {
+                (sample.name.removeprefix("tonearm_"), *sample.labels.values()): sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+            }
+
+        async def are_counted() -> bool:
+            return (await samples())["cluster_node_players", "a"] == 2
+
+        await eventually(are_counted, "the other node says how many players it has")
+        found = await samples()
+        assert found["cluster_node_players", "b"] == 0
+        assert 0 <= found["load_ratio",] <= 1
+        assert found["cluster_engine_reached",] == 1
+        assert found["cluster_engine_latency_seconds",] > 0
+        assert {("cluster_lease_age_seconds", name) for name in ("a", "b")} <= found.keys()
+        assert {("cluster_node_load_ratio", name) for name in ("a", "b")} <= found.keys()
+        await b.request("POST", "/v0/nodes/a/drain")
+
+        async def is_drained() -> bool:
+            found = await samples()
+            return (found["cluster_nodes", "draining"], found["cluster_node_players", "b"]) == (1, 2)
+
+        await eventually(is_drained, "the figures show that a drains")
+        await cluster.kill("a")
+
+        async def is_lost() -> bool:
+            return (await samples())["cluster_nodes", "lost"] == 1
+
+        await eventually(is_lost, "the figures show that a is lost")
 
 
 async def test_a_hundred_creations_at_once_make_one_player(tmp_path: Path) -> None:

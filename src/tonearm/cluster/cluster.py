@@ -35,6 +35,7 @@ from tonearm.core.errors import (
     RequestError,
 )
 from tonearm.core.events import PlayerMoved
+from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
 from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
@@ -503,6 +504,21 @@ class Cluster:
         if name == "self" and self.is_from_node(call.request):  # it wants to know whether it may play on
             await self.membership.look()
         return json_reply(self._shown(self.own if name == "self" else self._known(name)))
+
+    def figures(self) -> ClusterFigures:
+        """All nodes that this one knows."""
+        shown = {name: self._shown(name) for name in self._names()}
+        nodes = {
+            name: ClusterNodeFigures(
+                players=one["players"],
+                load=one["load"],
+                lease_age_s=one["leaseAgeMs"] / 1000,
+                is_alive=one["alive"],
+                is_draining=one["draining"],
+            )
+            for name, one in shown.items()
+        }
+        return ClusterFigures(nodes, self.membership.reaches, self._engine.latency_s)
 
     def _known(self, name: str) -> str:
         if name not in self._names():

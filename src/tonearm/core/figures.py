@@ -38,6 +38,26 @@ class PlayerFigures:
     quality: PlayerQuality
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterNodeFigures:
+    """A node of the cluster, as the one that is asked sees it. `lease_age_s`: since its last sign of life."""
+
+    players: int
+    load: float
+    lease_age_s: float
+    is_alive: bool
+    is_draining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFigures:
+    """`nodes` by their names, the one that is asked among them. `engine_latency_s` is that of its last call."""
+
+    nodes: Mapping[str, ClusterNodeFigures]
+    reaches_engine: bool
+    engine_latency_s: float
+
+
 @dataclass(slots=True)
 class Totals:
     """What is counted since the node was started: by deleted players, and what players do not count themselves."""
@@ -141,7 +161,8 @@ class NodeFigures:
     `overload_s`: for how long the node has had more to do than it can; 0 while it has not, and in the first moments.
     `players_waiting` wait for room in a decoder process. `times_left_out`: how often a player had frames left out,
     because the clock was late. `fetches` are of sources to be played, by outcome, `sandboxes` by kind of process.
-    `suspended_s`: for how long the machine slept, which is no part of `uptime_s`."""
+    `suspended_s`: for how long the machine slept, which is no part of `uptime_s`. `load`: the share of what the
+    node can do that it does."""
 
     version: str
     uptime_s: float
@@ -163,3 +184,4 @@ class NodeFigures:
     state: StateFigures | None
     processes: tuple[ProcessFigures, ...]
     voice: VoiceFigures | None = None
+    load: float = 0.0

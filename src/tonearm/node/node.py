@@ -224,6 +224,7 @@ class Node:
             state=None if self._saving is None else self._saving.figures,
             processes=self._processes,
             voice=None if self._parts.voice is None else self._parts.voice.figures(),
+            load=self.load,
         )
 
     def unreadiness(self) -> str:

@@ -1,10 +1,12 @@
 """A node's figures as JSON (`/v0/stats`) and as Prometheus text (`/metrics`).
 
 Names and units follow Prometheus' conventions (prometheus.io, "Metric and label naming"). Labels have few values:
-states, formats, causes, codes of failures, kinds and slots of processes. Players, URIs and process ids are no labels.
+states, formats, causes, codes of failures, kinds and slots of processes, nodes. Players, URIs and process ids are no
+labels.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from itertools import accumulate
@@ -17,6 +19,7 @@ from prometheus_client.registry import Collector
 from tonearm.core.failure import FailureCode
 from tonearm.core.figures import (
     LATENESS_S,
+    ClusterFigures,
     DecoderWork,
     Lateness,
     NodeFigures,
@@ -129,16 +132,17 @@ def _fields_out(figures: DecoderWork | ResolverFigures | StateFigures | ProcessF
     return body
 
 
-def metrics_text(figures: NodeFigures) -> bytes:
-    """The body of GET /metrics."""
+def metrics_text(figures: NodeFigures, cluster: ClusterFigures | None = None) -> bytes:
+    """The body of GET /metrics. `cluster`: as the node sees it, where it is in one."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(figures))
+    registry.register(_Figures(figures, cluster))
     return generate_latest(registry)
 
 
 class _Figures(Collector):
-    def __init__(self, figures: NodeFigures) -> None:
+    def __init__(self, figures: NodeFigures, cluster: ClusterFigures | None) -> None:
         self._figures = figures
+        self._cluster = cluster
 
     def collect(self) -> Iterable[Metric]:
         figures = self._figures
@@ -154,6 +158,11 @@ class _Figures(Collector):
         )
         yield GaugeMetricFamily(
             "tonearm_overload_seconds", "For how long the node has had more to do than it can.", figures.overload_s
+        )
+        yield GaugeMetricFamily(
+            "tonearm_load_ratio",
+            "The share of what the node can do that it does; 1 when it can do no more.",
+            figures.load,
         )
         yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", _listeners(figures))
         counters = (
@@ -181,6 +190,7 @@ class _Figures(Collector):
         yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", work.frames)
         yield from self._services()
         yield from _voice_metrics(figures.voice or VoiceFigures())
+        yield from _cluster_metrics(self._cluster)
         cpu = CounterMetricFamily(
             "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "slot")
         )
@@ -231,6 +241,28 @@ def _voice_metrics(voice: VoiceFigures) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "tonearm_voice_longest_mls_seconds", "The longest step of a key agreement.", voice.longest_mls_ms / 1000
     )
+
+
+def _cluster_metrics(cluster: ClusterFigures | None) -> Iterable[Metric]:
+    """Without samples for a node that is alone."""
+    nodes = {} if cluster is None else cluster.nodes
+    states = Counter(
+        "lost" if not one.is_alive else "draining" if one.is_draining else "alive" for one in nodes.values()
+    )
+    counts = {} if cluster is None else {state: states[state] for state in ("alive", "draining", "lost")}
+    yield _gauge("tonearm_cluster_nodes", "Nodes of the cluster by their state.", "state", counts)
+    players = {name: one.players for name, one in nodes.items()}
+    yield _gauge("tonearm_cluster_node_players", "Players of each node.", "node", players)
+    loads = {name: one.load for name, one in nodes.items()}
+    yield _gauge("tonearm_cluster_node_load_ratio", "The load of each node, as it says.", "node", loads)
+    ages = {name: one.lease_age_s for name, one in nodes.items()}
+    yield _gauge("tonearm_cluster_lease_age_seconds", "Since each node's last sign of life.", "node", ages)
+    reached = GaugeMetricFamily("tonearm_cluster_engine_reached", "1 while this node reaches the cluster's engine.")
+    latency = GaugeMetricFamily("tonearm_cluster_engine_latency_seconds", "Of this node's last call of the engine.")
+    if cluster is not None:
+        reached.add_metric((), cluster.reaches_engine)
+        latency.add_metric((), cluster.engine_latency_s)
+    yield from (reached, latency)
 
 
 def _lateness(lateness: Lateness) -> Metric:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from tonearm.core.figures import ClusterFigures
 from tonearm.core.frame import Output
 from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.description.operation import Operation
@@ -79,6 +80,8 @@ class ClusterRoutes(ClusterSide, Protocol):
 
     def routes(self) -> Sequence[Route]: ...
 
+    def figures(self) -> ClusterFigures: ...
+
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
 
@@ -124,7 +127,7 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
         EventSocketRoutes(node, streams),
         AudioStreamRoutes(_finding(node), streams, settings.audio),
         FileRoutes(node),
-        FigureRoutes(node),
+        FigureRoutes(node, None if cluster is None else cluster.figures),
         StateRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))

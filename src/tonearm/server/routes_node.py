@@ -6,7 +6,7 @@ elsewhere, and finds nothing there. A node with a password serves it to browsers
 
 import asyncio
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -14,6 +14,7 @@ from aiohttp import web
 
 from tonearm import BUILD_TIME_MS, VERSION
 from tonearm.core.errors import RequestError
+from tonearm.core.figures import ClusterFigures
 from tonearm.core.metadata import JsonObject
 from tonearm.dashboard.page_files import INDEX, PageFile
 from tonearm.description.asyncapi import asyncapi_document
@@ -41,10 +42,12 @@ from tonearm.server.routing import Call, Route
 
 
 class FigureRoutes:
-    """As every path they need the password, unless `server.open_paths` names them."""
+    """As every path they need the password, unless `server.open_paths` names them. `cluster_figures` gives those of the
+    cluster that the node is in."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, cluster_figures: Callable[[], ClusterFigures] | None = None) -> None:
         self._node = node
+        self._cluster_figures = cluster_figures
 
     def routes(self) -> Sequence[Route]:
         return (
@@ -68,7 +71,8 @@ class FigureRoutes:
         return json_reply(stats_out(await self._node.figures()))
 
     async def _metrics(self, call: Call) -> web.Response:
-        text = metrics_text(await self._node.figures())
+        cluster = None if self._cluster_figures is None else self._cluster_figures()
+        text = metrics_text(await self._node.figures(), cluster)
         return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
 
     async def _healthz(self, call: Call) -> web.Response:
