@@ -106,6 +106,24 @@ def test_fifteen_of_sixty_nodes_are_lost_at_once_and_each_player_is_taken_once()
     assert len({found[0] for found in takers.values()}) > 25  # not all to few
 
 
+def test_a_tenth_of_the_nodes_is_lost_at_once_each_player_has_one_heir_and_all_stay_even() -> None:
+    names = [f"node-{number}" for number in range(50)]
+    left, now_s = names[5:], 2 * LEASE_S
+    views = [members(*names, own=name) for name in (left[0], left[20], left[-1])]
+    for view in views:
+        for name in left:
+            view.saw(name, NodeRecord(f"http://{name}"), 2, now_s)
+        assert set(view.heirs(now_s)) == set(left)
+    players = Counter(dict.fromkeys(left, 500))  # 25,000 in all
+    for number in range(5 * 500):
+        players[heir_of(f"player {number}", left)] += 1
+    for number in range(100):
+        heirs = {heir_of(f"player {number}", view.heirs(now_s)) for view in views}
+        assert len(heirs) == 1, "all who are left name the same one"
+    mean = players.total() / len(left)
+    assert 0.9 * mean < min(players.values()) <= max(players.values()) < 1.1 * mean
+
+
 def test_heirs_are_even_and_stay_when_others_go() -> None:
     names = [f"node-{number}" for number in range(20)]
     heirs = {f"p{number}": heir_of(f"p{number}", names) for number in range(10_000)}

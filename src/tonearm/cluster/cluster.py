@@ -24,7 +24,7 @@ from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.ownership import Ownership
 from tonearm.cluster.relays import Relays, give_frames
-from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, placed
+from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, heir_of, placed
 from tonearm.core.errors import (
     BadRequest,
     EngineGone,
@@ -240,6 +240,7 @@ class Cluster:
             return
         now_s = time.monotonic()
         members, alive = self.membership.members, {self.own: True}
+        heirs = members.heirs(now_s)  # once, for a node that is lost may have had many players
         for player_id, owned in self.ownership.owners():
             owner = owned.owner
             if owner not in alive:
@@ -247,7 +248,7 @@ class Cluster:
             if owner == self.own:
                 is_ours = not self.ownership.is_mine(player_id) and player_id not in self._players
             else:
-                is_ours = not alive[owner] and members.takes(player_id, owner, now_s)
+                is_ours = not alive[owner] and heir_of(player_id, heirs) == self.own
             if is_ours and player_id not in self._taking:
                 self._taking.add(player_id)
                 passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)

@@ -106,12 +106,13 @@ class Members:
         alive = {name: record for name, record in self.records().items() if self.is_alive(name, now_s)}
         return dict(sorted(alive.items(), key=lambda item: item[0] != self.own))
 
+    def heirs(self, now_s: float) -> list[str]:
+        """Those that may take players of a node that is lost."""
+        return [name for name, record in self.living(now_s).items() if not record.is_draining] or [self.own]
+
     def takes(self, player_id: str, owner: str, now_s: float) -> bool:
         """Whether this node is the one that takes a player of a node that is not alive."""
-        if self.is_alive(owner, now_s):
-            return False
-        able = [name for name, record in self.living(now_s).items() if not record.is_draining] or [self.own]
-        return heir_of(player_id, able) == self.own
+        return not self.is_alive(owner, now_s) and heir_of(player_id, self.heirs(now_s)) == self.own
 
 
 def heir_of(player_id: str, names: Iterable[str]) -> str:
