@@ -1,5 +1,6 @@
 """`tonearm serve` from its start to its end."""
 
+import asyncio
 import re
 import shlex
 import signal
@@ -19,6 +20,7 @@ from tonearm.process import ExitCode
 from tonearm.serve import (
     VoiceSetupError,
     addresses_behind,
+    log_loop_error,
     missing_for_voice,
     missing_of_extra,
     voice_settings,
@@ -125,6 +127,14 @@ def test_a_second_node_is_told_who_has_its_port_or_its_state(serve: Serve, tmp_p
         assert refused.returncode == ExitCode.MISSING
         assert what in refused.stderr
         assert refused.stderr.endswith(f"; a node runs already at {node.url} (process {node.process.pid})\n")
+
+
+async def test_the_end_of_a_closed_tls_connection_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    log_loop_error(loop, {"message": "Fatal error on SSL protocol", "exception": RuntimeError("the handler is closed")})
+    assert not caplog.records
+    log_loop_error(loop, {"message": "a task failed", "exception": RuntimeError("why")})
+    assert "a task failed" in caplog.text
 
 
 def test_voice_is_there_as_far_as_it_is_wanted_and_can_be() -> None:

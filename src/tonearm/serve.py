@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module, metadata, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
 
@@ -273,6 +273,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     descriptors = raise_descriptor_limit()
     stop = asyncio.Event()
     _stop_on_signals(stop)
+    asyncio.get_running_loop().set_exception_handler(log_loop_error)
     opener = _opener(config)
     settings = _node_settings(config)
     voice, no_voice = voices_of(config, missing_for_voice())
@@ -546,6 +547,15 @@ def _tell_start(config: Config, port: int, descriptors: int) -> None:
             "allowed" if config.allows_files else "refused",
             "allowed" if config.allows_private_networks else "refused",
         )
+
+
+def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As the loop does it by itself, but for TLS that ends while its connection is already closed: uvloop tells that as
+    an error, and it means nothing to anybody."""
+    if context.get("message") == "Fatal error on SSL protocol":
+        log.debug("a TLS connection has ended badly: %s", context.get("exception"))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

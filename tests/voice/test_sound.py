@@ -56,7 +56,6 @@ async def test_a_pause_ends_with_five_silences(node: RunningNode, certificate: P
         assert after.sequence == (before.sequence + 1) & 0xFFFF
         gap_ms = ((after.timestamp - before.timestamp) & 0xFFFF_FFFF) / 48
         assert gap_ms % 20 == 0
-        assert abs(gap_ms - (after.at_s - before.at_s) * 1000) < 2000  # as far as a busy machine reads a clock
         assert [said["speaking"] for said in session.of(5)] == [1, 0, 1]
 
 

@@ -508,17 +508,7 @@ class Cluster:
 
     def figures(self) -> ClusterFigures:
         """All nodes that this one knows."""
-        shown = {name: self._shown(name) for name in self._names()}
-        nodes = {
-            name: ClusterNodeFigures(
-                players=one["players"],
-                load=one["load"],
-                lease_age_s=one["leaseAgeMs"] / 1000,
-                is_alive=one["alive"],
-                is_draining=one["draining"],
-            )
-            for name, one in shown.items()
-        }
+        nodes = {name: self._figures_of(name) for name in self._names()}
         return ClusterFigures(nodes, self.membership.reaches, self._engine.latency_s)
 
     def _known(self, name: str) -> str:
@@ -526,21 +516,27 @@ class Cluster:
             raise NodeNotFound(f"There is no node {name!r}. There are {', '.join(self._names())}.")
         return name
 
+    def _record(self, name: str) -> NodeRecord:
+        return self._own_record() if name == self.own else self.membership.members.records()[name]
+
+    def _figures_of(self, name: str) -> ClusterNodeFigures:
+        now_s, members, record = time.monotonic(), self.membership.members, self._record(name)
+        is_own = name == self.own
+        age_s = max(0.0, now_s - self.membership.lease.renewed_s) if is_own else members.lease_age_s(name, now_s)
+        is_alive = self.membership.may_play if is_own else members.is_alive(name, now_s)
+        return ClusterNodeFigures(record.players, record.load, age_s, is_alive, record.is_draining)
+
     def _shown(self, name: str) -> JsonObject:
-        now_s, members = time.monotonic(), self.membership.members
-        record = self._own_record() if name == self.own else members.records()[name]
-        age_s = (
-            max(0.0, now_s - self.membership.lease.renewed_s) if name == self.own else members.lease_age_s(name, now_s)
-        )
+        record, figures = self._record(name), self._figures_of(name)
         shown: JsonObject = {
             "name": name,
             "address": record.address,
             "version": record.version,
-            "players": record.players,
-            "load": round(record.load, 4),
-            "draining": record.is_draining,
-            "alive": self.membership.may_play if name == self.own else members.is_alive(name, now_s),
-            "leaseAgeMs": round(age_s * 1000),
+            "players": figures.players,
+            "load": round(figures.load, 4),
+            "draining": figures.is_draining,
+            "alive": figures.is_alive,
+            "leaseAgeMs": round(figures.lease_age_s * 1000),
         }
         if name == self.own:
             shown |= {
