@@ -276,6 +276,28 @@ def _players_command(**options: Any) -> int:
     return show_players(**options)
 
 
+@tonearm.command("nodes")
+@_json_option
+@_node_options
+def _nodes_command(**options: Any) -> int:
+    """List the nodes of a cluster."""
+    from tonearm.commands.nodes import show_nodes
+
+    return show_nodes(**options)
+
+
+@tonearm.command("drain")
+@click.argument("name", metavar="[NODE]", required=False)
+@click.option("--undo", is_flag=True, help="Let it take players again.")
+@_json_option
+@_node_options
+def _drain_command(**options: Any) -> int:
+    """Have a node of a cluster hand over all its players; without NODE the one that is asked."""
+    from tonearm.commands.nodes import drain_node
+
+    return drain_node(**options)
+
+
 @tonearm.command("queue")
 @_player_argument
 @_json_option

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import json
 import os
 import signal
 import zlib
@@ -204,6 +205,28 @@ async def test_a_node_that_is_drained_keeps_no_player(tmp_path: Path) -> None:
         for number in range(6):
             answer = await a.request("POST", "/v0/players", {"id": f"q{number}", "uri": "song.wav"})
             assert answer.header("Tonearm-Node") in ("b", "c")
+
+
+async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        for number in range(3):
+            await b.request("POST", "/v0/players", {"id": f"p{number}", "uri": "song.wav", "node": "a"})
+
+        async def said(*words: str) -> str:
+            result = await asyncio.to_thread(run_tonearm, *words, folder=tmp_path, variables={"TONEARM_URL": b.url})
+            assert result.returncode == 0, result.stderr
+            return result.stdout
+
+        lines = (await said("nodes")).splitlines()
+        assert [line.split()[0] for line in lines] == ["Node", *sorted(("a", "b"), key=lambda name: name != "b")]
+        assert "alive" in lines[1]
+        assert (await said("drain", "a")).splitlines()[-1] == "a: has no players any more, and can be stopped"
+        players = [json.loads(line) for line in (await said("players", "--json")).splitlines()]
+        assert {player["id"] for player in players} == {"p0", "p1", "p2"}
+        assert "draining" in await said("nodes")
+        assert await said("drain", "a", "--undo") == "a: takes players again\n"
+        assert (await a.request("GET", "/v0/players")).json()
 
 
 async def test_players_play_on_without_the_engine(tmp_path: Path) -> None:

@@ -179,6 +179,13 @@ def test_events_end_with_the_player(node: RunningNode) -> None:
     assert (plain.wait(), told.splitlines()[-1]) == (0, b"PlayerGone")
 
 
+def test_a_node_alone_has_no_nodes_to_list_or_drain(node: RunningNode) -> None:
+    for words in (("nodes",), ("drain",), ("drain", "a", "--undo")):
+        refused = tonearm(node, *words)
+        assert refused.returncode == 2
+        assert "This node is in no cluster" in refused.stderr
+
+
 def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     healthy = tonearm(node, "doctor", "--uri", "song.wav", "--json")
     findings = {one["subject"]: one for one in map(json.loads, healthy.stdout.splitlines())}

@@ -1,0 +1,74 @@
+"""`tonearm nodes` and `tonearm drain`: the nodes that are one, and having one hand over its players."""
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import quote
+
+from tonearm.client import ApiError, Node
+from tonearm.commands.running import NodeOptions, WrongUse, print_json, print_table, run, say
+from tonearm.core.printable import one_line
+from tonearm.process import ExitCode
+
+_LOOKS_EVERY_S: Final = 0.5
+
+
+def show_nodes(as_json: bool, at: NodeOptions) -> int:
+    async def work(node: Node) -> int:
+        nodes = await _nodes(node)
+        if as_json:
+            for one in nodes:
+                print_json(one)
+            return ExitCode.OK
+        rows = [
+            (
+                one["name"],
+                one["address"],
+                "draining" if one["draining"] else "alive" if one["alive"] else "lost",
+                str(one["players"]),
+                f"{one['load']:.0%}",
+                f"{one['leaseAgeMs'] / 1000:.1f} s",
+            )
+            for one in nodes
+        ]
+        print_table(("Node", "Address", "State", "Players", "Load", "Last sign"), rows)
+        return ExitCode.OK
+
+    return run(at, work)
+
+
+def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions) -> int:
+    """`name` None: the node that is asked. Returns when it has no players any more, or with `undo` at once."""
+
+    async def work(node: Node) -> int:
+        await _nodes(node)
+        path = f"/v0/nodes/{'self' if name is None else quote(name, safe='')}"
+        await node.request("DELETE" if undo else "POST", f"{path}/drain")
+        shown = await node.request("GET", path)
+        last = None
+        while not undo and shown["players"]:
+            if shown["players"] != last and not as_json:
+                say(f"{one_line(shown['name'])}: {shown['players']} players are still there")
+            last = shown["players"]
+            await asyncio.sleep(_LOOKS_EVERY_S)
+            shown = await node.request("GET", path)
+            if not shown["draining"]:
+                raise WrongUse(f"{shown['name']} is not drained any more: somebody else has undone it.")
+        if as_json:
+            print_json(shown)
+        else:
+            done = "takes players again" if undo else "has no players any more, and can be stopped"
+            say(f"{one_line(shown['name'])}: {done}")
+        return ExitCode.OK
+
+    return run(at, work)
+
+
+async def _nodes(node: Node) -> list[Any]:
+    try:
+        listed = await node.request("GET", "/v0/nodes")
+    except ApiError as error:
+        if error.status == 404:
+            raise WrongUse("This node is in no cluster: docs/cluster.md says how many become one.") from error
+        raise
+    nodes: list[Any] = listed["nodes"]
+    return nodes
