@@ -1,8 +1,9 @@
 # docker build -t tonearm . && docker run --rm -p 127.0.0.1:2333:2333 -e TONEARM_PASSWORD=sesame tonearm
 FROM python:3.13-slim AS build
 WORKDIR /build
-COPY requirements/build.txt requirements/runtime.txt requirements/
-RUN python -m venv /opt/tonearm && /opt/tonearm/bin/pip install --no-cache-dir -r requirements/build.txt -r requirements/runtime.txt
+COPY requirements/build.txt requirements/runtime.txt requirements/cluster.txt requirements/voice.txt requirements/
+RUN python -m venv /opt/tonearm && /opt/tonearm/bin/pip install --no-cache-dir -r requirements/build.txt -r requirements/runtime.txt \
+    -r requirements/cluster.txt -r requirements/voice.txt
 COPY pyproject.toml README.md LICENSE LICENSES.md ./
 COPY src src
 RUN /opt/tonearm/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
