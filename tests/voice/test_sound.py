@@ -1,12 +1,13 @@
 """What a voice channel hears of a player, by a running node and a voice server of our own."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import create, order
+from tests.support.e2e_players import create, done, enqueue, order, patch, until_state
 from tests.support.running_node import RunningNode
 from tests.support.voice_players import (
     join,
@@ -91,3 +92,29 @@ async def test_an_overlay_sounds_in_a_pause(node: RunningNode, certificate: Path
         answer = await node.request("POST", "/v0/players/p/overlays", {"uri": "bell.wav"})
         assert answer.status in (200, 201, 202), answer.body
         await session.heard(10)
+
+
+async def test_controls_are_heard_in_the_channel(node: RunningNode, certificate: Path) -> None:
+    source = packets_of_song(node)
+    (node.folder / "other.wav").write_bytes(wav(music(30.0)))
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(5)
+
+        async def newest_is(holds: Callable[[bytes], bool], what: str) -> None:
+            await session.until(lambda: not session.packets[-1].is_silence and holds(session.packets[-1].payload), what)
+
+        there = set(source[1500:])
+        await done(node, "PATCH", "/v0/players/p/position", {"position": 30_000})
+        await newest_is(there.__contains__, "the sound behind the seek")
+        await patch(node, "p", "filters", {"volume": 0.5})
+        await newest_is(lambda packet: packet not in source, "another volume")
+        await patch(node, "p", "filters", {"volume": 1})
+        await newest_is(there.__contains__, "packets as they are")
+        await enqueue(node, "p", "other.wav")
+        await order(node, "p", "skip")
+        await until_state(node, "p", lambda now: now["track"]["info"]["identifier"].endswith("other.wav"))
+        await newest_is(lambda packet: packet not in source, "the next track")
+        sequences = [packet.sequence for packet in session.packets]
+        assert {(b - a) & 0xFFFF for a, b in itertools.pairwise(sequences)} == {1}

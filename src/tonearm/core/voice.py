@@ -320,6 +320,9 @@ class PacketCounts:
     silence: int = 0
     dropped: int = 0
 
+    def __add__(self, other: "PacketCounts") -> "PacketCounts":
+        return PacketCounts(self.sent + other.sent, self.silence + other.silence, self.dropped + other.dropped)
+
 
 @dataclass(frozen=True, slots=True)
 class VoiceStatus:

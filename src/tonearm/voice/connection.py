@@ -117,7 +117,7 @@ class VoiceConnection:
 
     @property
     def packets(self) -> PacketCounts:
-        return _sum(self._earlier_packets, self._packets)
+        return self._earlier_packets + self._packets
 
     @property
     def resumes(self) -> int:
@@ -366,10 +366,6 @@ class VoiceConnection:
 def _members_in(told: Pass) -> int:
     users = told.data.get("user_ids") if told.op == 11 and not isinstance(told.data, bytes) else None
     return len(users) if isinstance(users, list) else 0
-
-
-def _sum(one: PacketCounts, other: PacketCounts) -> PacketCounts:
-    return PacketCounts(one.sent + other.sent, one.silence + other.silence, one.dropped + other.dropped)
 
 
 def _wall_ms() -> int:

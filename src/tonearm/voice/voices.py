@@ -100,7 +100,7 @@ class Voices:
         connections = tally.connections
         return VoiceFigures(
             Counter(voice.status.phase for voice in self._voices.values()),
-            _total((tally.packets, *(each.packets for each in connections))),
+            sum((each.packets for each in connections), tally.packets),
             media.late,
             tally.resumes + sum(each.resumes for each in connections),
             tally.reconnects + sum(each.new_sessions for each in connections),
@@ -145,7 +145,7 @@ class _Tally:
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        self.packets = _total((self.packets, connection.packets))
+        self.packets = self.packets + connection.packets
         self.resumes += connection.resumes
         self.reconnects += connection.new_sessions
         close = connection.status.close
@@ -319,14 +319,6 @@ class PlayerVoice:
                 if not wait.done():
                     wait.set_result(None)
         self._player.voice_changed(status)
-
-
-def _total(counts: tuple[PacketCounts, ...]) -> PacketCounts:
-    return PacketCounts(
-        sum(each.sent for each in counts),
-        sum(each.silence for each in counts),
-        sum(each.dropped for each in counts),
-    )
 
 
 def _wall_ms() -> int:
