@@ -531,7 +531,7 @@ class VoiceProcess(WireModel):
     """A process that encrypts and sends."""
 
     pid: int = Field(gt=0, description="Its id on its machine.")
-    connections: Count
+    connections: Count = Field(description="Voices that it sends for.")
     cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
     memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
 
