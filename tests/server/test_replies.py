@@ -1,5 +1,6 @@
 """Lists in slices: no more of one is made at a stretch than the audio clock can wait for."""
 
+import itertools
 import json
 from collections.abc import Iterator
 
@@ -15,9 +16,17 @@ FAT = "x" * (MAX_METADATA_BYTES - 2)
 
 def test_a_slice_ends_with_so_many_items() -> None:
     items: list[JsonObject] = [{"number": number} for number in range(SLICE_ITEMS * 3 + 1)]
-    parts = [json.loads(b"[" + part + b"]") for part in slices(items)]
+    parts = [json.loads(b"[" + part + b"]") for part in slices(items, lambda: 0.0)]
     assert [len(part) for part in parts] == [SLICE_ITEMS] * 3 + [1]
     assert [item for part in parts for item in part] == items
+
+
+def test_a_slice_ends_with_so_much_time() -> None:
+    clock = itertools.count()  # each item takes the whole time of a slice, and more
+    parts = [
+        json.loads(b"[" + part + b"]") for part in slices([{"number": number} for number in range(3)], clock.__next__)
+    ]
+    assert [len(part) for part in parts] == [1, 1, 1]
 
 
 def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> None:
@@ -29,7 +38,7 @@ def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> Non
             yield {"id": made, "metadata": FAT, "userData": FAT}
 
     lengths: list[int] = []
-    for part in slices(items()):
+    for part in slices(items(), lambda: 0.0):
         assert SLICE_BYTES <= len(part) < SLICE_BYTES + 2 * MAX_METADATA_BYTES + 1000
         lengths.append(made - sum(lengths))
     assert lengths == [1] * 50

@@ -7,7 +7,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
@@ -96,17 +96,17 @@ async def sliced_reply(
     return response
 
 
-def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
+def slices(items: Iterable[JsonObject], now_s: Callable[[], float] = time.monotonic) -> Iterator[bytes]:
     """The items as JSON with commas between them, in slices of up to SLICE_ITEMS, SLICE_BYTES or SLICE_S."""
     some: list[bytes] = []
-    size_bytes, ends_s = 0, time.monotonic() + SLICE_S
+    size_bytes, ends_s = 0, now_s() + SLICE_S
     for item in items:
         some.append(json_text(item))
         size_bytes += len(some[-1])
-        if len(some) == SLICE_ITEMS or size_bytes >= SLICE_BYTES or time.monotonic() > ends_s:
+        if len(some) == SLICE_ITEMS or size_bytes >= SLICE_BYTES or now_s() > ends_s:
             yield b",".join(some)
             some.clear()
-            size_bytes, ends_s = 0, time.monotonic() + SLICE_S
+            size_bytes, ends_s = 0, now_s() + SLICE_S
     if some:
         yield b",".join(some)
 
