@@ -16,7 +16,8 @@ from tests.support.slow_requests import slow_requests
 from tonearm.node.parts import NodeSettings
 from tonearm.serve import keep_collections_short
 
-HELD_S: Final = 0.04  # two frames
+# What it is to find holds the loop for 160 ms to seconds. `make faults` holds the goal of 40 ms.
+HELD_S: Final = 0.1
 _TICK_S: Final = 0.001
 _TRIES: Final = 3
 
