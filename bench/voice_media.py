@@ -34,7 +34,8 @@ from tonearm.core.voice import DaveStatus, PacketCounts, VoiceSettings
 from tonearm.core.voice_gateway import MODES
 from tonearm.player.clock import PHASE_MEMBERS, PHASES
 from tonearm.sandbox.report import SandboxMode
-from tonearm.voice.media import Media, MediaSetting, VoiceProcesses
+from tonearm.voice.media import Media, VoiceProcesses
+from tonearm.voice.messages import MediaSetting
 
 PACKET_BYTES: Final = 160  # of 64 kbit/s
 USER_ID: Final = 3

@@ -482,9 +482,9 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
     if config.voice.enabled is False:
         return None, "Voice is switched off at this node: voice.enabled is false."
     if not missing:
-        voices: Voices = import_module(_VOICE_MODULE).Voices(
-            voice_settings(config), SandboxMode(config.decoder.sandbox)
-        )
+        module = import_module(_VOICE_MODULE)
+        ways = module.usual_ways(voice_settings(config), SandboxMode(config.decoder.sandbox), wall_ms)
+        voices: Voices = module.Voices(ways)
         return voices, ""
     what, remedy = " and ".join(missing), _INSTALL_VOICE
     if config.voice.enabled is True:

@@ -17,7 +17,8 @@ from tests.support.eventually import Changes
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.voice import DaveStatus, PacketCounts, VoiceSettings
 from tonearm.core.voice_gateway import MODES
-from tonearm.voice.media import Media, MediaSetting, VoiceProcesses
+from tonearm.voice.media import Media, VoiceProcesses
+from tonearm.voice.messages import MediaSetting
 
 SILENCE: Final = b"\xf8\xff\xfe"
 USER_ID, CHANNEL_ID = 3, 2

@@ -15,7 +15,8 @@ from tonearm.core.voice import VoiceEndpoint, VoiceSettings, VoiceStatus
 from tonearm.core.voice_gateway import MODES
 from tonearm.player.clients.sinks import Companion, FrameSink
 from tonearm.voice.gateway import SocketReports
-from tonearm.voice.media import MediaFigures, MediaReports, MediaSetting
+from tonearm.voice.media import MediaFigures, MediaReports
+from tonearm.voice.messages import MediaSetting
 
 SETTINGS: Final = VoiceSettings(("127.0.0.1",), private_networks=True)
 _DISCOVERY: Final = struct.Struct(">HHI64sH")

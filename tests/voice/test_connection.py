@@ -15,8 +15,8 @@ from tonearm.core.voice import (
     VoicePhase,
     VoiceTarget,
 )
+from tonearm.node.parts import wall_ms
 from tonearm.player.player import Player
-from tonearm.sandbox.report import SandboxMode
 from tonearm.sources.guard import AddressGuard
 from tonearm.voice.connection import VoiceWays
 from tonearm.voice.gateway import GatewayDialler
@@ -39,8 +39,9 @@ async def parts() -> AsyncIterator[VoiceParts]:
 @asynccontextmanager
 async def with_voices(parts: VoiceParts, move_limit_s: float) -> AsyncIterator[Voices]:
     guard = AddressGuard(private_networks=True)
-    ways = VoiceWays(SETTINGS, cast("GatewayDialler", parts), guard, cast("VoiceProcesses", parts), move_limit_s)
-    voices = Voices(SETTINGS, SandboxMode.AUTO, ways)
+    voices = Voices(
+        VoiceWays(SETTINGS, cast("GatewayDialler", parts), guard, cast("VoiceProcesses", parts), wall_ms, move_limit_s)
+    )
     try:
         yield voices
     finally:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, until_state
+from tests.support.eventually import eventually
 from tests.support.running_node import RunningNode
 from tests.support.voice_players import (
     join,
@@ -118,3 +119,20 @@ async def test_controls_are_heard_in_the_channel(node: RunningNode, certificate:
         await newest_is(lambda packet: packet not in source, "the next track")
         sequences = [packet.sequence for packet in session.packets]
         assert {(b - a) & 0xFFFF for a, b in itertools.pairwise(sequences)} == {1}
+
+
+async def test_the_figures_count_voices_and_show_their_process(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate) as server:
+        await create(node, "p", "song.opus")
+        session = await join(node, server)
+        await session.heard(60)  # processes say once a second what they have sent
+
+        async def counted() -> bool:
+            return bool((await node.request("GET", "/v0/stats")).json()["voice"]["packets"]["sent"])
+
+        await eventually(counted, "the packets are counted")
+        figures = (await node.request("GET", "/v0/stats")).json()["voice"]
+        assert figures["connections"] == {"connecting": 0, "connected": 1, "resuming": 0, "closed": 0}
+        (process,) = (one for one in figures["processes"] if one["connections"])
+        assert process["memoryBytes"] > 1_000_000
+        assert process["cpuSeconds"] > 0

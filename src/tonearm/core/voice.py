@@ -369,12 +369,10 @@ def _steady(status: VoiceStatus | None) -> VoiceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class VoiceProcessFigures:
-    """One voice process."""
+    """One voice process. What it takes of the machine stands with the node's other processes."""
 
     pid: int
     connections: int
-    cpu_s: float
-    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,7 +344,7 @@ class VoiceGateway:
 
     def _ready(self, data: Mapping[str, Any]) -> Orders:
         ssrc, host, port, modes = (data.get(name) for name in ("ssrc", "ip", "port", "modes"))
-        if not (_is_whole(ssrc, 2**32) and isinstance(host, str) and _is_whole(port, 2**16) and port):
+        if not (is_whole(ssrc, 2**32) and isinstance(host, str) and is_whole(port, 2**16) and port):
             return self.fail(NodeReason.PROTOCOL)
         if not isinstance(modes, list):
             return self.fail(NodeReason.PROTOCOL)
@@ -356,9 +356,9 @@ class VoiceGateway:
 
     def _described(self, now_s: float, data: Mapping[str, Any]) -> Orders:
         key, version = data.get("secret_key"), data.get("dave_protocol_version", 0)
-        if not (isinstance(key, list) and len(key) == _KEY_BYTES and all(_is_whole(byte, 256) for byte in key)):
+        if not (isinstance(key, list) and len(key) == _KEY_BYTES and all(is_whole(byte, 256) for byte in key)):
             return self.fail(NodeReason.PROTOCOL)
-        if data.get("mode") != self.mode or not _is_whole(version, self._dave_version + 1):
+        if data.get("mode") != self.mode or not is_whole(version, self._dave_version + 1):
             return self.fail(NodeReason.PROTOCOL)
         assert self.mode is not None
         self._has_session = True
@@ -416,11 +416,12 @@ def _read(text: str) -> tuple[int, Mapping[str, Any], int | None] | None:
         message = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(message, dict) or not _is_whole(message.get("op"), 256):
+    if not isinstance(message, dict) or not is_whole(message.get("op"), 256):
         return None
     data, seq = message.get("d"), message.get("seq")
-    return message["op"], data if isinstance(data, dict) else {}, seq if _is_whole(seq, 2**16) else None
+    return message["op"], data if isinstance(data, dict) else {}, seq if is_whole(seq, 2**16) else None
 
 
-def _is_whole(value: object, below: int) -> TypeGuard[int]:
+def is_whole(value: object, below: int) -> TypeGuard[int]:
+    """Whether it is a number of JSON without a fraction, from 0 on and below this."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below

@@ -8,7 +8,7 @@ labels.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import accumulate
 from typing import Final, TypeVar
 
@@ -29,8 +29,16 @@ from tonearm.core.figures import (
 )
 from tonearm.core.filters import wire_name
 from tonearm.core.frame import ListenerKind
-from tonearm.core.metadata import JsonObject
-from tonearm.core.voice import CLOSES, LATE_MS, NodeReason, VoiceFigures, VoicePhase
+from tonearm.core.metadata import Json, JsonObject
+from tonearm.core.voice import (
+    CLOSES,
+    LATE_MS,
+    NodeReason,
+    PacketCounts,
+    VoiceFigures,
+    VoicePhase,
+    VoiceProcessFigures,
+)
 
 _Label = TypeVar("_Label", bound=str)
 _FamilyT = TypeVar("_FamilyT", GaugeMetricFamily, CounterMetricFamily)
@@ -67,15 +75,20 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "sandbox": {kind: level for kind, level in figures.sandboxes.items() if level},
         **({} if figures.resolver is None else {"resolver": _fields_out(figures.resolver)}),
         **({} if figures.state is None else {"state": _fields_out(figures.state)}),
-        **({} if figures.voice is None else {"voice": _voice_out(figures.voice)}),
+        **({} if figures.voice is None else {"voice": _voice_out(figures.voice, figures.processes)}),
         "processes": [_fields_out(process) for process in figures.processes],
     }
 
 
-def _voice_out(voice: VoiceFigures) -> JsonObject:
+def _voice_out(voice: VoiceFigures, processes: Iterable[ProcessFigures]) -> JsonObject:
+    taken = {process.pid: (round(process.cpu_s, 3), process.memory_bytes) for process in processes}
+    processes_out: list[Json] = []
+    for process in voice.processes:
+        cpu_s, memory_bytes = taken.get(process.pid, (0.0, 0))  # it may have begun just now
+        processes_out.append({**_fields_out(process), "cpuSeconds": cpu_s, "memoryBytes": memory_bytes})
     return {
         "connections": {**_voices(voice)},
-        "packets": {**_voice_packets(voice)},
+        "packets": _fields_out(voice.packets),
         "packetsLate": {f"over{limit_ms}ms": voice.packets_late.get(limit_ms, 0) for limit_ms in LATE_MS},
         "resumes": voice.resumes,
         "reconnects": voice.reconnects,
@@ -83,26 +96,13 @@ def _voice_out(voice: VoiceFigures) -> JsonObject:
         "handshakeMs": None if voice.handshake_ms is None else round(voice.handshake_ms, 1),
         "longestMlsMs": round(voice.longest_mls_ms, 1),
         "processRestarts": voice.process_restarts,
-        "processes": [
-            {
-                "pid": process.pid,
-                "connections": process.connections,
-                "cpuSeconds": round(process.cpu_s, 3),
-                "memoryBytes": process.memory_bytes,
-            }
-            for process in voice.processes
-        ],
+        "processes": processes_out,
     }
 
 
 def _voices(voice: VoiceFigures) -> dict[str, int]:
     phases = (phase for phase in VoicePhase if phase is not VoicePhase.NONE)
     return {phase.value: voice.connections.get(phase, 0) for phase in phases}
-
-
-def _voice_packets(voice: VoiceFigures) -> dict[str, int]:
-    packets = voice.packets
-    return {"sent": packets.sent, "silence": packets.silence, "dropped": packets.dropped}
 
 
 def _listeners(figures: NodeFigures) -> Mapping[ListenerKind, int]:
@@ -122,7 +122,9 @@ def _underruns(figures: NodeFigures) -> dict[str, int]:
     return {"source": counts["source"], "decoder": counts["decoder"], "clock": figures.times_left_out}
 
 
-def _fields_out(figures: DecoderWork | ResolverFigures | StateFigures | ProcessFigures) -> JsonObject:
+def _fields_out(
+    figures: DecoderWork | ResolverFigures | StateFigures | ProcessFigures | PacketCounts | VoiceProcessFigures,
+) -> JsonObject:
     """All fields by their own names: `write_s` is `writeSeconds`, `is_degraded` is `degraded`."""
     body: JsonObject = {}
     for item in fields(figures):
@@ -228,7 +230,7 @@ class _Figures(Collector):
 
 def _voice_metrics(voice: VoiceFigures) -> Iterable[Metric]:
     yield _gauge("tonearm_voice_connections", "Voices in Discord channels by their state.", "state", _voices(voice))
-    yield _counter("tonearm_voice_packets", "Packets to voice channels.", "kind", _voice_packets(voice))
+    yield _counter("tonearm_voice_packets", "Packets to voice channels.", "kind", asdict(voice.packets))
     late = {str(limit_ms / 1000): voice.packets_late.get(limit_ms, 0) for limit_ms in LATE_MS}
     yield _counter("tonearm_voice_packets_late", "Packets that left later than so many seconds.", "over", late)
     yield CounterMetricFamily("tonearm_voice_resumes", "Lost connections that were resumed.", voice.resumes)

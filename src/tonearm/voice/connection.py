@@ -8,7 +8,6 @@ import asyncio
 import logging
 import random
 import socket
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
@@ -29,8 +28,8 @@ from tonearm.protocol.framing import Framing
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.voice.discovery import NoAnswer, discover, open_udp
 from tonearm.voice.gateway import GatewayDialler, GatewaySocket
-from tonearm.voice.media import Media, MediaSetting, VoiceProcessError, VoiceProcesses
-from tonearm.voice.messages import DAVE_VERSION
+from tonearm.voice.media import Media, VoiceProcessError, VoiceProcesses
+from tonearm.voice.messages import DAVE_VERSION, MediaSetting
 
 _LARGE_CALL: Final = 25  # members, from which on the key agreement takes longer than a packet may wait
 _MOST_EARLY: Final = 256  # messages about the call before its description
@@ -41,13 +40,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VoiceWays:
-    """What all connections of a node share. `move_limit_s`: so long an older connection waits for the end-to-end
-    encryption of the newer one."""
+    """What all connections of a node share. `wall_ms` gives the time of day in ms since 1970. `move_limit_s`: so
+    long an older connection waits for the end-to-end encryption of the newer one."""
 
     settings: VoiceSettings
     dialler: GatewayDialler
     guard: AddressGuard
     processes: VoiceProcesses
+    wall_ms: Callable[[], int]
     move_limit_s: float = 2.0
 
 
@@ -92,7 +92,7 @@ class VoiceConnection:
         self._dave = DaveStatus()
         self._packets = self._earlier_packets = PacketCounts()
         self._begun_s = self._loop.time()
-        self._since_ms = _wall_ms()
+        self._since_ms = self._ways.wall_ms()
         self._phase = VoicePhase.CONNECTING
         self.handshake_ms: float | None = None
 
@@ -276,7 +276,7 @@ class VoiceConnection:
             log.warning("no UDP socket to a voice server: %s", error)
             self._fail(session, NodeReason.UDP_BLOCKED)
             return
-        if session != self._session or self.is_over:
+        if not self._is_wanted(session):
             udp.close()
             return
         self._udp = udp
@@ -303,7 +303,7 @@ class VoiceConnection:
             log.warning("%s", error)
             self._fail(session, NodeReason.NO_PROCESS)
             return
-        if session != self._session or self.is_over:
+        if not self._is_wanted(session):
             media.close()
             return
         self._media = media
@@ -313,6 +313,9 @@ class VoiceConnection:
         if self.handshake_ms is None:
             self.handshake_ms = (self._loop.time() - self._begun_s) * 1000
         self._tell()
+
+    def _is_wanted(self, session: int) -> bool:
+        return session == self._session and not self.is_over
 
     def _fail(self, session: int, reason: NodeReason) -> None:
         if session == self._session:
@@ -359,14 +362,10 @@ class VoiceConnection:
         if phase in (VoicePhase.CONNECTED, VoicePhase.RESUMING) and self._media is None:
             phase = VoicePhase.CONNECTING  # until there is something that sends
         if phase is not self._phase:
-            self._phase, self._since_ms = phase, _wall_ms()
+            self._phase, self._since_ms = phase, self._ways.wall_ms()
         self._changed()
 
 
 def _members_in(told: Pass) -> int:
     users = told.data.get("user_ids") if told.op == 11 and not isinstance(told.data, bytes) else None
     return len(users) if isinstance(users, list) else 0
-
-
-def _wall_ms() -> int:
-    return int(time.time() * 1000)

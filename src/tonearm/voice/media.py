@@ -12,15 +12,15 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tonearm.core.voice import LATE_MS, DaveStatus, PacketCounts, VoiceProcessFigures, VoiceSettings
 from tonearm.decoder.pool.starting import tell_exit
 from tonearm.sandbox.report import SandboxMode, minimal_environment
 from tonearm.voice.messages import (
+    MOST_FRAMES_BEHIND,
     MOST_MESSAGE_BYTES,
     OPS_SAID,
     BrokenVoiceMessage,
@@ -33,6 +33,7 @@ from tonearm.voice.messages import (
     FromNode,
     FromProcess,
     Gateway,
+    MediaSetting,
     Open,
     Say,
     Silent,
@@ -46,27 +47,12 @@ _FINISH_LIMIT_S: Final = 1.0  # five silences take 0.1 s
 _READ_BYTES: Final = 256 * 1024
 _READS_AT_ONCE: Final = 32
 _MOST_WAITING: Final = 4_000  # messages for a process that takes none
-_MOST_KEPT: Final = 10  # frames of each connection
 
 log = logging.getLogger(__name__)
 
 
 class VoiceProcessError(Exception):
     """No process could take the connection; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class MediaSetting:
-    """What the session's description says. `is_large`: of a call of so many that its key agreement would hold the
-    packets of others up; it gets a process of its own."""
-
-    mode: str
-    key: bytes = field(repr=False)
-    ssrc: int
-    user_id: int
-    channel_id: int
-    dave_version: int
-    is_large: bool = False
 
 
 class MediaReports(Protocol):
@@ -173,27 +159,16 @@ class VoiceProcesses:
                 raise VoiceProcessError(f"a voice process could not be given its socket ({error})") from error
             self._last += 1
             number = self._last
-            opened = Open(
-                number,
-                setting.mode,
-                setting.key,
-                setting.ssrc,
-                setting.user_id,
-                setting.channel_id,
-                setting.dave_version,
-            )
             media = process.media[number] = Media(process, number, reports)
-            process.send(opened, descriptor)
+            process.send(Open(number, setting), descriptor)
             return media
 
     def figures(self) -> MediaFigures:
         late, longest_mls_ms = list(self._late), self._longest_mls_ms
         for process in self._processes:
-            late = [own + other for own, other in zip(late, process.late, strict=True)]
+            late = _sum_of(late, process.late)
             longest_mls_ms = max(longest_mls_ms, process.longest_mls_ms)
-        processes = tuple(
-            VoiceProcessFigures(process.pid, len(process.media), *_usage(process.pid)) for process in self._processes
-        )
+        processes = tuple(VoiceProcessFigures(process.pid, len(process.media)) for process in self._processes)
         return MediaFigures(processes, self._restarts, dict(zip(LATE_MS, late, strict=True)), longest_mls_ms)
 
     async def stop(self) -> None:
@@ -270,7 +245,7 @@ class VoiceProcesses:
     def _ended(self, process: "_Process") -> None:
         """A process has ended, by itself or because it said what it may not say."""
         self._ending.discard(process)
-        self._late = [own + other for own, other in zip(self._late, process.late, strict=True)]
+        self._late = _sum_of(self._late, process.late)
         self._longest_mls_ms = max(self._longest_mls_ms, process.longest_mls_ms)
         if process not in self._processes:
             return
@@ -424,7 +399,7 @@ class _Process:
         if not self._waits_for_room:
             self._waits_for_room = True
             self._loop.add_writer(self._socket, self._flush)
-        too_many = len(self._frames) - _MOST_KEPT * len(self.media)
+        too_many = len(self._frames) - MOST_FRAMES_BEHIND * len(self.media)
         if too_many > 0:
             for number, _ in self._frames[:too_many]:
                 if (media := self.media.get(number)) is not None:
@@ -478,6 +453,10 @@ class _Process:
         self._on_end(self)
 
 
+def _sum_of(some: Sequence[int], others: Sequence[int]) -> list[int]:
+    return [one + other for one, other in zip(some, others, strict=True)]
+
+
 def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> None:
     match message:
         case Say(_, op, bytes(data)) if op in OPS_SAID:
@@ -486,8 +465,8 @@ def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> N
             media.reports.say((op, data))
         case Silent(_, frames):
             media.reports.silent(frames + media.lost)
-        case DaveChanged(_, version, ready, epoch, code):
-            media.reports.dave_changed(DaveStatus(version, ready, epoch, code))
+        case DaveChanged(_, status):
+            media.reports.dave_changed(status)
         case Finished():
             media.has_finished()
         case _:
@@ -497,13 +476,3 @@ def _take_for(media: Media, message: Say | Silent | DaveChanged | Finished) -> N
 def _close(descriptor: int | None) -> None:
     if descriptor is not None:
         os.close(descriptor)
-
-
-def _usage(pid: int) -> tuple[float, int]:
-    """Seconds of CPU, bytes of memory; zeros for a process that is just ending."""
-    try:
-        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0.0, 0
-    return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")

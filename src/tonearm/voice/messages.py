@@ -10,10 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tonearm.core.voice import DaveStatus
+
 DAVE_VERSION: Final = 1  # of the end-to-end encryption; 0 is none
 FRAMES: Final = b"\0"
 FRAME_HEAD: Final = struct.Struct("<IH")  # connection, bytes
 MOST_MESSAGE_BYTES: Final = 150_000  # the kernel takes somewhat more at once
+MOST_FRAMES_BEHIND: Final = 10  # of one connection, after one of the two stood still; older ones are dropped
 OPS_SAID: Final = frozenset((23, 26, 28, 31))  # what a process may have said to a voice server
 
 
@@ -21,19 +24,27 @@ class BrokenVoiceMessage(Exception):
     """The other side said what it may not say."""
 
 
-class Open(msgspec.Struct, tag=True, frozen=True):
-    """A new connection; its connected UDP socket comes with the message."""
+class MediaSetting(msgspec.Struct, frozen=True):
+    """What the session's description says. `is_large`: of a call of so many that its key agreement would hold the
+    packets of others up; it gets a process of its own."""
 
-    connection: int
     mode: str
     key: bytes
     ssrc: int
     user_id: int
     channel_id: int
     dave_version: int
+    is_large: bool = False
 
     def __repr__(self) -> str:
-        return f"Open({self.connection})"  # the key is in no log
+        return f"MediaSetting({self.mode!r}, …)"  # the key is in no log
+
+
+class Open(msgspec.Struct, tag=True, frozen=True):
+    """A new connection; its connected UDP socket comes with the message."""
+
+    connection: int
+    setting: MediaSetting
 
 
 class Gateway(msgspec.Struct, tag=True, frozen=True):
@@ -81,10 +92,7 @@ class Silent(msgspec.Struct, tag=True, frozen=True):
 
 class DaveChanged(msgspec.Struct, tag=True, frozen=True):
     connection: int
-    version: int
-    ready: bool
-    epoch: int | None
-    privacy_code: str | None
+    status: DaveStatus
 
 
 class Finished(msgspec.Struct, tag=True, frozen=True):

@@ -6,7 +6,6 @@ second can. What a voice is saved with lets nobody in, so that after a restart t
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
@@ -39,14 +38,16 @@ _LEAVE_LIMIT_S: Final = 3.0  # at the end of the node
 log = logging.getLogger(__name__)
 
 
+def usual_ways(settings: VoiceSettings, sandbox_mode: SandboxMode, wall_ms: Callable[[], int]) -> VoiceWays:
+    guard = AddressGuard(private_networks=settings.private_networks, one_machine=True)
+    return VoiceWays(settings, GatewayDialler(guard), guard, VoiceProcesses(settings, sandbox_mode), wall_ms)
+
+
 class Voices:
     """See the class of this name in `node.parts`. Nothing is started before the first voice."""
 
-    def __init__(self, settings: VoiceSettings, sandbox_mode: SandboxMode, ways: VoiceWays | None = None) -> None:
-        guard = AddressGuard(private_networks=settings.private_networks, one_machine=True)
-        processes = VoiceProcesses(settings, sandbox_mode)
-        self._settings = settings
-        self._ways = ways or VoiceWays(settings, GatewayDialler(guard), guard, processes)
+    def __init__(self, ways: VoiceWays) -> None:
+        self._ways = ways
         self._voices: dict[str, PlayerVoice] = {}
         self._tally = _Tally()
 
@@ -54,13 +55,13 @@ class Voices:
         """Raises `VoiceTaken`, `EndpointBlocked` and `LimitReached` as `put` would, and changes nothing."""
         endpoint = target.endpoint
         if endpoint is not None:
-            if not is_admitted(endpoint.host, self._settings.endpoints):
+            if not is_admitted(endpoint.host, self._ways.settings.endpoints):
                 raise EndpointBlocked("The node dials no such voice server; voice.endpoints names those that it dials.")
             try:
                 self._ways.guard.check_host(endpoint.host, endpoint.port)
             except AddressRefusedError as error:
                 allows = "; voice.private_networks = true allows those that are in private networks"
-                more = "" if self._settings.private_networks else allows
+                more = "" if self._ways.settings.private_networks else allows
                 raise EndpointBlocked(f"The node dials no voice server at this address{more}.") from error
         for other, voice in self._voices.items():
             of_both = (target.guild_id, target.user_id)
@@ -71,7 +72,7 @@ class Voices:
                 )
         voice_of_its_own = self._voices.get(player_id)
         if voice_of_its_own is None or not voice_of_its_own.is_there:
-            most = self._settings.max_connections
+            most = self._ways.settings.max_connections
             if sum(voice.is_there for voice in self._voices.values()) >= most:
                 raise LimitReached(f"The node has {most} voices, as many as voice.max_connections allows.")
 
@@ -189,7 +190,7 @@ class PlayerVoice:
         self._waits: set[asyncio.Future[None]] = set()
         self._has_left = False
         self._unaccompany = player.accompany(VOICE, self)
-        self.status = VoiceStatus(VoicePhase.CONNECTING, target, _wall_ms())
+        self.status = VoiceStatus(VoicePhase.CONNECTING, target, self._ways.wall_ms())
 
     @property
     def is_there(self) -> bool:
@@ -212,7 +213,7 @@ class PlayerVoice:
             self._newest = None
             closed = closed_for(NodeReason.ENDPOINT_GONE)
             self._tally.closes[closed.reason] += 1
-            self._show(VoiceStatus(VoicePhase.CLOSED, target, _wall_ms(), close=closed))
+            self._show(VoiceStatus(VoicePhase.CLOSED, target, self._ways.wall_ms(), close=closed))
             return
         connection = VoiceConnection(self._ways, target, credentials, lambda: self._changed(connection))
         self._newest = connection
@@ -230,7 +231,7 @@ class PlayerVoice:
         self._newest = None
         self._unaccompany()
         self._forget(self)
-        self._show(VoiceStatus(VoicePhase.NONE, self.target, _wall_ms()))
+        self._show(VoiceStatus(VoicePhase.NONE, self.target, self._ways.wall_ms()))
 
     async def settled(self, within_s: float) -> VoiceStatus:
         """The status once it is not `connecting`, or after this time."""
@@ -319,7 +320,3 @@ class PlayerVoice:
                 if not wait.done():
                     wait.set_result(None)
         self._player.voice_changed(status)
-
-
-def _wall_ms() -> int:
-    return int(time.time() * 1000)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import dave
 
+from tonearm.core.voice_gateway import is_whole
 from tonearm.voice.messages import DAVE_VERSION
 
 _HEALING_INTERVAL_S: Final = 2.0  # at most one request for a new welcome in this time
@@ -178,7 +179,7 @@ class DaveCall:
 
 def _number(data: Mapping[str, Any], name: str, bits: int) -> int | None:
     value = data.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**bits else None
+    return value if is_whole(value, 2**bits) else None
 
 
 def _epoch_of(message: bytes) -> int | None:

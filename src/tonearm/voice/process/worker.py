@@ -15,9 +15,10 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_S
-from tonearm.core.voice import LATE_MS
+from tonearm.core.voice import LATE_MS, DaveStatus
 from tonearm.voice.messages import (
     FRAMES,
+    MOST_FRAMES_BEHIND,
     OPS_SAID,
     Coder,
     Counts,
@@ -42,7 +43,6 @@ _KEEPALIVE_S: Final = 5.0
 _COUNTS_S: Final = 1.0
 _LEAST_LATE_S: Final = LATE_MS[0] / 1000
 _ON_PACE_S: Final = 0.75 * FRAME_S  # frames that are further apart do not catch up
-_MOST_AT_ONCE: Final = 10  # frames of one connection after a stall; older ones are dropped
 
 _Frames: TypeAlias = list[tuple[int, bytes]]
 
@@ -51,33 +51,22 @@ class _Connection:
     """`ends`: it is closed after the silences. `run_from_s`: when the first frame of the run was due."""
 
     __slots__ = (
-        *("call", "dropped", "due_s", "ends", "frames", "is_changed", "keepalive_due_s", "keepalives", "last_s"),
-        *(
-            "late_at_s",
-            "number",
-            "rtp",
-            "run_frames",
-            "run_from_s",
-            "send",
-            "sent",
-            "silence",
-            "silence_due_s",
-            "silences_left",
-        ),
-        *("status", "udp"),
-    )
+        "call", "dropped", "due_s", "ends", "frames", "is_changed", "keepalive_due_s", "keepalives", "last_s",
+        "late_at_s", "number", "rtp", "run_frames", "run_from_s", "send", "sent", "silence", "silence_due_s",
+        "silences_left", "status", "udp",
+    )  # fmt: skip
 
     def __init__(self, opened: Open, udp: socket.socket, call: DaveCall, now_s: float) -> None:
         self.number = opened.connection
         self.udp = udp
         self.send = udp.send
         self.call = call
-        self.rtp = RtpStream(opened.mode, opened.key, opened.ssrc, now_s)
+        self.rtp = RtpStream(opened.setting.mode, opened.setting.key, opened.setting.ssrc, now_s)
         self.frames = self.sent = self.silence = self.dropped = self.keepalives = 0
         self.silences_left = self.run_frames = 0
         self.run_from_s = self.last_s = self.keepalive_due_s = self.silence_due_s = self.late_at_s = now_s
         self.ends = self.is_changed = False
-        self.status: DaveChanged | None = None
+        self.status: DaveStatus | None = None
         self.due_s: float | None = None  # of its entry in the heap that counts
 
 
@@ -147,13 +136,13 @@ class VoiceWorker:
 
     def _open(self, message: Open, descriptor: int, now_s: float) -> None:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, fileno=descriptor)
-        number = message.connection
+        number, setting = message.connection, message.setting
 
         def say(op: int, data: dict[str, int] | bytes) -> None:
             assert op in OPS_SAID
             self._tell(Say(number, op, data))
 
-        call = DaveCall(message.user_id, message.channel_id, message.ssrc, message.dave_version, say)
+        call = DaveCall(setting.user_id, setting.channel_id, setting.ssrc, setting.dave_version, say)
         connection = self._connections[number] = _Connection(message, udp, call, now_s)
         self._call_changed(connection)
         self._serve(connection, now_s)
@@ -167,7 +156,7 @@ class VoiceWorker:
     # Packets
 
     def _send(self, frames: _Frames) -> None:
-        if len(frames) - len(dict(frames)) >= _MOST_AT_ONCE:
+        if len(frames) - len(dict(frames)) >= MOST_FRAMES_BEHIND:
             frames = self._newest(frames)
         connections, monotonic = self._connections, time.monotonic
         for number, packet in frames:
@@ -207,7 +196,7 @@ class VoiceWorker:
         for number, packet in frames:
             left[number] -= 1
             connection = self._connections.get(number)
-            if connection is not None and left[number] >= _MOST_AT_ONCE:
+            if connection is not None and left[number] >= MOST_FRAMES_BEHIND:
                 connection.frames += 1
                 connection.dropped += 1
                 if connection.run_frames:
@@ -327,8 +316,8 @@ class VoiceWorker:
         self._longest_mls_ms = max(self._longest_mls_ms, call.longest_step_ms)
         now = (call.version, call.is_ready, call.epoch)
         if before is None or now != (before.version, before.ready, before.epoch):
-            connection.status = DaveChanged(connection.number, *now, call.privacy_code)
-            self._tell(connection.status)
+            connection.status = DaveStatus(*now, call.privacy_code)
+            self._tell(DaveChanged(connection.number, connection.status))
 
     def _counts(self, connections: list[_Connection]) -> Counts:
         for connection in connections:
