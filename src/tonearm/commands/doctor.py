@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from rich.text import Text
 
@@ -102,19 +102,11 @@ def _system() -> Finding:
 
 def _decoding(mode: SandboxMode) -> Iterator[Finding]:
     """What a decoder process finds here, said by one."""
-    done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-m", "tonearm.worker", mode.value],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # one thread, as the sandbox wants it
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        reason = (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
-        yield Finding("wrong", "decoding", reason, "pip install --force-reinstall av numpy")
+    # One thread, as the sandbox wants it.
+    told = _told_by("tonearm.worker", mode.value, OPENBLAS_NUM_THREADS="1")
+    if isinstance(told, str):
+        yield Finding("wrong", "decoding", told, "pip install --force-reinstall av numpy")
         return
-    told = json.loads(done.stdout)
     yield Finding("ok", "decoding", f"FFmpeg {told['libav']}, av {_version('av')}")
     if told["missing"]:
         remedy = "pip install --force-reinstall --only-binary :all: av"
@@ -133,18 +125,10 @@ def _decoding(mode: SandboxMode) -> Iterator[Finding]:
 
 def _javascript(config: Config | None) -> Finding:
     """Whether the scripts of pages can be run, as the resolver's processes say it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tonearm.sources.resolver.javascript"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    told = _told_by("tonearm.sources.resolver.javascript")
+    if isinstance(told, str):
+        told = {"engine": "", "solver": "", "problem": told}
     is_wanted = config is not None and config.resolver.enabled and config.resolver.javascript
-    try:
-        told = json.loads(done.stdout)
-    except ValueError:
-        told = {"engine": "", "solver": "", "problem": (done.stderr.strip() or "no answer").splitlines()[-1]}
     parts = [f"{name} {told[key]}" for name, key in (("quickjs-ng", "engine"), ("yt-dlp-ejs", "solver")) if told[key]]
     if told["problem"]:
         verdict: Verdict = "wrong" if is_wanted else "note"
@@ -162,20 +146,11 @@ def _voice(config: Config) -> Iterator[Finding]:
     if settings.enabled is False:
         yield Finding("note", "voice", "voice.enabled is false")
         return
-    done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
-        [sys.executable, "-m", "tonearm.voice.process", config.decoder.sandbox],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    try:
-        told = json.loads(done.stdout)
-    except ValueError:
-        reason = (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
+    told = _told_by("tonearm.voice.process", config.decoder.sandbox)
+    if isinstance(told, str):
         verdict: Verdict = "wrong" if settings.enabled is True else "note"
         remedy = f"{sys.executable} -m pip install 'tonearm[voice]'"
-        yield Finding(verdict, "voice", f"players cannot speak in voice channels: {reason}", remedy)
+        yield Finding(verdict, "voice", f"players cannot speak in voice channels: {told}", remedy)
         return
     libraries = ", ".join(f"{name} {_version(name)}" for name in ("dave.py", "cryptography", "PyNaCl"))
     yield Finding("ok", "voice", f"{libraries}; sandbox {told['sandbox']}")
@@ -192,6 +167,22 @@ def _voice(config: Config) -> Iterator[Finding]:
     else:
         text = f"UDP would leave from {address}; whether a firewall lets it through shows with the first channel"
         yield Finding("ok", "voice", text)
+
+
+def _told_by(module: str, *words: str, **variables: str) -> dict[str, Any] | str:
+    """What a trial of one of our modules, in a process of its own, says as JSON; else why it said nothing."""
+    done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
+        [sys.executable, "-m", module, *words],
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        return (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
 
 
 def _configuration(path: Path | None) -> tuple[Finding, Config | None]:
