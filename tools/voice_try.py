@@ -20,13 +20,14 @@ from typing import Any, Final
 import aiohttp
 import yarl
 
-from tonearm.client import Node, Player, TonearmError, VoiceLink, VoiceState
+from tonearm.client import Node, TonearmError, Voice, VoiceLink, VoiceState
+from tools.own_node import start_node
 
 GATEWAY: Final = "wss://gateway.discord.gg/?v=10&encoding=json"
 PLAYER: Final = "voice-try"
 _VOICE_STATES: Final = 1 << 7  # the only events that are asked for
 _READY_WITHIN_S: Final = 20.0
-_START_WITHIN_S: Final = 20.0
+_LOOKS_EVERY_S: Final = 0.2
 _CLIP: Final = Path(__file__).parents[1] / "src" / "tonearm" / "clips" / "welcome.opus"
 
 
@@ -109,24 +110,11 @@ class Report:
 
 
 @contextlib.asynccontextmanager
-async def _own_node(folder: Path, config: str) -> AsyncIterator[str]:
+async def _own_node(folder: Path) -> AsyncIterator[str]:
     """The address of a node that ends with this."""
-    (folder / "tonearm.toml").write_text(config)
-    log = folder / "node.log"
-    with log.open("w") as file:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tonearm", "serve", "--config", "tonearm.toml", "--port", "0"),
-            cwd=folder,
-            stdout=file,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+    process, address = await start_node(folder, "[voice]\nenabled = true\n")
     try:
-        ends_s = time.monotonic() + _START_WITHIN_S
-        while "listens on" not in log.read_text():
-            if process.returncode is not None or time.monotonic() > ends_s:
-                raise SystemExit("the node did not start:\n" + log.read_text())
-            await asyncio.sleep(0.1)
-        yield log.read_text().split("listens on ")[1].split()[0].rstrip(".,;")
+        yield address
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -152,7 +140,7 @@ async def try_voice(
         following = asyncio.get_running_loop().create_task(discord.follow())
         try:
             await discord.move(guild, channel)
-            return await _heard(player, discord.link, seconds, report)
+            return await _heard(discord.link, seconds, report)
         finally:
             with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 await discord.move(guild, None)
@@ -161,11 +149,18 @@ async def try_voice(
             await player.delete()
 
 
-async def _heard(player: Player, link: VoiceLink, seconds: float, report: Report) -> bool:
-    voice = await link.ready(_READY_WITHIN_S)
+async def _heard(link: VoiceLink, seconds: float, report: Report) -> bool:
+    """Whether packets were sent, `seconds` after the channel could hear them."""
+    voice: Voice | None = await link.ready(_READY_WITHIN_S)
+    assert voice is not None
     if voice.state != "connected":
         report.say(f"it could not be joined: {voice.state}, {voice.close}")
         return False
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_READY_WITHIN_S):
+            while voice is not None and voice.dave.version and not voice.dave.ready:
+                await asyncio.sleep(_LOOKS_EVERY_S)
+                voice = await link.status()
     await asyncio.sleep(seconds)
     shown = await link.status()
     if shown is None:
@@ -186,7 +181,7 @@ async def _main(arguments: argparse.Namespace, token: str) -> bool:
         if not url:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             (folder / "welcome.opus").write_bytes(_CLIP.read_bytes())
-            url = await stack.enter_async_context(_own_node(folder, "[voice]\nenabled = true\n"))
+            url = await stack.enter_async_context(_own_node(folder))
             uri = uri or "welcome.opus"
         try:
             return await try_voice(

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from aiohttp import WSMsgType, web
 
 from tests.support.running_node import RunningNode
@@ -51,13 +52,23 @@ async def main_gateway(server: VoiceServer, asked: list[object]) -> AsyncIterato
         await runner.cleanup()
 
 
-async def test_a_try_joins_plays_leaves_and_says_what_it_saw(node: RunningNode, certificate: Path) -> None:
+@pytest.mark.parametrize("has_node", [True, False], ids=["a node that runs", "a node of its own"])
+async def test_a_try_joins_plays_leaves_and_says_what_it_saw(
+    node: RunningNode, certificate: Path, *, has_node: bool
+) -> None:
     asked: list[object] = []
+    where = ("--node", node.url, "--uri", "song.opus") if has_node else ()
+    variables = {
+        "DISCORD_TOKEN": BOT_TOKEN,
+        "SSL_CERT_FILE": str(certificate),
+        "TONEARM_VOICE__ENDPOINTS": '["127.0.0.1"]',
+        "TONEARM_VOICE__PRIVATE_NETWORKS": "true",
+    }
     async with voice_server(certificate, ears=(5,)) as server, main_gateway(server, asked) as gateway:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tools.voice_try", "--guild", "1", "--channel", "2", "--node", node.url),
-            *("--uri", "song.opus", "--seconds", "1", "--gateway", gateway),
-            env={**os.environ, "DISCORD_TOKEN": BOT_TOKEN},
+            *(sys.executable, "-m", "tools.voice_try", "--guild", "1", "--channel", "2", *where),
+            *("--seconds", "3", "--gateway", gateway),
+            env={**os.environ, **variables},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import aiohttp
 
+from tools.own_node import start_node
 from tools.soundcheck import examine
 from tools.soundcheck.examine import Finding
 from tools.soundcheck.programme import PARTS, Player
-from tools.soundcheck.recording import Recording, record_events, record_socket, record_stream, until
+from tools.soundcheck.recording import Recording, record_events, record_socket, record_stream
 
 LOUD_PARTS = {"effects", "crossfade", "overlays"}
 """Parts whose sound may jump more than the clips do: filters lift it, or several sounds are added."""
@@ -21,22 +22,8 @@ MOST_WAIT_MS = 80.0
 """Frames come in twos, 40 ms apart; a wait over this is told."""
 
 
-async def node(folder: Path) -> tuple[asyncio.subprocess.Process, str]:
-    """A node on a free port, and its address."""
-    (folder / "tonearm.toml").write_text("[player]\nfirst_listener_wait_ms = 3000\n")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tonearm", "serve", "--config", str(folder / "tonearm.toml"), "--port", "0"),
-        stderr=asyncio.subprocess.STDOUT,
-        stdout=(folder / "node.log").open("w"),
-    )
-    log = folder / "node.log"
-    if not await until(lambda: "listens on" in log.read_text(), 20.0):
-        raise SystemExit("the node did not start:\n" + log.read_text())
-    return process, log.read_text().split("listens on ")[1].split()[0].rstrip(".,;")
-
-
 async def perform(clips: list[str], folder: Path, only: list[str]) -> list[Finding]:
-    process, address = await node(folder)
+    process, address = await start_node(folder, "[player]\nfirst_listener_wait_ms = 3000\n")
     pcm, opus, other = Recording("pcm"), Recording("opus"), Recording("opus at 64 kbit/s")
     ogg, mp3 = Recording("stream.ogg"), Recording("stream.mp3")
     parts: list[tuple[float, str]] = []
