@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.audio_files import music, opus
+from tests.support.certificate import make_certificate
 from tests.support.e2e_players import create, delete, done
 from tests.support.eventually import eventually
 from tests.support.processes import children_of
 from tests.support.running_node import RunningNode, running_node
-from tests.support.voice_players import CONFIG, until_voice, voice
-from tests.support.voice_server import VoiceServer, VoiceSession, make_certificate, voice_server
+from tests.support.voice_players import CONFIG, until_voice, voice, voice_processes
+from tests.support.voice_server import VoiceServer, VoiceSession, voice_server
 
 from bench.processes import pss_mb_of
 
@@ -94,9 +95,8 @@ async def silence_after_a_kill_ms(node: RunningNode, certificate: Path) -> float
         await done(node, "PUT", "/v0/players/p/voice", voice(server))
         session = await server.session(1)
         await session.heard(25)
-        for pid in children_of(node.pid):
-            if b"tonearm.voice.process" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
+        for pid in voice_processes(node):
+            os.kill(pid, signal.SIGKILL)
         again = await server.session(2)
         await again.heard(5, more=False)
         await delete(node, "p")

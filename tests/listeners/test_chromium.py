@@ -17,6 +17,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, create, enqueue, order, patch, until_state
 from tests.support.eventually import eventually
 from tests.support.running_node import running_node
+from tests.support.serving import serving
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
@@ -82,15 +83,9 @@ async def served_page() -> AsyncIterator[Page]:
     app = web.Application()
     app.router.add_get("/", show)
     app.router.add_post("/told", take)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        page.origin = f"http://127.0.0.1:{site.port}"
+    async with serving(app) as port:
+        page.origin = f"http://127.0.0.1:{port}"
         yield page
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from tests.support.audio_files import tone, wav
 from tests.support.browser import browsing
+from tests.support.certificate import make_certificate
 from tests.support.e2e_players import create, until_state
 from tests.support.running_node import running_node
 from tests.support.voice_players import CONFIG, join
-from tests.support.voice_server import make_certificate, voice_server
+from tests.support.voice_server import voice_server
 
 
 async def test_a_voice_shows_how_it_is_doing_and_can_be_left(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.public_address import public_config, started_public
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
+from tests.support.serving import serving
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 
@@ -26,13 +27,8 @@ async def pages() -> AsyncIterator[str]:
     """The address of a server of the folder `examples`."""
     application = web.Application()
     application.router.add_static("/", REPOSITORY / "examples")
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serving(application) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def test_a_button_plays_its_sound_over_the_music(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
-"""A certificate that nobody has signed, for localhost and 127.0.0.1. Made for these tests; its key guards nothing."""
+"""Certificates that nobody has signed, for localhost and 127.0.0.1. Made for these tests; their keys guard nothing."""
 
 import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 _PEM: Final = """\
 -----BEGIN PRIVATE KEY-----
@@ -43,3 +50,27 @@ def trusting_client() -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=_PEM[_PEM.index("-----BEGIN CERTIFICATE") :])
     context.check_hostname = False
     return context
+
+
+def make_certificate(path: Path) -> Path:
+    """Another one at each call: a key and a certificate for 127.0.0.1, in one file; for `SSL_CERT_FILE`, too."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "voice.test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path

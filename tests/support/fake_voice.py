@@ -20,6 +20,8 @@ import discord
 import nacl.secret
 from aiohttp import web
 
+from tests.support.serving import serving
+
 _MODE: Final = "aead_xchacha20_poly1305_rtpsize"
 _SSRC: Final = 4711
 _RTP_BYTES: Final = 12
@@ -156,23 +158,17 @@ async def fake_voice() -> AsyncIterator[FakeVoice]:
     voice = FakeVoice()
     application = web.Application()
     application.router.add_get("/", voice.gateway)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: voice, ("127.0.0.1", 0))
-    port = runner.addresses[0][1]
-    try:
-        async with aiohttp.ClientSession() as session:
+    async with serving(application) as port, aiohttp.ClientSession() as session:
+        udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: voice, ("127.0.0.1", 0))
+        try:
             FakeChannel(voice, port, session)
             try:
                 yield voice
             finally:  # or its threads would outlive the test
                 if voice.channel.voice_client is not None:
                     await voice.channel.voice_client.disconnect(force=True)
-    finally:
-        udp.close()
-        await runner.cleanup()
+        finally:
+            udp.close()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import cast
 
 from aiohttp import web
 
+from tests.support.serving import serving
 from tests.support.tracks import make_status, make_track
 from tonearm.core.filters import Filters
 from tonearm.core.metadata import JsonObject
@@ -56,15 +57,9 @@ class ListenedNode:
         app.router.add_get("/v0/players/{player}/{socket:ws|events}", self._answer)
         app.router.add_get("/v0/players/{player}", self._answer)
         app.router.add_get("/info", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self.url = f"http://127.0.0.1:{site.port}"
+        async with serving(app) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            await runner.cleanup()
 
 
 def event(op: str, **fields: object) -> str:

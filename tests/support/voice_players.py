@@ -1,10 +1,12 @@
 """What tests say to a running node about the voice of a player, and how its node is configured."""
 
+from pathlib import Path
 from typing import Any, Final
 
 import av
 
 from tests.support.e2e_players import done, until_state
+from tests.support.processes import children_of
 from tests.support.running_node import RunningNode
 from tests.support.voice_server import VoiceServer, VoiceSession
 
@@ -45,3 +47,9 @@ def packets_of_song(node: RunningNode) -> list[bytes]:
 def nothing_was_in_the_clear(node: RunningNode, session: VoiceSession) -> None:
     source = set(packets_of_song(node))
     assert not [packet for packet in session.sounds if packet.payload in source]
+
+
+def voice_processes(node: RunningNode) -> list[int]:
+    """The ids of the processes that encrypt and send."""
+    commands = ((pid, Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in children_of(node.pid))
+    return [pid for pid, command in commands if b"tonearm.voice.process" in command]

@@ -14,27 +14,19 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, cast
 
 import aiohttp
 import dave
-import nacl.bindings
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.x509.oid import NameOID
 
 from tests.support.dave_group import ExternalSender, split_commit_and_welcome
 from tests.support.eventually import Changes
+from tests.support.serving import serving
+from tests.support.voice_media import SILENCE, opened
 from tonearm.core.voice_gateway import MODES
 
-SILENCE: Final = b"\xf8\xff\xfe"
-_RTP_BYTES: Final = 12
 _DISCOVERY: Final = struct.Struct(">HHI64sH")
 
 
@@ -288,13 +280,8 @@ class VoiceSession:
         transport.abort()
 
     def take(self, data: bytes, at_s: float) -> None:
-        head, counter = data[:_RTP_BYTES], data[-4:]
-        sealed = data[_RTP_BYTES:-4]
-        if self.mode == MODES[0]:
-            payload = AESGCM(self.key).decrypt(counter + bytes(8), sealed, head)
-        else:
-            nonce = counter + bytes(20)
-            payload = nacl.bindings.crypto_aead_xchacha20poly1305_ietf_decrypt(sealed, head, nonce, self.key)
+        heard = opened(self.mode, self.key, data)
+        payload = heard.payload
         call = self.server.call
         ears = call._ears_in_group if call is not None else []
         sound: bytes | None = payload
@@ -303,8 +290,7 @@ class VoiceSession:
         if not self.server.keeps_packets:
             self.packets.clear()
         self.count += payload != SILENCE
-        _, sequence, timestamp, _ = struct.unpack(">HHII", head)
-        self.packets.append(Packet(sequence, timestamp, int.from_bytes(counter, "little"), payload, sound, at_s))
+        self.packets.append(Packet(heard.sequence, heard.timestamp, heard.counter, payload, sound, at_s))
 
 
 class VoiceServer(asyncio.DatagramProtocol):
@@ -464,39 +450,12 @@ async def voice_server(
     server = VoiceServer(call)
     application = web.Application()
     application.router.add_get("/", server.gateway)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    server.endpoint = f"127.0.0.1:{runner.addresses[0][1]}"
-    udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, ("127.0.0.1", 0))
-    try:
-        yield server
-    finally:
-        udp.close()
-        await runner.cleanup()
-
-
-def make_certificate(path: Path) -> Path:
-    """A key and a certificate for 127.0.0.1 that signs itself, in one file; for `SSL_CERT_FILE`, too."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "voice.test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=30))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    return path
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+    async with serving(application, tls) as port:
+        server.endpoint = f"127.0.0.1:{port}"
+        udp, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, ("127.0.0.1", 0))
+        try:
+            yield server
+        finally:
+            udp.close()

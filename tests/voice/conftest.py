@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 
 from tests.support.audio_files import music, opus
+from tests.support.certificate import make_certificate
 from tests.support.running_node import RunningNode, shared_node
 from tests.support.voice_players import CONFIG, SESSION, TOKEN
-from tests.support.voice_server import make_certificate
 
 
 @pytest.fixture(scope="module")

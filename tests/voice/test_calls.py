@@ -1,6 +1,8 @@
 """End-to-end encrypted calls, with other members' ears: nothing leaves unencrypted, in no moment."""
 
 import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import davey
@@ -9,15 +11,22 @@ import pytest
 from tests.support.e2e_players import create
 from tests.support.running_node import RunningNode
 from tests.support.voice_players import join, nothing_was_in_the_clear, packets_of_song, until_voice
-from tests.support.voice_server import Ear, voice_server
+from tests.support.voice_server import Call, Ear, VoiceSession, voice_server
+
+
+@asynccontextmanager
+async def in_call(
+    node: RunningNode, certificate: Path, *, ears: tuple[int, ...]
+) -> AsyncIterator[tuple[Call, VoiceSession]]:
+    """A player in a call that these members have founded."""
+    async with voice_server(certificate, ears=ears) as server:
+        assert server.call is not None
+        await create(node, "p", "song.opus")
+        yield server.call, await join(node, server)
 
 
 async def test_members_come_and_go(node: RunningNode, certificate: Path) -> None:
-    async with voice_server(certificate, ears=(5, 6)) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=(5, 6)) as (call, session):
         await session.heard(5)
         await call.join(7)
         await session.heard(10)
@@ -36,11 +45,7 @@ async def test_members_come_and_go(node: RunningNode, certificate: Path) -> None
 
 
 async def test_alone_in_a_call_nothing_is_sent_until_somebody_comes(node: RunningNode, certificate: Path) -> None:
-    async with voice_server(certificate, ears=()) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=()) as (call, session):
         await session.until(lambda: session.of(26), "a key package")
         assert not (await until_voice(node, "p", "connected"))["dave"]["ready"]
         call.leaves.append(3)
@@ -51,11 +56,7 @@ async def test_alone_in_a_call_nothing_is_sent_until_somebody_comes(node: Runnin
 
 
 async def test_a_call_that_empties_and_fills_is_a_new_group(node: RunningNode, certificate: Path) -> None:
-    async with voice_server(certificate, ears=(5, 6)) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=(5, 6)) as (call, session):
         await session.heard(5)
         for _ in range(2):
             await call.begin_anew()
@@ -68,11 +69,7 @@ async def test_a_call_that_empties_and_fills_is_a_new_group(node: RunningNode, c
 async def test_what_cannot_be_worked_up_is_healed_without_a_storm(
     node: RunningNode, certificate: Path, op: int
 ) -> None:
-    async with voice_server(certificate, ears=(5, 6)) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=(5, 6)) as (call, session):
         await session.heard(5)
         session.forget_key_package()
         for transition in (700, 701, 702):
@@ -88,11 +85,7 @@ async def test_what_cannot_be_worked_up_is_healed_without_a_storm(
 
 async def test_a_call_goes_down_to_no_encryption_and_up_again(node: RunningNode, certificate: Path) -> None:
     source = set(packets_of_song(node))
-    async with voice_server(certificate, ears=(5,)) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=(5,)) as (call, session):
         await session.heard(5)
         await session.send(21, {"transition_id": 90, "protocol_version": 0})
         await session.until(lambda: {"transition_id": 90} in session.of(23), "ready for it")
@@ -107,11 +100,7 @@ async def test_a_call_goes_down_to_no_encryption_and_up_again(node: RunningNode,
 
 
 async def test_nobody_is_added_who_was_not_announced(node: RunningNode, certificate: Path) -> None:
-    async with voice_server(certificate, ears=()) as server:
-        call = server.call
-        assert call is not None
-        await create(node, "p", "song.opus")
-        session = await join(node, server)
+    async with in_call(node, certificate, ears=()) as (call, session):
         await session.until(lambda: session.of(26), "a key package")
         stranger = Ear(call, 666)
         await session.send_binary(27, call.sender.proposals(0, add=(stranger.key_package,)))

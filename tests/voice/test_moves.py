@@ -7,8 +7,9 @@ import pytest
 from tests.support.audio_files import music, opus
 from tests.support.e2e_players import create, done, state
 from tests.support.running_node import RunningNode, running_node
+from tests.support.voice_media import SILENCE
 from tests.support.voice_players import CONFIG, TOKEN, join, until_voice, voice
-from tests.support.voice_server import SILENCE, voice_server
+from tests.support.voice_server import voice_server
 
 
 async def test_a_move_is_made_beside_the_old_connection(node: RunningNode, certificate: Path) -> None:

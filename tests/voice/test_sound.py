@@ -10,13 +10,14 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, until_state
 from tests.support.eventually import eventually
 from tests.support.running_node import RunningNode
+from tests.support.voice_media import SILENCE
 from tests.support.voice_players import (
     join,
     packets_of_song,
     until_voice,
     voice,
 )
-from tests.support.voice_server import SILENCE, voice_server
+from tests.support.voice_server import voice_server
 from tonearm.core.voice_gateway import MODES
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.support.certificate import make_certificate
 from tests.support.e2e_players import create, done
-from tests.support.processes import children_of
 from tests.support.running_node import RunningNode, running_node
-from tests.support.voice_players import join, until_voice, voice
-from tests.support.voice_server import make_certificate, voice_server
+from tests.support.voice_players import join, until_voice, voice, voice_processes
+from tests.support.voice_server import voice_server
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,12 @@ async def test_a_killed_voice_process_costs_a_new_session(node: RunningNode, cer
         await create(node, "p", "song.opus")
         session = await join(node, server)
         await session.heard(5)
-        for pid in (pid for pid in children_of(node.pid) if _is_voice(pid)):
+        for pid in voice_processes(node):
             os.kill(pid, signal.SIGKILL)
         again = await server.session(2)
         assert again.identity == session.identity
         await again.heard(5, more=False)
         assert again.key != session.key
-
-
-def _is_voice(pid: int) -> bool:
-    return b"tonearm.voice.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 async def test_by_default_only_discords_servers_are_dialled(tmp_path: Path, certificate: Path) -> None:

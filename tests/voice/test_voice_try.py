@@ -11,6 +11,7 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from tests.support.running_node import RunningNode
+from tests.support.serving import serving
 from tests.support.voice_players import SESSION, TOKEN
 from tests.support.voice_server import VoiceServer, voice_server
 
@@ -43,13 +44,8 @@ async def main_gateway(server: VoiceServer, asked: list[object]) -> AsyncIterato
 
     application = web.Application()
     application.router.add_get("/", gateway)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with serving(application) as port:
+        yield f"ws://127.0.0.1:{port}/"
 
 
 @pytest.mark.parametrize("has_node", [True, False], ids=["a node that runs", "a node of its own"])
