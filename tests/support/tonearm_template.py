@@ -35,7 +35,7 @@ import tonearm.worker.process  # noqa: F401 - so that those that come of it have
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import starting
-from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
+from tonearm.decoder.pool.starting import DECODER_MODULE, ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.confine import in_a_thread
 from tonearm.sandbox.kernel import die_with_the_node
 from tonearm.worker.process import Exercise
@@ -125,11 +125,16 @@ class _TemplateToBe:
             self.process = ForkedProcess(process_id)
 
     def start(
-        self, arguments: tuple[object, ...], descriptors: tuple[int, ...], interpreter: str | None = None
+        self,
+        arguments: tuple[object, ...],
+        descriptors: tuple[int, ...],
+        interpreter: str | None = None,
+        *,
+        module: str = DECODER_MODULE,
     ) -> ChildProcess:
         """In the place of `start_interpreter`."""
-        if self._socket.fileno() < 0:
-            return start_interpreter(arguments, descriptors, interpreter)
+        if self._socket.fileno() < 0 or module != DECODER_MODULE:
+            return start_interpreter(arguments, descriptors, interpreter, module=module)
         with self._socket as end:
             words = " ".join(map(str, (*descriptors, *arguments)))
             socket.send_fds(end, [words.encode()], descriptors)

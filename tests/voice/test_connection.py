@@ -16,6 +16,7 @@ from tonearm.core.voice import (
     VoiceTarget,
 )
 from tonearm.node.parts import wall_ms
+from tonearm.player.clients.sinks import FrameSink
 from tonearm.player.player import Player
 from tonearm.sources.guard import AddressGuard
 from tonearm.voice.connection import VoiceWays
@@ -115,8 +116,8 @@ async def test_a_voice_for_which_there_is_no_process_is_closed(voices: Voices, p
     assert parts.sockets[0].hung_up == 1000
 
 
-async def test_the_older_connection_sends_until_the_newest_of_many_can(voices: Voices, parts: VoiceParts) -> None:
-    player = FakePlayer()
+async def moved_twice(voices: Voices, parts: VoiceParts, player: FakePlayer) -> AsyncIterator[FrameSink]:
+    """A player in a channel, and each time that it has moved to one whose call has no group yet: what it had first."""
     put(voices, player)
     await parts.describe(0)
     await until_phase(player, VoicePhase.CONNECTED)
@@ -125,6 +126,12 @@ async def test_the_older_connection_sends_until_the_newest_of_many_can(voices: V
         put(voices, player, channel_id)
         await parts.describe(number, dave_version=1)
         await parts.changes.until(lambda count=number + 1: len(parts.media) == count, "media")  # type: ignore[misc]
+        yield older
+
+
+async def test_the_older_connection_sends_until_the_newest_of_many_can(voices: Voices, parts: VoiceParts) -> None:
+    player = FakePlayer()
+    async for older in moved_twice(voices, parts, player):
         assert player.sinks == [older]
     assert parts.sockets[1].hung_up == 1000  # of many only the newest lives
     parts.media[1].reports.dave_changed(DaveStatus(1, ready=True))  # what is over changes nothing
@@ -138,14 +145,7 @@ async def test_the_older_connection_sends_until_the_newest_of_many_can(voices: V
 async def test_a_second_move_has_a_wait_of_its_own(hasty_voices: Voices, parts: VoiceParts) -> None:
     """Nobody is there yet, so neither call has a group: the newest takes over in the end, by itself."""
     player = FakePlayer()
-    put(hasty_voices, player)
-    await parts.describe(0)
-    await until_phase(player, VoicePhase.CONNECTED)
-    (older,) = player.sinks
-    for number, channel_id in ((1, 4), (2, 5)):
-        put(hasty_voices, player, channel_id)
-        await parts.describe(number, dave_version=1)
-        await parts.changes.until(lambda count=number + 1: len(parts.media) == count, "media")  # type: ignore[misc]
+    *_, older = [sink async for sink in moved_twice(hasty_voices, parts, player)]
     await eventually(lambda: player.sinks and player.sinks != [older], "the newest connection listens")
     assert player.shown[-1].target == target(5)
 

@@ -9,16 +9,14 @@ import contextlib
 import logging
 import os
 import socket
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tonearm.core.voice import LATE_MS, DaveStatus, PacketCounts, VoiceProcessFigures, VoiceSettings
-from tonearm.decoder.pool.starting import tell_exit
-from tonearm.sandbox.report import SandboxMode, minimal_environment
+from tonearm.decoder.pool.starting import start_interpreter, tell_exit
+from tonearm.sandbox.report import SandboxMode
 from tonearm.voice.messages import (
     MOST_FRAMES_BEHIND,
     MOST_MESSAGE_BYTES,
@@ -41,6 +39,7 @@ from tonearm.voice.messages import (
     pack_frames,
 )
 
+_MODULE: Final = "tonearm.voice.process"
 _CONNECTIONS_A_PROCESS: Final = 300
 _START_LIMIT_S: Final = 20.0
 _FINISH_LIMIT_S: Final = 1.0  # five silences take 0.1 s
@@ -290,14 +289,8 @@ class _Process:
         try:
             self._socket.setblocking(False)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MOST_MESSAGE_BYTES)
-            self._child = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [sys.executable, "-m", "tonearm.voice.process", str(its_end.fileno()), mode.value],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(its_end.fileno(),),
-                start_new_session=True,
-                env=minimal_environment(os.environ),
-            )
+            descriptor = its_end.fileno()
+            self._child = start_interpreter((descriptor, mode), (descriptor,), module=_MODULE)
             self.pid = self._child.pid
             tell_exit(self._child, "voice-exit", self._exited)
         except BaseException:

@@ -21,7 +21,7 @@ from typing import Final, Protocol, TypeAlias
 from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.report import SandboxMode, minimal_environment
 
-_MODULE: Final = "tonearm.worker"
+DECODER_MODULE: Final = "tonearm.worker"
 # Variables of the environment. One heap of libc for all threads: a second one reserves 64 MB of address space, which
 # the memory limit counts. While libc cannot have them, each block of a thread takes a page, until there is room after
 # all.
@@ -70,12 +70,16 @@ class DirectStarter:
 
 
 def start_interpreter(
-    arguments: tuple[object, ...], descriptors: tuple[int, ...], interpreter: str | None = None
+    arguments: tuple[object, ...],
+    descriptors: tuple[int, ...],
+    interpreter: str | None = None,
+    *,
+    module: str = DECODER_MODULE,
 ) -> ChildProcess:
-    """Runs the module of decoder processes in a new interpreter, in a session (setsid) of its own. `interpreter` is the
-    path of its program, None for this process's. Raises `OSError`."""
+    """Runs a module of ours, by default that of decoder processes, in a new interpreter, in a session (setsid) of its
+    own. `interpreter` is the path of its program, None for this process's. Raises `OSError`."""
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-        [interpreter or sys.executable, "-m", _MODULE, *map(str, arguments)],
+        [interpreter or sys.executable, "-m", module, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=descriptors,
