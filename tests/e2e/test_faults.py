@@ -203,7 +203,7 @@ async def test_what_is_interrupted_is_heard_so_far_and_the_next_track_plays(tmp_
             assert [event["op"] for event in told] == [
                 *("TrackStart", "TrackException", "TrackEnd"),
                 *("TrackStart", "TrackEnd"),
-            ], (name, heard.summary)
+            ], (name, told)
             assert (told[1]["error"]["code"], told[1]["error"]["stage"]) == (code, "read"), (name, told[1])
             broken_off_at = heard.pcm.find(pcm_of(SOUND))
             assert broken_off_at >= 100_000, name

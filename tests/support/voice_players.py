@@ -1,5 +1,6 @@
 """What tests say to a running node about the voice of a player, and how its node is configured."""
 
+import base64
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import av
 from tests.support.e2e_players import done, until_state
 from tests.support.processes import children_of
 from tests.support.running_node import RunningNode
-from tests.support.voice_server import VoiceServer, VoiceSession
+from tests.support.voice_server import KEY_HEAD, VoiceServer, VoiceSession
 
 CONFIG: Final = """
 [player]
@@ -53,3 +54,11 @@ def voice_processes(node: RunningNode) -> list[int]:
     """The ids of the processes that encrypt and send."""
     commands = ((pid, Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in children_of(node.pid))
     return [pid for pid, command in commands if b"tonearm.voice.process" in command]
+
+
+def secrets_in(text: str) -> list[str]:
+    """What of a bot's credentials and of the sessions' keys stands there, in any way of writing that is usual."""
+    key = [str(byte) for byte in KEY_HEAD]
+    encoded = base64.b64encode(KEY_HEAD).decode()
+    written = (TOKEN, SESSION, KEY_HEAD.decode(), KEY_HEAD.hex(), encoded, ",".join(key), ", ".join(key))
+    return [secret for secret in written if secret in text]

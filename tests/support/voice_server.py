@@ -27,6 +27,7 @@ from tests.support.serving import serving
 from tests.support.voice_media import SILENCE, opened
 from tonearm.core.voice_gateway import MODES
 
+KEY_HEAD: Final = b"the-key-of-this-session-"  # each session's key begins with it, to be found where it must not be
 _DISCOVERY: Final = struct.Struct(">HHI64sH")
 
 
@@ -208,7 +209,7 @@ class VoiceSession:
         self.identity = identity
         self.user_id = int(identity["user_id"])
         self.ssrc = secrets.randbits(32)
-        self.key = os.urandom(32)
+        self.key = KEY_HEAD + os.urandom(32 - len(KEY_HEAD))
         self.mode = ""
         self.said: list[tuple[int, Any]] = []
         self.heartbeats: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ import pytest_asyncio
 from tests.support.audio_files import music, opus
 from tests.support.certificate import make_certificate
 from tests.support.running_node import RunningNode, shared_node
-from tests.support.voice_players import CONFIG, SESSION, TOKEN
+from tests.support.voice_players import CONFIG, secrets_in
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,7 @@ def voice_node(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> I
     variables = {"SSL_CERT_FILE": str(certificate), "TONEARM_LOGGING__LEVEL": "debug"}
     with shared_node(tmp_path_factory.mktemp("voice"), CONFIG, variables) as node:
         yield node
-    log = "".join(node.log)
-    assert TOKEN not in log
-    assert SESSION not in log
+    assert not secrets_in("".join(node.log))
 
 
 @pytest.fixture(scope="session")

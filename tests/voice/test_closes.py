@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.e2e_players import create
-from tests.support.running_node import RunningNode
+from tests.support.e2e_players import create, done
+from tests.support.running_node import RunningNode, running_node
 from tests.support.voice_players import (
+    CONFIG,
     join,
     until_voice,
+    voice,
 )
 from tests.support.voice_server import voice_server
-from tonearm.core.voice import CLOSES, CloseRule, Reaction
+from tonearm.core.voice import CLOSES, RESUME_DELAYS_S, CloseRule, Reaction
 
 
 @pytest.mark.parametrize(("code", "rule"), sorted(CLOSES.items()), ids=str)
@@ -75,13 +77,34 @@ async def test_a_refused_resume_begins_one_new_session(node: RunningNode, certif
 
 async def test_unanswered_heartbeats_are_a_lost_connection(node: RunningNode, certificate: Path) -> None:
     async with voice_server(certificate) as server:
-        server.heartbeat_interval_ms = 100
+        server.heartbeat_interval_ms = 1000  # so long that answers are never late
         await create(node, "p", "song.opus")
         session = await join(node, server)
-        await session.until(lambda: len(session.heartbeats) >= 3, "heartbeats")
+        await session.until(lambda: len(session.heartbeats) >= 2, "heartbeats")
         assert (await until_voice(node, "p", "connected"))["pingMs"] is not None
         assert all(beat["seq_ack"] >= 0 for beat in session.heartbeats[1:])
         server.acknowledges = False
         await session.until(lambda: session.resumed == 1, "a resume")
         server.acknowledges = True
         await session.heard(5)
+
+
+async def test_tries_in_vain_come_to_an_end(tmp_path: Path, certificate: Path, song: bytes) -> None:
+    """A server that never says Hello, and one that hangs up instead of describing the session."""
+    (tmp_path / "song.opus").write_bytes(song)
+    config = f"{CONFIG}connect_timeout_s = 0.5\n"
+    async with (
+        voice_server(certificate) as silent,
+        voice_server(certificate) as hasty,
+        running_node(tmp_path, config, variables={"SSL_CERT_FILE": str(certificate)}) as node,
+    ):
+        silent.says_hello = False
+        hasty.wrong_identify = 4015  # "crashed": it is tried again
+        for player, server, guild in (("p", silent, "1"), ("q", hasty, "2")):
+            await create(node, player, "song.opus")
+            await done(node, "PUT", f"/v0/players/{player}/voice", voice(server, guildId=guild))
+        closed = {player: (await until_voice(node, player, "closed"))["close"] for player in ("p", "q")}
+        assert (closed["p"]["reason"], closed["p"]["by"], closed["p"]["code"]) == ("timeout", "node", None)
+        assert (closed["q"]["by"], closed["q"]["code"]) == ("server", 4015)
+        assert {closed["p"]["action"], closed["q"]["action"]} == {"rejoin"}
+        assert (silent.dials, hasty.dials) == (len(RESUME_DELAYS_S), len(RESUME_DELAYS_S))

@@ -1,10 +1,14 @@
 """A voice connection and the voice of a player, with sockets and media that the test plays."""
 
+import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import pytest
 import pytest_asyncio
+import uvloop
 
 from tests.support.eventually import eventually
 from tests.support.voice_parts import SETTINGS, FakePlayer, VoiceParts, say, voice_parts
@@ -158,3 +162,18 @@ async def test_a_close_whose_words_hold_a_secret_is_told_without_them(voices: Vo
     close = player.shown[-1].close
     assert close is not None
     assert (close.code, close.reason) == (4004, "authentication failed")
+
+
+def test_a_heartbeat_may_be_due_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the loop that a node has; it gives no timer for what is due already."""
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+
+    async def join() -> None:
+        async with voice_parts() as parts, with_voices(parts, 10_000.0) as voices:
+            put(voices, FakePlayer())
+            await parts.describe(0)
+            await parts.changes.until(lambda: len(parts.media) == 1, "media")
+            assert any('"op":3,' in str(said) for said in parts.sockets[0].said)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(join())

@@ -3,22 +3,33 @@
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import music, tone, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, until_state
+from tests.support.e2e_sockets import following_all, listening
 from tests.support.eventually import eventually
+from tests.support.opus_listening import decoded
 from tests.support.running_node import RunningNode
 from tests.support.voice_media import SILENCE
 from tests.support.voice_players import (
+    TOKEN,
     join,
     packets_of_song,
+    secrets_in,
     until_voice,
     voice,
 )
 from tests.support.voice_server import voice_server
+from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.voice_gateway import MODES
+
+_FIRST_HZ: Final = 400
+_SECOND_HZ: Final = 1_500
 
 
 async def test_packets_of_a_source_reach_the_channel_bit_for_bit(node: RunningNode, certificate: Path) -> None:
@@ -120,6 +131,54 @@ async def test_controls_are_heard_in_the_channel(node: RunningNode, certificate:
         await newest_is(lambda packet: packet not in source, "the next track")
         sequences = [packet.sequence for packet in session.packets]
         assert {(b - a) & 0xFFFF for a, b in itertools.pairwise(sequences)} == {1}
+
+
+@pytest.mark.parametrize("is_skipped", [True, False], ids=["skip", "end"])
+async def test_a_crossfade_is_heard_as_by_any_listener(node: RunningNode, certificate: Path, is_skipped: bool) -> None:
+    for name, frequency_hz in (("first", _FIRST_HZ), ("second", _SECOND_HZ)):
+        (node.folder / f"{name}.wav").write_bytes(wav(tone(frequency_hz, 4.0 if is_skipped else 2.0)))
+    async with voice_server(certificate, ears=(5,)) as server:
+        await create(node, "p", "first.wav", voice=voice(server))
+        async with listening(node, "p") as ear:
+            await patch(node, "p", "crossfade", {"durationMs": 600, "onSkip": True})
+            await enqueue(node, "p", "second.wav")
+            session = await server.session(1)
+            await session.heard(25, more=False)
+            if is_skipped:
+                await order(node, "p", "skip")
+            await until_state(node, "p", lambda now: now["state"] == "idle")
+            await session.until(lambda: session.packets[-1].is_silence, "the end of the sound")
+            by_listener = _which_sound(np.frombuffer(ear.pcm, dtype="<i2").reshape(-1, 2).astype(float))
+    in_channel = _which_sound(decoded([packet.sound or b"" for packet in session.sounds]))
+    fades = [sounds.strip().count("x") for sounds in (in_channel, by_listener)]
+    assert all(25 <= fade <= 31 for fade in fades), (in_channel, by_listener)
+    assert in_channel.replace("x", "").strip().strip("1").strip("2") == "", in_channel
+
+
+def _which_sound(samples: NDArray[np.float64]) -> str:
+    """A letter a frame: 1 or 2, x for both, a space for none."""
+    frames = samples[: len(samples) // FRAME_SAMPLES * FRAME_SAMPLES, 0].reshape(-1, FRAME_SAMPLES)
+    times = np.arange(FRAME_SAMPLES) / 48_000
+    peaks = [
+        np.abs(frames @ np.exp(-2j * np.pi * frequency_hz * times)) * 2 / FRAME_SAMPLES
+        for frequency_hz in (_FIRST_HZ, _SECOND_HZ)
+    ]
+    heard = np.column_stack(peaks) > 16_384 * 0.05
+    return "".join({(True, True): "x", (True, False): "1", (False, True): "2"}.get(tuple(each), " ") for each in heard)
+
+
+async def test_no_secret_stands_in_an_answer_or_an_event(node: RunningNode, certificate: Path) -> None:
+    async with voice_server(certificate, ears=(5,)) as server, following_all(node) as tape:
+        await create(node, "p", "song.opus", voice=voice(server))
+        session = await server.session(1)
+        await session.heard(5)
+        await session.close(4014, f"goodbye, {TOKEN}")
+        told_last = await until_voice(node, "p", "closed")
+        await tape.until("VoiceState", voice=told_last)
+        assert not secrets_in(str(tape.events))
+        of_player = ("/v0/players/p", "/v0/players/p/voice", "/v0/players/p/state")
+        for path in (*of_player, "/v0/players", "/v0/stats", "/metrics"):
+            assert not secrets_in((await node.request("GET", path)).body.decode()), path
 
 
 async def test_the_figures_count_voices_and_show_their_process(node: RunningNode, certificate: Path) -> None:

@@ -82,7 +82,8 @@ class VoiceConnection:
             chance=random.random,
         )
         self._socket: GatewaySocket | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_due_s: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._session = 0  # counts the sessions; what belongs to an older one is not wanted any more
         self._ssrc = 0
@@ -328,6 +329,7 @@ class VoiceConnection:
         self._drop_media()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = self._timer_due_s = None
         own = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not own]
         for task in tasks:
@@ -347,14 +349,15 @@ class VoiceConnection:
 
     def _set_timer(self) -> None:
         due_s = self._gateway.due_s
+        if due_s == self._timer_due_s:
+            return
         if self._timer is not None:
-            if due_s is not None and not self._timer.cancelled() and self._timer.when() == due_s:
-                return
             self._timer.cancel()
+        self._timer_due_s = due_s
         self._timer = None if due_s is None else self._loop.call_at(due_s, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer = self._timer_due_s = None
         self._do(self._gateway.tick(self._loop.time()))
 
     def _tell(self) -> None:
