@@ -33,8 +33,9 @@ class ReadWindow:
         self.end = offset
         self.position = offset
 
-    def hold_ahead(self, ahead_bytes: int) -> None:
-        self._ahead_bytes = ahead_bytes
+    def hold(self, behind_bytes: int, ahead_bytes: int) -> None:
+        """Has other bounds from now on."""
+        self._behind_bytes, self._ahead_bytes = behind_bytes, ahead_bytes
 
     @property
     def is_full(self) -> bool:
@@ -132,8 +133,8 @@ class ReadAhead(ReadWindow):
             self._arrived.clear()
             await self._arrived.wait()
 
-    def hold_ahead(self, ahead_bytes: int) -> None:
-        super().hold_ahead(ahead_bytes)
+    def hold(self, behind_bytes: int, ahead_bytes: int) -> None:
+        super().hold(behind_bytes, ahead_bytes)
         self._room.set()
 
     async def close(self) -> None:

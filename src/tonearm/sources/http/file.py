@@ -16,6 +16,8 @@ from tonearm.sources.http.settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 KEEP_BEHIND_BYTES: Final = 64 * 1024
+# While a demuxer opens a file it may go back to the begin of a chunk, when the chunk behind it was requested already.
+KEEP_BEHIND_AT_FIRST_BYTES: Final = 128 * 1024
 # Up to this distance reading on is quicker than a new request.
 SKIP_FORWARD_BYTES: Final = 256 * 1024
 # The target of a redirect may have expired long after it was given; the link itself still leads to the file.
@@ -34,6 +36,7 @@ class HttpFileReader(SourceReader):
     def __init__(self, client: SourceClient, file: RemoteFile, settings: FetchSettings, body: Body) -> None:
         self._file = file
         self._settings = settings
+        self._behind_bytes = KEEP_BEHIND_AT_FIRST_BYTES
         self._retries = RetryBudget(settings.resume_delays_s)
         self._link = FileLink(client, file)
         self._current = self._stream(0, body)
@@ -42,11 +45,12 @@ class HttpFileReader(SourceReader):
         self._is_closed = False
 
     def set_length(self, length_ms: int) -> None:
-        """Reads ten seconds ahead from now on."""
+        """Reads ten seconds ahead from now on: the file has been opened."""
         if self._file.size_bytes:
             ahead_bytes = read_ahead_bytes_at(self._file.size_bytes, length_ms)
             self._settings = replace(self._settings, read_ahead_bytes=ahead_bytes)
-            self._current.ahead.hold_ahead(ahead_bytes)
+            self._behind_bytes = KEEP_BEHIND_BYTES
+            self._current.ahead.hold(self._behind_bytes, ahead_bytes)
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         if self._file.size_bytes is not None and offset >= self._file.size_bytes:
@@ -91,7 +95,9 @@ class HttpFileReader(SourceReader):
             )
 
     def _stream(self, offset: int, body: Body | None = None) -> "RangeStream":
-        return RangeStream(self._link, self._file, self._settings, self._retries, offset=offset, body=body)
+        return RangeStream(
+            self._link, self._file, self._settings, self._retries, self._behind_bytes, offset=offset, body=body
+        )
 
     async def _close_left(self) -> None:
         if self._left is not None:
@@ -111,6 +117,7 @@ class RangeStream:
         file: RemoteFile,
         settings: FetchSettings,
         retries: RetryBudget,
+        behind_bytes: int,
         *,
         offset: int,
         body: Body | None = None,
@@ -124,7 +131,7 @@ class RangeStream:
             self._fill,
             host=file.host,
             offset=offset,
-            behind_bytes=KEEP_BEHIND_BYTES,
+            behind_bytes=behind_bytes,
             ahead_bytes=settings.read_ahead_bytes,
         )
 
