@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class VoiceWays:
     """What all connections of a node share. `wall_ms` gives the time of day in ms since 1970. `move_limit_s`: so
-    long an older connection waits for the end-to-end encryption of the newer one."""
+    long an older connection waits for the end-to-end encryption of the newer one. `chance` gives 0 to 1."""
 
     settings: VoiceSettings
     dialler: GatewayDialler
@@ -49,6 +49,7 @@ class VoiceWays:
     processes: VoiceProcesses
     wall_ms: Callable[[], int]
     move_limit_s: float = 2.0
+    chance: Callable[[], float] = random.random
 
 
 class VoiceConnection:
@@ -79,7 +80,7 @@ class VoiceConnection:
             credentials,
             dave_version=DAVE_VERSION,
             connect_timeout_s=ways.settings.connect_timeout_s,
-            chance=random.random,
+            chance=ways.chance,
         )
         self._socket: GatewaySocket | None = None
         self._timer: asyncio.Handle | None = None
