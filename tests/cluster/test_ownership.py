@@ -1,6 +1,7 @@
 """Who may write a player's record, and take it, on an engine that is held in memory."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -19,12 +20,14 @@ LEASE_S = 3.0
 
 @dataclass
 class HeldBucket:
-    """As `Bucket`. While it `is_frozen` nothing is answered."""
+    """As `Bucket`. While it `is_frozen` nothing is answered; while it `is_mute` nothing is told of what was written."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     revision: int = 0
     is_frozen: bool = False
+    is_mute: bool = False
     answers: asyncio.Event = field(default_factory=asyncio.Event)
+    written: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def _answered(self) -> None:
         if self.is_frozen:
@@ -48,12 +51,24 @@ class HeldBucket:
         return self._put(key, value)
 
     async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        told = 0
+        for entry in tuple(self.entries.values()):
+            yield entry
+            told = max(told, entry.revision)
         yield None
-        await asyncio.Event().wait()
+        while True:
+            for entry in sorted(self.entries.values(), key=lambda entry: entry.revision):
+                if entry.revision > told:
+                    told = entry.revision
+                    yield entry
+            while self.revision <= told or self.is_mute:
+                self.written.clear()
+                await self.written.wait()
 
     def _put(self, key: str, value: bytes) -> int:
         self.revision += 1
         self.entries[key] = Entry(key, value, self.revision)
+        self.written.set()
         return self.revision
 
 
@@ -111,12 +126,15 @@ async def test_a_write_that_was_under_way_while_a_player_was_given_up_and_taken_
 def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now: list[float], ended: list[str]) -> Any:
     """It asks the `others` itself, by their addresses."""
 
+    counts = itertools.count(1)
+
     async def reaches_engine(address: str) -> bool:
-        await others[address].look()
-        return others[address].reaches
+        other = others[address.removeprefix("http://").removesuffix(":1")]
+        await other.look()
+        return other.reaches
 
     return Membership(
-        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(own), reaches_engine,
+        cast(Bucket, bucket), own, LEASE_S, lambda: NodeRecord(f"http://{own}:1", count=next(counts)), reaches_engine,
         lambda _: None, lambda: ended.append(own), lambda: 0, lambda: now[0],
     )  # fmt: skip
 
@@ -129,7 +147,7 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
         await nodes[name].join()
     for node in nodes.values():
         for other in nodes:
-            node.members.saw(other, NodeRecord(other), 1, now[0])
+            node.members.saw(other, NodeRecord(f"http://{other}:1"), 1, now[0])
         await asyncio.sleep(0)  # its watch has begun
         await node.turn()
         assert node.reaches
@@ -143,6 +161,35 @@ async def test_no_node_falls_silent_for_an_engine_that_froze_and_has_not_refused
     assert ended == []
     bucket.answers.set()
     await turning
+    for node in nodes.values():
+        assert node._watching is not None
+        node._watching.cancel()
+
+
+async def test_an_engine_that_takes_records_and_tells_none_makes_nobody_look_dead() -> None:
+    bucket, now = HeldBucket(), [100.0]
+    nodes: dict[str, Membership] = {}
+    for name in ("a", "b"):
+        nodes[name] = membership(bucket, name, nodes, now, [])
+        await nodes[name].join()
+
+    async def pass_s(seconds: int, *names: str) -> None:
+        for _ in range(seconds):
+            now[0] += 1.0
+            for name in names:
+                await nodes[name].turn()
+
+    watching = nodes["a"]._watching
+    await pass_s(5, "a", "b")
+    bucket.is_mute = True
+    await pass_s(4, "a", "b")
+    assert nodes["a"].members.is_alive("b", now[0])
+    assert nodes["a"]._watching is not watching  # it asks anew
+    bucket.is_mute = False
+    await pass_s(3, "a", "b")
+    assert nodes["a"].members.is_alive("b", now[0])
+    await pass_s(4, "a")
+    assert not nodes["a"].members.is_alive("b", now[0])
     for node in nodes.values():
         assert node._watching is not None
         node._watching.cancel()

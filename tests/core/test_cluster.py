@@ -59,6 +59,36 @@ def test_an_owner_is_silent_before_anybody_takes_its_players(steps: list[tuple[f
         assert seen_s + LEASE_S >= lease.plays_until_s
 
 
+@given(
+    st.lists(st.tuples(st.floats(0.1, 3.0), st.booleans(), st.booleans()), max_size=40),
+    st.lists(st.floats(0.0, 20.0), min_size=40, max_size=40),
+)
+@settings(max_examples=examples(200))
+def test_an_engine_that_is_late_in_telling_makes_no_second_owner(
+    steps: list[tuple[float, bool, bool]], delays_s: list[float]
+) -> None:
+    """In each step owner and taker may write. All writes pass at once, and are told in their order, however late."""
+    lease, taker = Lease(LEASE_S).renewed(0.0), members("owner", own="taker")
+    taker.reached_since_s, taker.known_to_s = -LEASE_S, 0.0
+    now_s, told_s, revision, untold = 0.0, 0.0, 1, list[tuple[float, str, float]]()
+    for number, (step_s, owner_writes, taker_writes) in enumerate(steps):
+        now_s += step_s
+        told_s = max(told_s, now_s + delays_s[number])
+        if owner_writes and now_s < lease.plays_until_s:
+            lease = lease.renewed(now_s)
+            untold.append((told_s, "owner", now_s))
+        if taker_writes:
+            untold.append((told_s, "taker", now_s))
+        while untold and untold[0][0] <= now_s:
+            at_s, name, sent_s = untold.pop(0)
+            revision += 1
+            taker.saw(name, NodeRecord(f"http://{name}"), revision, at_s)
+            if name == "taker":
+                taker.known_to_s = sent_s
+        if taker.takes("p", "owner", now_s):
+            assert now_s >= lease.plays_until_s
+
+
 def test_who_did_not_reach_the_engine_for_a_lease_takes_nothing() -> None:
     seen = members("gone")
     assert not seen.takes("p", "gone", 5.9)

@@ -4,8 +4,10 @@ Each node writes its record every second over the revision that it wrote last. T
 """
 
 import asyncio
+import contextlib
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +23,8 @@ from tonearm.core.metadata import JsonObject
 _STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
 _DOUBT_AFTER_S: Final = 0.4  # an engine that does not answer for so long may be lost
 _WATCH_AGAIN_S: Final = 1.0
+_BACK_WITHIN_S: Final = 0.3  # so long a turn waits for its record to come back, so that a lost node is known at once
+_MOST_ON_THEIR_WAY: Final = 60
 _LONGEST_RECORD_BYTES: Final = 4096
 _LONGEST_ADDRESS: Final = 500
 _BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
@@ -57,11 +61,14 @@ class Membership:
         self._lapsed = lapsed
         self._wall_ms = wall_ms
         self._now_s = now_s
-        self.members: Final = Members(own, lease_s)
+        self.members: Final = Members(own, lease_s, known_to_s=-math.inf)
         self.lease = Lease(lease_s)
         self.last_alive_ms = 0  # at which this node was last known to live, before it joined
         self._instance = secrets.token_hex(8)
         self._revision = 0
+        self._sent_s: dict[int, float] = {}  # when own records were sent that have not come back, by their count
+        self._has_come_back = asyncio.Event()
+        self._told_s = now_s()  # when the watch last began, or told of an own record
         self._has_lapsed = True
         self._has_watch = False
         self._watching: asyncio.Task[None] | None = None
@@ -82,7 +89,7 @@ class Membership:
                 raise NameTaken
             alive_ms = _read_json(before.value).get("aliveAt")
             self.last_alive_ms = alive_ms if isinstance(alive_ms, int) and 0 <= alive_ms < _BOUND else 0
-        self._watching = asyncio.create_task(self._watch())
+        self._watch_anew()
         try:
             sent_s = self._now_s()
             if before is None:
@@ -119,6 +126,12 @@ class Membership:
             await self._ask_others()
         else:
             self._renewed(now_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BACK_WITHIN_S):
+                    await self._has_come_back.wait()
+            if self._has_watch and now_s - self._told_s > self.lease.length_s:
+                log.warning("the cluster's engine takes what this node writes, and tells nothing; it is asked anew")
+                self._watch_anew()
         self.check()
 
     async def look(self) -> None:
@@ -181,27 +194,51 @@ class Membership:
             self.lease = self.lease.unopposed(asked_s)
             self._allowed(self.lease.plays_until_s)
 
+    def _watch_anew(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._forget_watch()
+        self._watching = asyncio.create_task(self._watch())
+
     async def _watch(self) -> None:
         while True:
             try:
                 async for entry in self._bucket.watch(_LONGEST_RECORD_BYTES):
                     if entry is None:
-                        self._has_watch = True
+                        self._has_watch, self._told_s = True, self._now_s()
                     elif entry.value is None:
                         self.members.gone(entry.key)
                     elif is_node_name(entry.key) and (record := record_of(_read_json(entry.value))) is not None:
                         self.members.saw(entry.key, record, entry.revision, self._now_s())
+                        if entry.key == self._own:
+                            self._came_back(record.count)
             except EngineLost:
                 pass
             except Exception:
                 log.exception("what the engine told of nodes could not be taken")
-            self._has_watch = False
-            self.members.reached_since_s = None
-            self.members.forget_revisions()
+            self._forget_watch()
             await asyncio.sleep(_WATCH_AGAIN_S)
+
+    def _forget_watch(self) -> None:
+        self._has_watch = False
+        self.members.reached_since_s = None
+        self.members.forget_revisions()
+
+    def _came_back(self, count: int) -> None:
+        """All that was written before this own record has come, too."""
+        sent_s = self._sent_s.get(count)
+        if sent_s is not None:
+            self.members.known_to_s, self._told_s = sent_s, self._now_s()
+            self._sent_s = {later: sent_s for later, sent_s in self._sent_s.items() if later > count}
+            if not self._sent_s:
+                self._has_come_back.set()
 
     def _value(self) -> bytes:
         record = self._own_record()
+        self._sent_s[record.count] = self._now_s()
+        self._has_come_back.clear()
+        if len(self._sent_s) > _MOST_ON_THEIR_WAY:
+            del self._sent_s[next(iter(self._sent_s))]
         fields: JsonObject = {
             "address": record.address,
             "version": VERSION,

@@ -65,11 +65,17 @@ class _Seen:
 @dataclass(slots=True)
 class Members:
     """The nodes as one of them, `own`, sees them. A node is alive while its record changes; that is counted only while
-    the engine is reached without a break, which `reached_since_s` says: None while it is not."""
+    the engine is reached without a break, which `reached_since_s` says: None while it is not.
+
+    `known_to_s`: up to this time all that other nodes wrote has come. The engine tells changes in their order, so that
+    is when the newest own record, of those that came back, was sent. What came later than this says nothing yet: the
+    engine may take what a node writes, and be late in telling what others wrote.
+    """
 
     own: str
     lease_s: float
     reached_since_s: float | None = None
+    known_to_s: float = math.inf
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def saw(self, name: str, record: NodeRecord, revision: int, now_s: float) -> None:
@@ -95,11 +101,12 @@ class Members:
 
     def is_alive(self, name: str, now_s: float) -> bool:
         """Whether a node may still play. One that nobody has heard of may, until the engine was reached for a lease."""
+        known_to_s = min(now_s, self.known_to_s)
         if name == self.own:
             return True
-        if self.reached_since_s is None or now_s - self.reached_since_s < self.lease_s:
+        if self.reached_since_s is None or known_to_s - self.reached_since_s < self.lease_s:
             return True
-        return self.lease_age_s(name, now_s) < self.lease_s
+        return self.lease_age_s(name, known_to_s) < self.lease_s
 
     def living(self, now_s: float) -> dict[str, NodeRecord]:
         """Those that are known and alive; the own one first."""
