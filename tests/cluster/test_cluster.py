@@ -192,6 +192,33 @@ async def test_a_move_is_hardly_heard_and_loses_nothing(tmp_path: Path) -> None:
             await events.close()
 
 
+async def test_a_player_for_which_another_node_has_no_room_stays(tmp_path: Path) -> None:
+    config = "[player]\nmax_players = 1\n"
+    async with running_cluster(tmp_path, "a", "b", prepare=songs, config=config) as cluster:
+        a, b = cluster.nodes.values()
+        for name, node in (("p", "a"), ("q", "b")):
+            made = await a.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "node": node})
+            assert made.status == 201, made.body
+        moved = await b.request("POST", "/v0/players/p/move", {"node": "b"})
+        assert (moved.status, moved.json()["code"]) == (503, "node_unreachable"), moved.body
+        assert "429" in moved.json()["message"]
+        shown = (await b.request("GET", "/v0/players/p")).json()
+        assert (shown["node"], shown["track"]["info"]["title"]) == ("a", "song")
+        assert (await b.request("POST", "/v0/players/p/pause")).status == 204
+        await cluster.kill("a")
+
+        async def is_told() -> bool:
+            return "player p of the node a cannot go on here" in "".join(b.log)
+
+        await eventually(is_told, "the node that is left says that it has no room")
+        assert (await b.request("DELETE", "/v0/players/q")).status == 204
+
+        async def is_taken() -> bool:
+            return await cluster.owner("p") == "b"
+
+        await eventually(is_taken, "the player goes on as soon as there is room")
+
+
 async def test_a_node_that_is_drained_keeps_no_player(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
         a, b, c = cluster.nodes.values()

@@ -93,6 +93,23 @@ async def test_a_node_that_wakes_up_late_does_not_take_what_its_owner_took_back(
     assert await b.take("p", "a", read, a.epoch_of("p")) is not None
 
 
+async def test_a_player_that_is_handed_back_is_its_former_owners_and_of_nobody_who_comes_late() -> None:
+    bucket, lost = HeldBucket(), list[str]()
+    a, b, c = (ownership(bucket, name, lost) for name in "abc")
+    await a.claim("p")
+    assert await a.write("p", b'{"n": 1}')
+    epoch = a.epoch_of("p")
+    a.let_go("p")
+    assert await b.take("p", "a", read, epoch) is not None
+    await b.hand_back("p", "a")
+    assert not b.is_mine("p")
+    assert not await b.write("p", b"{}")
+    assert await c.take("p", "a", read, epoch) is None
+    assert await a.take("p", "a", lambda _, record: cast(PlayerSnapshot, record)) == {"n": 1}
+    await b.hand_back("p", "a")  # which it does not have any more
+    assert await a.write("p", b"{}")
+
+
 async def test_what_is_written_of_a_player_that_is_not_ones_own_is_not_kept() -> None:
     bucket, lost = HeldBucket(), list[str]()
     a, b = ownership(bucket, "a", lost), ownership(bucket, "b", lost)

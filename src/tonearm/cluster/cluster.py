@@ -66,6 +66,7 @@ _EPOCH_DIGITS: Final = 18
 _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
 _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
 _LISTED_TRIES: Final = 5
+_TRY_AGAIN_S: Final = 5.0  # after which a player of a lost node, which did not fit in here, is tried again
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +126,7 @@ class Cluster:
         self._saving: EngineSaving | None = None
         self._work: set[asyncio.Task[None]] = set()
         self._taking: set[str] = set()
+        self._refused_until_s: dict[str, float] = {}  # players of lost nodes that did not fit in here
         self._takes = asyncio.Semaphore(_TAKES_AT_ONCE)
         self._turning: asyncio.Task[None] | None = None
         self.ended: Final = asyncio.Event()  # another node has this one's name
@@ -249,7 +251,7 @@ class Cluster:
                 is_ours = not self.ownership.is_mine(player_id) and player_id not in self._players
             else:
                 is_ours = not alive[owner] and heir_of(player_id, heirs) == self.own
-            if is_ours and player_id not in self._taking:
+            if is_ours and player_id not in self._taking and now_s >= self._refused_until_s.get(player_id, now_s):
                 self._taking.add(player_id)
                 passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
                 self._begin(self._take(player_id, owner, owned.epoch, passed_ms))
@@ -265,9 +267,12 @@ class Cluster:
                     return
                 try:
                     await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+                    self._refused_until_s.pop(player_id, None)
                 except RequestError as error:
-                    log.error("player %s of the node %s could not be taken: %s", player_id, owner, error.message)
-                    self.ownership.let_go(player_id)
+                    if player_id not in self._refused_until_s:
+                        log.error("player %s of the node %s cannot go on here: %s", player_id, owner, error.message)
+                    self._refused_until_s[player_id] = time.monotonic() + _TRY_AGAIN_S
+                    await self.ownership.hand_back(player_id, owner)
         except EngineLost as error:
             log.debug("player %s could not be taken: %s", player_id, error)
         finally:
@@ -580,7 +585,11 @@ class Cluster:
             raise _gone(error) from error
         if taken is None:
             raise PlayerExists(f"The player {call.player_id!r} is not the node {owner}'s.")
-        await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+        try:
+            await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+        except RequestError:
+            await self.ownership.hand_back(call.player_id, owner)
+            raise
         return no_content()
 
     async def _move_all(self) -> None:
@@ -631,12 +640,13 @@ class Cluster:
             log.warning("player %s could not be moved to %s: %s", player_id, to, error)
             try:
                 # With an epoch of its own, so that a node which wakes up late cannot take it any more.
-                taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot, epoch)
+                taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot)
             except EngineLost as lost:
                 raise _gone(lost) from lost
             if taken is not None:
                 await self._node.take_over(snapshot)
-            raise EngineGone(f"The node {to} did not take the player; it goes on here.") from error
+            why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
+            raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error
 
 
 def _gone(error: EngineLost) -> EngineGone:

@@ -7,6 +7,7 @@ write, of which the acknowledgement was lost.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import secrets
@@ -164,6 +165,18 @@ class Ownership:
         self._mine[player_id] = _Mine(known.epoch + 1, token, revision)
         return snapshot
 
+    async def hand_back(self, player_id: str, owner: str) -> None:
+        """Makes `owner` the owner of a player that this node has taken and cannot play. Raises `EngineLost`."""
+        mine = self._mine.pop(player_id, None)
+        entry = await self._bucket.get(player_id)
+        if mine is None or entry is None or not self._is_own_write(entry, mine):
+            return
+        head, _, body = (entry.value or b"").partition(b"\n")
+        packed = bool(json.loads(head).get("packed"))
+        value = self._value(mine.epoch + 1, secrets.token_hex(8), body, packed=packed, owner=owner)
+        with contextlib.suppress(Conflict):
+            await self._bucket.update(player_id, value, entry.revision)
+
     async def write(self, player_id: str, record: bytes) -> bool:
         """Writes the record of a player of this node. Returns whether it is: not where the player is not this node's
         any more. One that another node has by now is `lost`. Raises `EngineLost` and `RecordTooLarge`."""
@@ -276,8 +289,8 @@ class Ownership:
             )
         return None
 
-    def _value(self, epoch: int, token: str, body: bytes, *, packed: bool = False) -> bytes:
-        head = {"owner": self._own, "epoch": epoch, "token": token, "packed": packed}
+    def _value(self, epoch: int, token: str, body: bytes, *, packed: bool = False, owner: str = "") -> bytes:
+        head = {"owner": owner or self._own, "epoch": epoch, "token": token, "packed": packed}
         return json.dumps(head).encode() + b"\n" + body
 
 

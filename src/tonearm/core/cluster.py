@@ -114,8 +114,10 @@ class Members:
         return dict(sorted(alive.items(), key=lambda item: item[0] != self.own))
 
     def heirs(self, now_s: float) -> list[str]:
-        """Those that may take players of a node that is lost."""
-        return [name for name, record in self.living(now_s).items() if not record.is_draining] or [self.own]
+        """Those that may take players of a node that is lost: not one that drains, nor, where there is another, one
+        that is full."""
+        able = {name: record.load for name, record in self.living(now_s).items() if not record.is_draining}
+        return [name for name, load in able.items() if load < FULL_LOAD] or [*able] or [self.own]
 
     def takes(self, player_id: str, owner: str, now_s: float) -> bool:
         """Whether this node is the one that takes a player of a node that is not alive."""
