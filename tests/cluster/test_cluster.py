@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -217,6 +218,20 @@ async def test_a_player_for_which_another_node_has_no_room_stays(tmp_path: Path)
             return await cluster.owner("p") == "b"
 
         await eventually(is_taken, "the player goes on as soon as there is room")
+
+
+async def test_a_player_that_is_too_large_for_the_engine_is_told_as_unsaved(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", prepare=songs, engine_config="max_payload: 8192\n") as cluster:
+        (a,) = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav"})
+        large = await a.request("PATCH", "/v0/players/p/metadata", {"value": {"k": secrets.token_hex(7_900)}})
+        assert (large.status, large.header("Tonearm-Unsaved")) == (204, "true")
+        ready = (await a.request("GET", "/readyz")).json()
+        assert "Player p is not kept" in str(ready)
+        assert "max_payload" in str(ready)
+        small = await a.request("PATCH", "/v0/players/p/metadata", {"value": {"k": 1}})
+        assert (small.status, small.header("Tonearm-Unsaved")) == (204, None)
+        assert "not kept" not in str((await a.request("GET", "/readyz")).json())
 
 
 async def test_a_node_that_is_drained_keeps_no_player(tmp_path: Path) -> None:

@@ -29,8 +29,10 @@ def nats_server() -> str:
 class Engine:
     """A nats-server on one port, whose disk is `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "") -> None:
         self._folder = folder
+        self._config = folder.parent / "engine.conf"
+        self._config.write_text(config)
         self._program = nats_server()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -40,6 +42,7 @@ class Engine:
 
     def start(self) -> None:
         command = [self._program, "-js", "-sd", str(self._folder), "-a", "127.0.0.1", "-p", str(self.port)]
+        command += ["-c", str(self._config)]
         with (self._folder.parent / "engine.log").open("ab") as log:
             self._process = subprocess.Popen(command, stderr=log, stdout=log)
         for _ in range(200):
@@ -121,12 +124,16 @@ async def nodes_of(node: RunningNode) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running_cluster(
-    folder: Path, *names: str, config: str = "", prepare: Callable[[Path], None] | None = None
+    folder: Path,
+    *names: str,
+    config: str = "",
+    engine_config: str = "",
+    prepare: Callable[[Path], None] | None = None,
 ) -> AsyncIterator[RunningCluster]:
     """An engine and nodes of these names; `prepare` puts files into the folder of each."""
     disk = folder / "engine"
     disk.mkdir()
-    cluster = RunningCluster(folder, Engine(disk), config)
+    cluster = RunningCluster(folder, Engine(disk, engine_config), config)
     for name in names:
         (folder / name).mkdir()
         if prepare is not None:

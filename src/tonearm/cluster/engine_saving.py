@@ -58,7 +58,8 @@ class EngineSaving(Saving):
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
 
     async def saved(self, player_id: str) -> bool:
-        return await super().saved(player_id) and player_id not in self._unkept
+        is_written = await super().saved(player_id)
+        return is_written and player_id not in self._unkept and player_id not in self._too_large
 
     async def keep(self) -> None:
         for player_id in self._players:
