@@ -22,6 +22,7 @@ from tests.support.environment import environment
 from tests.support.missing_programs import needs, skip_for_want_of
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import running_node
+from tonearm.config.load import load_config
 from tonearm.config.schema import SECTIONS
 from tonearm.process import notify, watchdog_interval_s
 
@@ -200,7 +201,7 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
     service = composition()["services"]["tonearm"]
     assert service["cap_drop"] == ["ALL"]
     assert "state:/state" in service["volumes"]
-    assert composition()["volumes"].keys() == {"state"}
+    assert composition()["volumes"].keys() == {"state", "engine"}
     how, python, *check = service["healthcheck"]["test"]
     assert (how, python) == ("CMD", "python")
     variables = {
@@ -223,13 +224,36 @@ async def test_the_composition_keeps_players_and_lets_programs_in(tmp_path: Path
         assert state.status == 200
 
 
+def test_the_nodes_of_a_cluster_are_configured_as_nodes_can_be() -> None:
+    """In the composition, in Kubernetes, and where systemd starts several on one machine."""
+    services = composition()["services"]
+    nodes = {name: services[name]["environment"] for name in ("node-1", "node-2", "node-3")}
+    for name, variables in nodes.items():
+        assert services[name]["profiles"] == services["engine"]["profiles"] == ["cluster"]
+        assert variables["TONEARM_CLUSTER__NODE"] == name
+    file = REPOSITORY / "deploy" / "kubernetes.yaml"
+    (stateful,) = (one for one in yaml.safe_load_all(file.read_text()) if one["kind"] == "StatefulSet")
+    (container,) = stateful["spec"]["template"]["spec"]["containers"]
+    given = {one["name"]: one.get("value", "pod-0") for one in container["env"]}
+    nodes["pod-0"] = {name: text.replace("$(TONEARM_CLUSTER__NODE)", "pod-0") for name, text in given.items()}
+    unit = (REPOSITORY / "deploy" / "cluster.conf").read_text()
+    lines = re.findall(r"^Environment=([A-Z_]+)=(.*)$", unit, re.MULTILINE)
+    nodes["systemd"] = {name: text.replace("%i", "2341") for name, text in lines}
+    nodes["systemd"]["TONEARM_CLUSTER__URL"] = "nats://127.0.0.1:4222"
+    for name, variables in nodes.items():
+        config = load_config(None, variables).config
+        assert config.cluster.url.startswith("nats://"), name
+        assert config.cluster.address_port == (2341 if config.server.reuse_port else config.server.port), name
+
+
 @needs("docker")
 def test_docker_takes_the_composition() -> None:
     """Where its plug-in for compositions is installed."""
     compose = ["docker", "compose", "--project-directory", str(REPOSITORY)]
     if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode != 0:
         skip_for_want_of("docker compose")
-    subprocess.run([*compose, "config", "--quiet"], env=environment({"TONEARM_PASSWORD": "sesame"}), check=True)
+    variables = environment({"TONEARM_PASSWORD": "sesame"})
+    subprocess.run([*compose, "--profile", "cluster", "config", "--quiet"], env=variables, check=True)
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,8 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     servers: list[Server] = []
     try:
         for one, host, port in _addresses(config, node, app, descriptors):
-            servers.append(await listen_on(one, host, port))
+            is_shared = config.server.reuse_port and not servers
+            servers.append(await listen_on(one, host, port, reuse_port=is_shared))
             opener.add_own_address(host, servers[-1].port)
     except BindError as error:
         await asyncio.gather(*(server.close() for server in servers))
@@ -318,10 +319,9 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     server = servers[0]
     if cluster is not None:
         cluster.listens_at(config.cluster.address or node_url(config.server.host, server.port))
-    for public in servers[1:]:
-        log.info(
-            "anybody may hear %s at %s", ", ".join(config.public.players), node_url(config.public.host, public.port)
-        )
+    if config.public.enabled:
+        url = node_url(config.public.host, servers[-1].port)
+        log.info("anybody may hear %s at %s", ", ".join(config.public.players), url)
     _tell_start(config, server.port, descriptors)
     node.announce_processes()
     keep_collections_short()
@@ -349,11 +349,12 @@ async def _joined(config: Config) -> "Cluster | None":
     from tonearm.cluster.cluster import join  # with nats-py, which a node alone does not need
 
     cluster = config.cluster
+    port = cluster.address_port if config.server.reuse_port else config.server.port
     files = ("password_file", "credentials_file", "ca_file", "cert_file", "key_file")
     joined = await join(
         cluster.url,
         cluster.name,
-        cluster.node or name_by_machine(socket.gethostname(), config.server.port),
+        cluster.node or name_by_machine(socket.gethostname(), port or 0),
         cluster.lease_s,
         config.server.password.get_secret_value(),
         wall_ms,
@@ -382,8 +383,11 @@ async def _until(stop: asyncio.Event, cluster: "Cluster | None") -> None:
 
 
 def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:
-    """The applications with their hosts and ports: `app`, and the public address if it is enabled."""
+    """The applications with their hosts and ports: `app`, which has a second one where others share its first, and the
+    public address if it is enabled."""
     addresses = [(app, config.server.host, config.server.port)]
+    if config.server.reuse_port:
+        addresses.append((app, config.server.host, config.cluster.address_port or 0))
     if config.public.enabled:
         is_listed = id_matcher(config.public.players)
         public = build_public_app(node, is_listed, public_limits(config, descriptors), _audio_settings(config))

@@ -21,6 +21,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
+from tests.support.running_node import running_node
 
 TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
 SONG = wav(tone(440, 60.0))
@@ -376,6 +377,52 @@ async def test_what_a_node_cannot_start_with(tmp_path: Path) -> None:
         ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", folder=tmp_path)
         assert ended.returncode == 2
         assert "path and cluster.url exclude each other" in ended.stderr
+
+
+async def test_two_nodes_share_a_port_and_each_has_one_of_its_own(tmp_path: Path) -> None:
+    with socket.socket() as one, socket.socket() as other, socket.socket() as shared:
+        for free in (one, other, shared):
+            free.bind(("127.0.0.1", 0))
+        own, ports = shared.getsockname()[1], [free.getsockname()[1] for free in (one, other)]
+    async with running_cluster(tmp_path) as cluster, contextlib.AsyncExitStack() as stack:
+        for name, port in zip("ab", ports, strict=True):
+            (tmp_path / name).mkdir()
+            config = cluster.node_config(name) + f'address = "http://127.0.0.1:{port}"\n'
+            config += "[server]\nreuse_port = true\n"
+            await stack.enter_async_context(running_node(tmp_path / name, config, arguments=("--port", str(own))))
+        for port in (own, *ports):
+            async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+
+                async def sees_both(session: aiohttp.ClientSession = session) -> bool:
+                    async with session.get("/v0/nodes") as answer:
+                        nodes = (await answer.json())["nodes"]
+                    return [node["alive"] for node in nodes] == [True, True]
+
+                await eventually(sees_both, "it sees both")
+        answered = set()
+        for _ in range(50):
+            where = f"http://127.0.0.1:{own}/v0/nodes/self"
+            async with aiohttp.ClientSession() as session, session.get(where) as answer:
+                answered.add((await answer.json())["name"])
+        assert answered == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("[server]\nreuse_port = true\n", "cluster.url"),
+        ("[server]\nreuse_port = true\n[cluster]\nurl = 'nats://x'\n", "a port of this node's own"),
+        (
+            "[server]\nreuse_port = true\n[cluster]\nurl = 'nats://x'\naddress = 'http://127.0.0.1:2333'\n",
+            "a port of this node's own",
+        ),
+    ],
+)
+async def test_a_port_is_shared_by_nodes_of_one_cluster_only(tmp_path: Path, config: str, reason: str) -> None:
+    (tmp_path / "x.toml").write_text(config)
+    ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", folder=tmp_path)
+    assert ended.returncode == 2
+    assert reason in ended.stderr
 
 
 async def test_a_cluster_that_was_stopped_has_all_its_players_again(tmp_path: Path) -> None:

@@ -255,6 +255,11 @@ class ServerConfig(_Section):
         default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
     )
     port: int = Field(default=2333, ge=0, le=65535, description="Port to listen on; 0 lets the system choose one.")
+    reuse_port: bool = Field(
+        default=False,
+        description="Whether several nodes of a cluster share this port on one machine. The system gives each "
+        "connection to one of them. Each node also listens on the port of its cluster.address.",
+    )
     password: Annotated[SecretStr, AfterValidator(_no_outer_blanks)] = Field(
         default=SecretStr(""), description="What clients send as the Authorization header; empty lets everyone in."
     )
@@ -576,6 +581,11 @@ class ClusterConfig(_Section):
     cert_file: str = Field(default="", description="This node's certificate for the engine.")
     key_file: str = Field(default="", description="The key of that.")
 
+    @property
+    def address_port(self) -> int | None:
+        """The port that `address` names. Raises `ValueError` for a number that is no port."""
+        return urlsplit(self.address).port
+
 
 class VoiceConfig(_Section):
     """Voice channels of Discord, in which players speak. Needs the extra `voice`."""
@@ -774,7 +784,7 @@ class Config(_Section):
     library: LibraryConfig = LibraryConfig()
     sounds: SoundsConfig = SoundsConfig()
     resolver: ResolverConfig = ResolverConfig()
-    cluster: ClusterConfig = ClusterConfig()
+    cluster: ClusterConfig = Field(default=ClusterConfig(), validate_default=True)
     voice: VoiceConfig = VoiceConfig()
     mirror: MirrorConfig = MirrorConfig()
     spotify: SpotifyConfig = SpotifyConfig()
@@ -793,6 +803,24 @@ class Config(_Section):
         if public.enabled and server is not None and public.port and public.port == server.port:
             raise ValueError(f"has the same port as the server, {public.port}; set public.port to another one")
         return public
+
+    @field_validator("cluster")
+    @classmethod
+    def _can_share_a_port(cls, cluster: ClusterConfig, info: ValidationInfo) -> ClusterConfig:
+        server = info.data.get("server")
+        if server is None or not server.reuse_port:
+            return cluster
+        if not cluster.url:
+            raise ValueError(
+                "url is missing, and server.reuse_port is true: nodes that share a port must be one cluster, since a "
+                "client reaches any of them; set cluster.url, or server.reuse_port to false"
+            )
+        if not cluster.address.startswith("http:") or cluster.address_port in (None, server.port):
+            raise ValueError(
+                "address is to be http with a port of this node's own where server.reuse_port is true, such as "
+                f'"http://127.0.0.1:{server.port + 1}": at {server.port} others answer, too'
+            )
+        return cluster
 
     @field_validator("library")
     @classmethod

@@ -186,12 +186,13 @@ def _finding(node: Node) -> FindListened:
     return find
 
 
-async def listen_on(app: App, host: str, port: int) -> "Server":
-    """Listens on `host` and `port`; port 0 lets the system choose one. Raises `BindError`."""
+async def listen_on(app: App, host: str, port: int, *, reuse_port: bool = False) -> "Server":
+    """Listens on `host` and `port`; port 0 lets the system choose one. With `reuse_port` others may listen there, too.
+    Raises `BindError`."""
     http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)
     await runner.setup()
-    site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+    site = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=reuse_port)
     try:
         await site.start()
     except OSError as error:
