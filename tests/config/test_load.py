@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "unknown section": ("[sever]\n", "node.toml, line 1: unknown section or key sever; did you mean server?"),
     "unlike any section": ("[qqq]\n", "unknown section or key qqq; there are server, player"),
     "unknown key": ("[server]\n\npasword = ''", "line 3: unknown key server.pasword; did you mean password?"),
-    "unlike any key": ("[server]\nqqq = 1\n", "unknown key server.qqq; there are host, port, password"),
+    "unlike any key": ("[server]\nqqq = 1\n", "unknown key server.qqq; there are host, port, reuse_port"),
     "key of another section": ("[server]\nlevel = 'info'\n", "server.level; it belongs into the section [logging]"),
     "key without section": ("port = 1\n", "line 1: unknown key port; it belongs into"),
     "no section": ("server = 3\n", "line 1: server: must be a section, [server], not 3"),
