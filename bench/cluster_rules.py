@@ -1,7 +1,7 @@
 """The rules of a cluster with more nodes and players than a machine can start: no network, no engine.
 
-`python -m bench.cluster_rules [NODES PLAYERS LOST]` (500, 250000 and 50: some minutes) places the players one by one,
-loses some nodes at once, and gives their players to the others. It prints how even both are,
+`python -m bench.cluster_rules [NODES PLAYERS LOST]` (500, 250000 and 50: a minute) places the players one by one, loses
+some nodes at once, and gives their players to the others. It prints how even both are,
 and what one decision costs.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 
-from tonearm.core.cluster import Members, NodeRecord, heir_of, placed
+from tonearm.core.cluster import Heirs, Members, NodeRecord, placed
 
 LEASE_S = 6.0
 
@@ -41,12 +41,18 @@ def main() -> None:
     print(f"placed: {spread(Counter(owners.values()))}; {1e6 * (time.perf_counter() - begun_s) / players:.0f} µs each")
     gone, left = list(records)[:lost], list(records)[lost:]
     orphans = [player for player, owner in owners.items() if owner in set(gone)]
+    before = Counter(owner for owner in owners.values() if owner in set(left))
     begun_s = time.perf_counter()
-    heirs = {player: heir_of(player, left) for player in orphans}
+    ring = Heirs(left)
+    ring_ms = 1e3 * (time.perf_counter() - begun_s)
+    begun_s = time.perf_counter()
+    heirs = dict(ring.of(orphans, before))
     cost_us = 1e6 * (time.perf_counter() - begun_s) / len(orphans)
-    after = Counter(owner for owner in owners.values() if owner in set(left)) + Counter(heirs.values())
+    assert heirs.keys() == set(orphans)
+    after = before + Counter(heirs.values())
     print(
-        f"{lost} nodes lost: {len(orphans)} players taken, then {spread(after)}; {cost_us:.0f} µs each to find its heir"
+        f"{lost} nodes lost: {len(orphans)} players taken, then {spread(after)}; {cost_us:.1f} µs each to find its heir"
+        f" (and {ring_ms:.0f} ms when who is left changes)"
     )
     view = Members(left[0], LEASE_S, reached_since_s=0.0)
     for name in records:

@@ -22,9 +22,9 @@ from tonearm.cluster.engine import Engine, EngineLost, EngineSettings
 from tonearm.cluster.engine_saving import EngineSaving, read_record
 from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
-from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.ownership import Owned, Ownership
 from tonearm.cluster.relays import Relays, give_frames
-from tonearm.core.cluster import RENEW_EVERY_S, NodeRecord, heir_of, placed
+from tonearm.core.cluster import RENEW_EVERY_S, Heirs, NodeRecord, placed
 from tonearm.core.errors import (
     BadRequest,
     EngineGone,
@@ -67,6 +67,7 @@ _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so
 _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
 _LISTED_TRIES: Final = 5
 _TRY_AGAIN_S: Final = 5.0  # after which a player of a lost node, which did not fit in here, is tried again
+_SLICE_S: Final = 0.002  # of the loop's time at once
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +128,7 @@ class Cluster:
         self._work: set[asyncio.Task[None]] = set()
         self._taking: set[str] = set()
         self._refused_until_s: dict[str, float] = {}  # players of lost nodes that did not fit in here
+        self._heirs = Heirs([own])
         self._takes = asyncio.Semaphore(_TAKES_AT_ONCE)
         self._turning: asyncio.Task[None] | None = None
         self.ended: Final = asyncio.Event()  # another node has this one's name
@@ -240,21 +242,36 @@ class Cluster:
             self._connections, self._bucket_made = self._engine.connections, made
         if self._node is None or not self.ownership.is_watching or not self._address or self._is_draining:
             return
+        for player_id, owned in self.ownership.players_of(self.own).items():
+            if not self.ownership.is_mine(player_id) and player_id not in self._players:
+                self._begin_taking(player_id, owned)
+        await self._take_lost()
+
+    async def _take_lost(self) -> None:
+        """Takes this node's part of the players whose nodes are lost. Thousands are shared out in slices, between which
+        frames are sent."""
+        now_s, members = time.monotonic(), self.membership.members
+        lost = [name for name in self.ownership.nodes() if not members.is_alive(name, now_s)]
+        if not lost:
+            return
+        if self._heirs.names != (names := tuple(members.heirs(now_s))):
+            self._heirs = Heirs(names)
+        players = {player_id: owned for name in lost for player_id, owned in self.ownership.players_of(name).items()}
+        counts = {name: self.ownership.count_of(name) for name in names}
+        ends_s = now_s + _SLICE_S
+        for player_id, heir in self._heirs.of(players, counts):
+            if heir == self.own:
+                self._begin_taking(player_id, players[player_id])
+            if time.monotonic() > ends_s:
+                await asyncio.sleep(0)
+                ends_s = time.monotonic() + _SLICE_S
+
+    def _begin_taking(self, player_id: str, owned: Owned) -> None:
         now_s = time.monotonic()
-        members, alive = self.membership.members, {self.own: True}
-        heirs = members.heirs(now_s)  # once, for a node that is lost may have had many players
-        for player_id, owned in self.ownership.owners():
-            owner = owned.owner
-            if owner not in alive:
-                alive[owner] = members.is_alive(owner, now_s)
-            if owner == self.own:
-                is_ours = not self.ownership.is_mine(player_id) and player_id not in self._players
-            else:
-                is_ours = not alive[owner] and heir_of(player_id, heirs) == self.own
-            if is_ours and player_id not in self._taking and now_s >= self._refused_until_s.get(player_id, now_s):
-                self._taking.add(player_id)
-                passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
-                self._begin(self._take(player_id, owner, owned.epoch, passed_ms))
+        if player_id not in self._taking and now_s >= self._refused_until_s.get(player_id, now_s):
+            self._taking.add(player_id)
+            passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
+            self._begin(self._take(player_id, owned.owner, owned.epoch, passed_ms))
 
     async def _take(self, player_id: str, owner: str, epoch: int, passed_ms: int | None) -> None:
         try:

@@ -77,6 +77,7 @@ class Ownership:
         self._lost = lost
         self._now_s = now_s
         self._owners: dict[str, Owned] = {}
+        self._players: dict[str, dict[str, Owned]] = {}  # the same by node
         self._mine: dict[str, _Mine] = {}
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
@@ -102,6 +103,16 @@ class Ownership:
     def owners(self) -> Iterator[tuple[str, Owned]]:
         """All players and who has them."""
         yield from tuple(self._owners.items())
+
+    def nodes(self) -> list[str]:
+        """All that have players."""
+        return [*self._players]
+
+    def players_of(self, node: str) -> dict[str, Owned]:
+        return dict(self._players.get(node, {}))
+
+    def count_of(self, node: str) -> int:
+        return len(self._players.get(node, ()))
 
     def is_mine(self, player_id: str) -> bool:
         return player_id in self._mine
@@ -213,7 +224,7 @@ class Ownership:
             if entry is not None and self._is_own_write(entry, mine):
                 await self._bucket.delete(player_id, entry.revision)
         self._mine.pop(player_id, None)
-        self._owners.pop(player_id, None)
+        self._forget(player_id)
 
     def let_go(self, player_id: str) -> None:
         """The player goes on at another node, or may."""
@@ -251,7 +262,7 @@ class Ownership:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
                     if entry is None:
                         for gone in self._owners.keys() - seen:
-                            del self._owners[gone]
+                            self._forget(gone)
                         self._has_all.set()
                     else:
                         seen.add(entry.key)
@@ -265,16 +276,25 @@ class Ownership:
     def _saw(self, entry: Entry) -> None:
         found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
         if found is None:
-            self._owners.pop(entry.key, None)
+            self._forget(entry.key)
             return
         before = self._owners.get(entry.key)
         if before is not None and before.revision == found.revision:
             return
+        self._forget(entry.key)
         self._owners[entry.key] = found
+        self._players.setdefault(found.owner, {})[entry.key] = found
         mine = self._mine.get(entry.key)
         if mine is not None and found.owner != self._own and found.epoch > mine.epoch:
             self.let_go(entry.key)
             self._lost(entry.key, found.owner)
+
+    def _forget(self, player_id: str) -> None:
+        if (known := self._owners.pop(player_id, None)) is not None:
+            of_node = self._players[known.owner]
+            del of_node[player_id]
+            if not of_node:
+                del self._players[known.owner]
 
     def _read(self, entry: Entry, changed_s: float | None) -> Owned | None:
         """None for what is no player's."""

@@ -7,7 +7,9 @@ anything.
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+import struct
+from bisect import bisect
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -15,6 +17,8 @@ SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than
 RENEW_EVERY_S: Final = 1.0
 FULL_LOAD: Final = 1.0
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HASH: Final = struct.Struct(">8Q")
+_HASHES_A_NODE: Final = 4
 
 
 def is_node_name(text: str) -> bool:
@@ -119,15 +123,49 @@ class Members:
         able = {name: record.load for name, record in self.living(now_s).items() if not record.is_draining}
         return [name for name, load in able.items() if load < FULL_LOAD] or [*able] or [self.own]
 
-    def takes(self, player_id: str, owner: str, now_s: float) -> bool:
-        """Whether this node is the one that takes a player of a node that is not alive."""
-        return not self.is_alive(owner, now_s) and heir_of(player_id, self.heirs(now_s)) == self.own
+
+class Heirs:
+    """The nodes `names`, at least one, which take the players of lost ones: each node finds the same heirs for itself.
+
+    Each heir has places on a ring, and a player goes to the next one from where its hash falls, unless that heir has
+    its share: then from its next hash (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam,
+    2018). Hashes alone are as uneven as dice where each heir gets ten players.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names: Final = tuple(names)
+        places = sorted(
+            (place, name) for name in self.names for n in range(_HASHES_A_NODE) for place in _hashes(f"{name}\0{n}")
+        )
+        self._places = [place for place, _ in places]
+        self._at = [name for _, name in places]
+
+    def of(self, players: Iterable[str], counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        """Each of the lost `players` and its heir, found one by one. `counts`: how many players each heir has already.
+
+        An heir that has taken a player changes no other's: its count grows by what is lost no longer. So who looks
+        later finds the same.
+        """
+        waiting = sorted(players)
+        all_players = len(waiting) + sum(counts.get(name, 0) for name in self.names)
+        each, more = divmod(all_players, len(self.names))
+        room = {name: each + (n < more) - counts.get(name, 0) for n, name in enumerate(sorted(self.names))}
+        places, names, end = self._places, self._at, len(self._places)
+        for player_id in waiting:
+            at = 0
+            for found in _hashes(player_id):
+                at = bisect(places, found) % end
+                if room[names[at]] > 0:
+                    break
+            else:
+                while room[names[at]] <= 0:
+                    at = (at + 1) % end
+            room[names[at]] -= 1
+            yield player_id, names[at]
 
 
-def heir_of(player_id: str, names: Iterable[str]) -> str:
-    """The node among `names`, at least one, that gets a player whose node is lost: the same for all who know the same
-    names, another one for each player (rendezvous hashing: Thaler and Ravishankar, 1998)."""
-    return max(names, key=lambda name: hashlib.blake2b(f"{name}\0{player_id}".encode(), digest_size=8).digest())
+def _hashes(text: str) -> tuple[int, ...]:
+    return _HASH.unpack(hashlib.blake2b(text.encode()).digest())
 
 
 class Dice(Protocol):
