@@ -92,22 +92,26 @@ async def tonearm_node(
     if complexity != DEFAULT_COMPLEXITY:  # older trees know no such section
         sections["opus"] = f"complexity = {complexity}"
     config.write_text("".join(f"[{name}]\n{line}\n" for name, line in sections.items()))
-    port = _free_port()
-    async with _server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port, python) as pid:
+    port = free_port()
+    async with server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port, python) as pid:
         yield TonearmNode(pid, port)
 
 
 @asynccontextmanager
 async def relay(uri: str, *, complexity: int = DEFAULT_COMPLEXITY) -> AsyncIterator[Relay]:
-    port = _free_port()
-    async with _server(["bench.relay", str(port)], port) as pid:
+    port = free_port()
+    async with server(["bench.relay", str(port)], port) as pid:
         yield Relay(pid, port, uri, complexity)
 
 
 @asynccontextmanager
-async def _server(arguments: list[str], port: int, python: str = sys.executable) -> AsyncIterator[int]:
-    """Runs `python -m arguments` until it listens, in a session of its own, of which nothing is left in the end."""
-    process = subprocess.Popen([python, "-m", *arguments], stdin=subprocess.DEVNULL, start_new_session=True)
+async def server(
+    arguments: list[str], port: int, python: str | None = sys.executable, folder: Path | None = None
+) -> AsyncIterator[int]:
+    """Runs `python -m arguments` in `folder` until it listens, in a session of its own, of which nothing is left in the
+    end. Without `python` the arguments are a program's."""
+    command = arguments if python is None else [python, "-m", *arguments]
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         await _until_listening(process, port)
         yield process.pid
@@ -135,7 +139,7 @@ async def _until_listening(process: subprocess.Popen[bytes], port: int) -> None:
     raise TimeoutError("the server under test does not listen")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
