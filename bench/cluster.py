@@ -32,6 +32,7 @@ from bench.listeners import Listener, Reader
 from bench.order_pipe import order_pipe
 from bench.spread import percentile
 from bench.subjects import HOST, Audio, TonearmNode
+from tonearm.node.garbage_collection import GIVE_BACK_INTERVAL_S
 
 SONG_S: Final = 600.0
 _LISTENED: Final = 50  # players of a lost node that have listeners; of the others events tell
@@ -247,10 +248,12 @@ async def measure_rest(folder: Path, song: Path, sizes: Sizes) -> None:
         empty_mb = await memory_mb(alone), await memory_mb(there)
         first_mb = (0.0, 0.0)
         for some in (range(_FIRST), range(_FIRST, _FIRST + count)):  # the first ones load what all have need of
-            ids = [f"p{number}" for number in some]
+            ids = ["gone", *(f"p{number}" for number in some)]
             await create(session, alone, ids)
             await create(session, there, ids, "a")
-            await asyncio.sleep(5 * _SETTLE_S)
+            for one in (alone, there):  # a node gives back what it has freed when a player was deleted
+                await one.request(session, "DELETE", "/v0/players/gone")
+            await asyncio.sleep(GIVE_BACK_INTERVAL_S + _SETTLE_S)
             if some[0] == 0:
                 first_mb = await memory_mb(alone), await memory_mb(there)
         full_mb = await memory_mb(alone), await memory_mb(there)
