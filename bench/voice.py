@@ -2,7 +2,7 @@
 
 `python -m bench.voice --minutes 30` is a soak instead: a hundred players in channels, of which each second one is
 closed, cut, moved, paused or joined by somebody. At the end every channel must hear its player, and the memory of the
-node's processes is compared with that of the second minute.
+node's processes is compared with that of the second minute. It exits with 1 when a channel hears nothing.
 
 The times are those at which this process reads the packets, so a busy machine makes them longer.
 """
@@ -37,6 +37,7 @@ ROUNDS: Final = 20
 PLAYERS: Final = 100
 ENCRYPTED: Final = 10  # of them
 LARGE_CALL: Final = 99
+_DEED_WITHIN_S: Final = 30.0
 
 
 def now_s() -> float:
@@ -153,6 +154,7 @@ class Soak:
         self._certificate = certificate
         self._server_of: dict[str, VoiceServer] = {}
         self._done: Counter[str] = Counter()
+        self._failed: list[str] = []
         self._newcomers = 1000
 
     async def run(self, minutes: float) -> None:
@@ -173,18 +175,24 @@ class Soak:
             begun_s, early = time.monotonic(), 0.0
             while time.monotonic() - begun_s < minutes * 60:
                 await asyncio.sleep(1)
-                with contextlib.suppress(ConnectionError):
-                    await self._disturb(random.choice(list(self._server_of)), (plain, other))
+                name = random.choice(list(self._server_of))
+                try:
+                    async with asyncio.timeout(_DEED_WITHIN_S):
+                        await self._disturb(name, (plain, other))
+                except (ConnectionError, AssertionError, TimeoutError) as error:
+                    self._failed.append(f"{name}: {str(error)[:200] or type(error).__name__}")
                 if not early and time.monotonic() - begun_s > min(120, minutes * 12):
                     early = self._memory_mb()
             silent = await self._silent()
             stats = (await self._node.request("GET", "/v0/stats")).json()["voice"]
-            print(f"done: {dict(self._done)}")
-            print(f"silent at the end: {silent}")
+            print(f"done: {dict(self._done)}; went otherwise: {self._failed}")
+            print(f"silent at the end: {silent or 'none'}")
             print(
                 f"memory of all processes: {early:.0f} MB in the second minute, {self._memory_mb():.0f} MB at the end"
             )
             print(f"figures: {stats}", flush=True)
+            if silent:
+                raise SystemExit(1)
 
     def _memory_mb(self) -> float:
         return sum(pss_mb_of(pid) for pid in (self._node.pid, *children_of(self._node.pid)))
@@ -213,7 +221,7 @@ class Soak:
             await self._session(name).close(random.choice([4015, 4006, 4014]))
             await asyncio.sleep(0.2)
             await self._put(name, server)
-        elif deed == "cut":
+        elif deed == "cut" and not self._session(name).socket.closed:
             self._session(name).cut()
         elif deed == "pause":
             await done(self._node, "POST", f"/v0/players/{name}/pause")
@@ -230,15 +238,17 @@ class Soak:
 
     async def _silent(self) -> list[str]:
         """Players whose channel hears nothing."""
-        silent = []
-        for name in self._server_of:
-            session = self._session(name)
-            before = session.count
-            try:
-                await eventually(lambda: session.count > before + 10, name)  # noqa: B023 - awaited at once
-            except AssertionError:
-                silent.append(name)
-        return silent
+        before = {name: (session := self._session(name), session.count) for name in self._server_of}
+
+        def silent() -> list[str]:
+            now = {name: self._session(name) for name in before}
+            heard = {name: now[name].count - (count if now[name] is session else 0)
+                     for name, (session, count) in before.items()}  # fmt: skip
+            return [name for name, count in heard.items() if count <= 10]
+
+        with contextlib.suppress(AssertionError):
+            await eventually(lambda: not silent(), "all are heard")
+        return silent()
 
 
 async def run(minutes: float) -> None:
