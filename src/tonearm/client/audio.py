@@ -19,7 +19,6 @@ AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
 _NUMBERS: Final = 1 << 32
 _LOOK_S: Final = 0.05
-_AT_ONCE_S: Final = 0.001
 _PILE_S: Final = 1.0
 _ENDS: Final = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED})
 
@@ -132,7 +131,7 @@ class AudioStream:
                     self.reconnects += 1
                     gone_at_s = None
                 freshness = Freshness(self._max_latency_ms)
-                async for message, waited_s in _messages(self._socket):
+                async for message, waited_s in messages(self._socket):
                     pause_s = FIRST_PAUSE_S
                     frame = self._frame(message, freshness, waited_s, time.monotonic())
                     if frame is not None:
@@ -179,19 +178,24 @@ class AudioStream:
         )
 
 
-async def _messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[bytes, float]]:
+async def messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[bytes, float]]:
     """The binary messages until the socket ends. With each, for how long it is certain that it was not there yet: what
     is there when a look begins is given at once. In a look that takes longer than it may the loop stood still, and a
     message may have come at any time of it."""
+    loop = asyncio.get_running_loop()
     began_s = certain_s = time.monotonic()
     while True:
         asked_s = time.monotonic()
         message = None
+        waited = asyncio.Event()
+        call = loop.call_soon(waited.set)  # which the loop does not come to when a message is there
         with contextlib.suppress(TimeoutError):
             message = await socket.receive(timeout=_LOOK_S)
         now_s = time.monotonic()
-        if now_s - asked_s >= _AT_ONCE_S:
+        if waited.is_set():
             certain_s = now_s if now_s - asked_s < 2 * _LOOK_S else asked_s
+        else:
+            call.cancel()
         if message is None:
             continue
         if message.type in _ENDS:
