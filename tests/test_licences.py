@@ -1,5 +1,6 @@
 """LICENSES.md names what is really bundled: packages of the lock files, libraries in their wheels, vendored files."""
 
+import hashlib
 import re
 from importlib import metadata
 
@@ -9,6 +10,7 @@ from tests.support.readme import REPOSITORY
 
 TEXT = (REPOSITORY / "LICENSES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE))
+HASHES = dict(re.findall(r"^\| `vendor/([\w.-]+)` \| `([0-9a-f]{64})` \|$", TEXT, re.MULTILINE))
 PACKAGES = sorted(
     {
         name
@@ -54,3 +56,9 @@ def test_every_vendored_file_is_named() -> None:
         assert file.name.startswith("LICENSE.") or file.name in TEXT, file.name
     for clip in (REPOSITORY / "src" / "tonearm" / "clips").iterdir():
         assert clip.name in TEXT, clip.name
+
+
+def test_the_vendored_files_are_those_of_the_list() -> None:
+    folder = REPOSITORY / "src" / "tonearm" / "dashboard" / "page" / "vendor"
+    files = [file for file in folder.iterdir() if not file.name.startswith("LICENSE.")]
+    assert HASHES == {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
