@@ -61,4 +61,4 @@ def test_every_vendored_file_is_named() -> None:
 def test_the_vendored_files_are_those_of_the_list() -> None:
     folder = REPOSITORY / "src" / "tonearm" / "dashboard" / "page" / "vendor"
     files = [file for file in folder.iterdir() if not file.name.startswith("LICENSE.")]
-    assert HASHES == {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    assert {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == HASHES
