@@ -79,7 +79,7 @@ class SlowSocket:
     def __init__(self) -> None:
         self._looks = 0
 
-    async def receive(self, timeout: float) -> aiohttp.WSMessage:
+    async def receive(self, timeout: float) -> aiohttp.WSMessage:  # noqa: ASYNC109 - as aiohttp has it
         self._looks += 1
         if self._looks == 1:
             await asyncio.sleep(0)
