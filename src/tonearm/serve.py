@@ -306,9 +306,11 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     servers: list[Server] = []
     try:
         for one, host, port in _addresses(config, node, app, descriptors):
-            is_shared = config.server.reuse_port and not servers
-            servers.append(await listen_on(one, host, port, reuse_port=is_shared))
+            own_port = config.cluster.address_port if config.server.reuse_port and one is app else None
+            servers.append(await listen_on(one, host, port, own_port=own_port))
             opener.add_own_address(host, servers[-1].port)
+            if own_port is not None:
+                opener.add_own_address(host, own_port)
     except BindError as error:
         await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
@@ -383,11 +385,8 @@ async def _until(stop: asyncio.Event, cluster: "Cluster | None") -> None:
 
 
 def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:
-    """The applications with their hosts and ports: `app`, which has a second one where others share its first, and the
-    public address if it is enabled."""
+    """The applications with their hosts and ports: `app`, and the public address if it is enabled."""
     addresses = [(app, config.server.host, config.server.port)]
-    if config.server.reuse_port:
-        addresses.append((app, config.server.host, config.cluster.address_port or 0))
     if config.public.enabled:
         is_listed = id_matcher(config.public.players)
         public = build_public_app(node, is_listed, public_limits(config, descriptors), _audio_settings(config))

@@ -50,9 +50,8 @@ def test_what_a_file_names_is_there() -> None:
 
 def test_the_page_knows_every_effect_and_its_nodes() -> None:
     files = page_files([NODE])
-    assert json.loads(files["nodes.json"].body) == {
-        "nodes": [{"name": "this node", "path": "..", "clip": "/clips/welcome.opus", "streams": "..", "login": False}]
-    }
+    shown = {"name": "this node", "path": "..", "clip": "/clips/welcome.opus", "streams": ".."}
+    assert json.loads(files["nodes.json"].body) == {"nodes": [{**shown, "login": False, "cluster": False}]}
     effects = json.loads(files["effects.json"].body)
     assert effects["properties"].keys() == {wire_name(name) for name in EFFECT_KINDS}
     assert effects["$defs"]["Echo"]["properties"]["delayMs"]["maximum"] == 2000

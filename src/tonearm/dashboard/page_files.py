@@ -53,13 +53,14 @@ class PageFile(NamedTuple):
 class ShownNode:
     """A node that the page shows. `path` leads to it from the page's folder. `clip_uri` is a clip that it can play,
     `stream_path` the path of its streams for other programs than the browser; both may be empty. `has_login`: the
-    browser has logged in to it, and can log out."""
+    browser has logged in to it, and can log out. `in_cluster`: it is one of many."""
 
     name: str
     path: str
     clip_uri: str = ""
     stream_path: str = ""
     has_login: bool = False
+    in_cluster: bool = False
 
 
 def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
@@ -76,6 +77,7 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
                 "clip": node.clip_uri,
                 "streams": node.stream_path,
                 "login": node.has_login,
+                "cluster": node.in_cluster,
             }
             for node in nodes
         ]

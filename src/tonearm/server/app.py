@@ -140,7 +140,8 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
     if login is not None:  # before the page's files, which have any name
         routes = (*routes, *LoginRoutes(login).routes())
     if settings.is_for_own_machine or login is not None:
-        files = page_files([ShownNode("this node", "..", settings.clip_uri, "..", has_login=login is not None)])
+        shown = ShownNode("this node", "..", settings.clip_uri, "..", login is not None, cluster is not None)
+        files = page_files([shown])
         routes = (*routes, *DashboardRoutes(files, is_for_own_machine=login is None).routes())
     routes = (*routes, *DescriptionRoutes(routes).routes())
     password_check = PasswordCheck(settings.password, settings.schemes)
@@ -186,42 +187,47 @@ def _finding(node: Node) -> FindListened:
     return find
 
 
-async def listen_on(app: App, host: str, port: int, *, reuse_port: bool = False) -> "Server":
-    """Listens on `host` and `port`; port 0 lets the system choose one. With `reuse_port` others may listen there, too.
-    Raises `BindError`."""
+async def listen_on(app: App, host: str, port: int, *, own_port: int | None = None) -> "Server":
+    """Listens on `host` and `port`; port 0 lets the system choose one. With an `own_port` it listens there, too, and
+    shares `port` with others. Raises `BindError`."""
     http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)
     await runner.setup()
-    site = web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=reuse_port)
-    try:
-        await site.start()
-    except OSError as error:
-        await runner.cleanup()
-        raise BindError(app.name, host, port, error) from error
-    return Server(app, http_server, runner, site)
+    sites = []
+    for each, is_shared in ((port, own_port is not None), *(() if own_port is None else ((own_port, False),))):
+        sites.append(web.TCPSite(runner, host, each, backlog=_BACKLOG, reuse_port=is_shared))
+        try:
+            await sites[-1].start()
+        except OSError as error:
+            await runner.cleanup()
+            raise BindError(app.name, host, each, error) from error
+    return Server(app, http_server, runner, sites)
 
 
 class Server:
     """A listening application. To stop: `stop_accepting`, then the node closes its sinks, then `close`."""
 
-    def __init__(self, app: App, http_server: EdgeHttpServer, runner: web.ServerRunner, site: web.TCPSite) -> None:
+    def __init__(
+        self, app: App, http_server: EdgeHttpServer, runner: web.ServerRunner, sites: Sequence[web.TCPSite]
+    ) -> None:
         self._app = app
         self._http_server = http_server
         self._runner = runner
-        self._site = site
+        self._sites = sites
         self._is_accepting = True
 
     @property
     def port(self) -> int:
         """The port on which the server really listens."""
-        return self._site.port
+        return self._sites[0].port
 
     async def stop_accepting(self) -> None:
         """Takes no new connections, and no new requests on the open ones. Requests under way go on."""
         if self._is_accepting:
             self._is_accepting = False
             self._app.edge.stop()
-            await self._site.stop()
+            for site in self._sites:
+                await site.stop()
 
     async def close(self) -> None:
         """Ends every connection in less than two seconds; connections that do not end by themselves are cut."""

@@ -48,6 +48,7 @@ export class NodeApi {
     this.name = node.name;
     this.clip = node.clip;
     this.hasLogin = node.login;
+    this.isInCluster = node.cluster;
     this.base = new URL(`${node.path}/`, FOLDER);
     this.streams = node.streams ? new URL(`${node.streams}/`, FOLDER) : null;
   }

@@ -98,7 +98,7 @@ export class NodeFeed extends Feed {
       this.early.push(event);
       return;
     }
-    if (event.op === "PlayerCreate") this.read(event.id);
+    if (event.op === "PlayerCreate" || event.op === "PlayerMoved") this.read(event.id); // with a new life, and numbers from 1
     else if (event.op === "PlayerDelete") this.players.delete(event.id);
     else {
       const known = this.players.get(event.id);
@@ -232,6 +232,7 @@ export class PlayerFeed extends Feed {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
     if (event.track) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
+    else if (event.op === "PlayerMoved") this.readSoon("state"); // with a new life, and numbers from 1
     else if (event.op === "PlayerState" || event.seq > this.state.seq) {
       this.state = applied(this.state, event, performance.now());
       this.readWhatChanged(event);

@@ -4,6 +4,7 @@ import { Badge, Connection, IconButton, Panel, useNow, useStore } from "./contro
 import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
+import { Nodes } from "./nodes.js";
 import { AskDelete } from "./player_page.js";
 import { linkTo } from "./places.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
@@ -21,6 +22,7 @@ export function NodePage(props) {
   return html`
     <div class="title-line"><h1 tabindex="-1">${api.name === "this node" ? "Node" : api.name}</h1><${Connection} feed=${feed} /></div>
     <${Panel} title="Players" aside=${aside}><${Players} ...${props} feed=${feed} create=${() => setCreating(true)} /><//>
+    <${Nodes} ...${props} feed=${feed} />
     <${Tiles} feed=${feed} />
     <div class="plots">
       <${Panel} title="Listeners"><${Plot} lines=${LISTENER_LINES} figures=${feed.figures} unit="" /><//>

@@ -14,6 +14,7 @@ import { doing } from "./player_state.js";
 import { Played, Queue } from "./queue.js";
 import { Sound } from "./sound.js";
 import { Soundboard } from "./soundboard.js";
+import { Place } from "./nodes.js";
 import { Voice } from "./voice.js";
 import { html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
@@ -21,7 +22,7 @@ const TABS = {
   queue: { name: "Queue", parts: [Queue, Played] },
   sound: { name: "Sound", parts: [Equalizer, Sound, Effects, Crossfade] },
   soundboard: { name: "Soundboard", parts: [Soundboard] },
-  details: { name: "Details", parts: [SignalPath, Voice, Quality, EventLog, Links, Metadata] },
+  details: { name: "Details", parts: [SignalPath, Voice, Place, Quality, EventLog, Links, Metadata] },
 };
 
 export function PlayerPage(props) {
