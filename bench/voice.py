@@ -4,6 +4,9 @@
 closed, cut, moved, paused or joined by somebody. At the end every channel must hear its player, and the memory of the
 node's processes is compared with that of the second minute. It exits with 1 when a channel hears nothing.
 
+`python -m bench.voice --connections 500` has so many players speak, of which nobody reads a packet, and says how late
+the node was with them, by its own figures.
+
 The times are those at which this process reads the packets, so a busy machine makes them longer.
 """
 
@@ -31,13 +34,15 @@ from tests.support.running_node import RunningNode, running_node
 from tests.support.voice_players import CONFIG, until_voice, voice, voice_processes
 from tests.support.voice_server import VoiceServer, VoiceSession, voice_server
 
-from bench.processes import pss_mb_of
+from bench.processes import cpu_s, pss_mb_of
+from tonearm.voice.discovery import drop_what_comes
 
 ROUNDS: Final = 20
 PLAYERS: Final = 100
 ENCRYPTED: Final = 10  # of them
 LARGE_CALL: Final = 99
 _DEED_WITHIN_S: Final = 30.0
+_CAPACITY_S: Final = 20.0
 
 
 def now_s() -> float:
@@ -146,6 +151,35 @@ async def measure(node: RunningNode, certificate: Path) -> None:
     print(f"late beside a call of {LARGE_CALL}: {await late_beside_a_large_call(node, certificate)}", flush=True)
 
 
+async def capacity(node: RunningNode, certificate: Path, connections: int) -> None:
+    async with voice_server(certificate) as server:
+        for number in range(connections):
+            name = f"p{number}"
+            await create(node, name, "song.opus", loop="track")
+            ids = {"guildId": str(number + 1), "userId": str(number + 10_000), "sessionId": f"session-{number}"}
+            await done(node, "PUT", f"/v0/players/{name}/voice", voice(server, **ids))
+            await until_voice(node, name, "connected")
+            if not number:  # what was heard so far shows that it works
+                await server.sessions[0].heard(10)
+                server.keeps_packets = False
+        drop_what_comes(server.socket)
+        await asyncio.sleep(5)
+        before, cpu_before_s = await _voice_figures(node), cpu_s(node.pid)
+        await asyncio.sleep(_CAPACITY_S)
+        after = await _voice_figures(node)
+        sent = after["packets"]["sent"] - before["packets"]["sent"]
+        late = {name: after["packetsLate"][name] - before["packetsLate"][name] for name in after["packetsLate"]}
+        dropped = after["packets"]["dropped"] - before["packets"]["dropped"]
+        cores = (cpu_s(node.pid) - cpu_before_s) / _CAPACITY_S
+        shares = ", ".join(f"{name} {count / sent:.3%}" for name, count in late.items())
+        print(f"{connections} connections: {sent} packets in {_CAPACITY_S:g} s, {dropped} dropped; {shares}")
+        print(f"processor time of all processes: {cores:.2f} cores")
+
+
+async def _voice_figures(node: RunningNode) -> Any:
+    return (await node.request("GET", "/v0/stats")).json()["voice"]
+
+
 class Soak:
     """A hundred players in channels of a few servers."""
 
@@ -251,16 +285,21 @@ class Soak:
         return silent()
 
 
-async def run(minutes: float) -> None:
+async def run(minutes: float, connections: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         certificate = make_certificate(Path(folder) / "voice.pem")
         (Path(folder) / "song.opus").write_bytes(opus(music(60.0)))
         variables: dict[str, Any] = {"SSL_CERT_FILE": str(certificate)}
         async with running_node(Path(folder), CONFIG, variables=variables) as node:
-            await (Soak(node, certificate).run(minutes) if minutes else measure(node, certificate))
+            if connections:
+                await capacity(node, certificate, connections)
+            else:
+                await (Soak(node, certificate).run(minutes) if minutes else measure(node, certificate))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=0.0, help="a soak of so many minutes")
-    asyncio.run(run(parser.parse_args().minutes))
+    parser.add_argument("--connections", type=int, default=0, help="so many players that speak")
+    options = parser.parse_args()
+    asyncio.run(run(options.minutes, options.connections))

@@ -329,6 +329,11 @@ class VoiceServer(asyncio.DatagramProtocol):
 
     # UDP
 
+    @property
+    def socket(self) -> Any:
+        assert self._udp is not None
+        return self._udp.get_extra_info("socket")
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._udp = cast("asyncio.DatagramTransport", transport)
 
