@@ -270,7 +270,11 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
         assert (await said("drain", "a")).splitlines()[-1] == "a: has no players any more, and can be stopped"
         players = [json.loads(line) for line in (await said("players", "--json")).splitlines()]
         assert {player["id"] for player in players} == {"p0", "p1", "p2"}
-        assert "draining" in await said("nodes")
+
+        async def is_shown() -> bool:  # with its next record
+            return "draining" in await said("nodes")
+
+        await eventually(is_shown, "the other node knows that it drains")
         assert await said("drain", "a", "--undo") == "a: takes players again\n"
         assert (await a.request("GET", "/v0/players")).json()
 
