@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-import shutil
-import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+from tests.support.running_cluster import found_nats_server
 
 from bench.subjects import HOST, TonearmNode, free_port, server
 
@@ -19,8 +18,8 @@ _ONE_WITHIN_S: Final = 60.0
 
 
 def engine_program() -> str:
-    """The server on the path, or that of the wheel in requirements/engine.txt."""
-    found = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
+    """Where a nats-server is. Raises SystemExit where there is none."""
+    found = found_nats_server()
     if found is None:
         raise SystemExit("There is no nats-server: install one, or pip install -r requirements/engine.txt")
     return found

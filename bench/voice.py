@@ -109,6 +109,22 @@ async def silence_after_a_kill_ms(node: RunningNode, certificate: Path) -> float
         return (again.sounds[0].at_s - session.sounds[-1].at_s) * 1000
 
 
+async def figures_of(node: RunningNode) -> Any:
+    return (await node.request("GET", "/v0/stats")).json()["voice"]
+
+
+def late_between(before: Any, after: Any) -> dict[str, int]:
+    """Packets, by how late they were at least."""
+    return {name: after["packetsLate"][name] - before["packetsLate"][name] for name in after["packetsLate"]}
+
+
+async def join_as(node: RunningNode, number: int, server: VoiceServer, **more: object) -> None:
+    """Has the player `p` and its number speak, as a bot and in a guild of its own."""
+    ids = {"guildId": str(number + 1), "userId": str(number + 10_000), "sessionId": f"session-{number}"}
+    await done(node, "PUT", f"/v0/players/p{number}/voice", voice(server, **ids, **more))
+    await until_voice(node, f"p{number}", "connected")
+
+
 async def late_beside_a_large_call(node: RunningNode, certificate: Path) -> str:
     """Packets of ten other channels that were late, while the bot joined a call of 99 and somebody joined it after."""
     async with voice_server(certificate) as others, voice_server(certificate, ears=tuple(range(10, 109))) as large:
@@ -119,7 +135,7 @@ async def late_beside_a_large_call(node: RunningNode, certificate: Path) -> str:
                 voice(others, guildId=str(100 + number)),
             )
         await others.changes.until(lambda: sum(one.count > 50 for one in others.sessions) == 10, "ten channels")
-        before = (await node.request("GET", "/v0/stats")).json()["voice"]
+        before = await figures_of(node)
         await create(node, "p", "song.opus")
         await done(node, "PUT", "/v0/players/p/voice", voice(large))
         session = await large.session(1)
@@ -127,8 +143,8 @@ async def late_beside_a_large_call(node: RunningNode, certificate: Path) -> str:
         assert large.call is not None
         await large.call.join(500)
         await session.heard(50)
-        after = (await node.request("GET", "/v0/stats")).json()["voice"]
-        late = {name: after["packetsLate"][name] - before["packetsLate"][name] for name in after["packetsLate"]}
+        after = await figures_of(node)
+        late = late_between(before, after)
         for number in range(10):
             await delete(node, f"other-{number}")
         await delete(node, "p")
@@ -156,28 +172,22 @@ async def capacity(node: RunningNode, certificate: Path, connections: int) -> No
         for number in range(connections):
             name = f"p{number}"
             await create(node, name, "song.opus", loop="track")
-            ids = {"guildId": str(number + 1), "userId": str(number + 10_000), "sessionId": f"session-{number}"}
-            await done(node, "PUT", f"/v0/players/{name}/voice", voice(server, **ids))
-            await until_voice(node, name, "connected")
+            await join_as(node, number, server)
             if not number:  # what was heard so far shows that it works
                 await server.sessions[0].heard(10)
                 server.keeps_packets = False
         drop_what_comes(server.socket)
         await asyncio.sleep(5)
-        before, cpu_before_s = await _voice_figures(node), cpu_s(node.pid)
+        before, cpu_before_s = await figures_of(node), cpu_s(node.pid)
         await asyncio.sleep(_CAPACITY_S)
-        after = await _voice_figures(node)
+        after = await figures_of(node)
         sent = after["packets"]["sent"] - before["packets"]["sent"]
-        late = {name: after["packetsLate"][name] - before["packetsLate"][name] for name in after["packetsLate"]}
+        late = late_between(before, after)
         dropped = after["packets"]["dropped"] - before["packets"]["dropped"]
         cores = (cpu_s(node.pid) - cpu_before_s) / _CAPACITY_S
         shares = ", ".join(f"{name} {count / sent:.3%}" for name, count in late.items())
         print(f"{connections} connections: {sent} packets in {_CAPACITY_S:g} s, {dropped} dropped; {shares}")
         print(f"processor time of all processes: {cores:.2f} cores")
-
-
-async def _voice_figures(node: RunningNode) -> Any:
-    return (await node.request("GET", "/v0/stats")).json()["voice"]
 
 
 class Soak:
@@ -218,7 +228,7 @@ class Soak:
                 if not early and time.monotonic() - begun_s > min(120, minutes * 12):
                     early = self._memory_mb()
             silent = await self._silent()
-            stats = (await self._node.request("GET", "/v0/stats")).json()["voice"]
+            stats = await figures_of(self._node)
             print(f"done: {dict(self._done)}; went otherwise: {self._failed}")
             print(f"silent at the end: {silent or 'none'}")
             print(
@@ -231,16 +241,9 @@ class Soak:
     def _memory_mb(self) -> float:
         return sum(pss_mb_of(pid) for pid in (self._node.pid, *children_of(self._node.pid)))
 
-    def _fields(self, name: str, server: VoiceServer, **more: object) -> dict[str, object]:
-        number = int(name[1:])
-        return voice(
-            server, guildId=str(number + 1), userId=str(number + 10_000), sessionId=f"session-{number}", **more
-        )
-
     async def _put(self, name: str, server: VoiceServer, **more: object) -> None:
         self._server_of[name] = server
-        await done(self._node, "PUT", f"/v0/players/{name}/voice", self._fields(name, server, **more))
-        await until_voice(self._node, name, "connected")
+        await join_as(self._node, int(name[1:]), server, **more)
 
     def _session(self, name: str) -> VoiceSession:
         user = str(int(name[1:]) + 10_000)

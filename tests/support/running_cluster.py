@@ -20,10 +20,14 @@ from tests.support.running_node import RunningNode, start_node
 LEASE_S: Final = 3
 
 
+def found_nats_server() -> str | None:
+    """The program on the path, or that of the wheel in requirements/engine.txt."""
+    return shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
+
+
 def nats_server() -> str:
-    """The program, on the path or in this environment. Skips the test where there is none."""
-    found = shutil.which("nats-server") or shutil.which("nats-server", path=str(Path(sys.executable).parent))
-    return found or skip_for_want_of("nats-server")
+    """Skips the test where there is none."""
+    return found_nats_server() or skip_for_want_of("nats-server")
 
 
 class Engine:

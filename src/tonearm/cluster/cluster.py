@@ -37,7 +37,7 @@ from tonearm.core.errors import (
 from tonearm.core.events import PlayerMoved
 from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
 from tonearm.core.metadata import Json, JsonObject
-from tonearm.core.snapshot import STATE_VERSION
+from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.description.cluster import DRAIN_NODE, LIST_NODES, MOVE_PLAYER, SHOW_NODE, STOP_DRAINING, TAKE_PLAYER
 from tonearm.description.node import GET_RECORDS
@@ -283,17 +283,26 @@ class Cluster:
                 if snapshot is None:
                     return
                 try:
-                    await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+                    await self._go_on_here(snapshot, owner)
                     self._refused_until_s.pop(player_id, None)
                 except RequestError as error:
                     if player_id not in self._refused_until_s:
                         log.error("player %s of the node %s cannot go on here: %s", player_id, owner, error.message)
                     self._refused_until_s[player_id] = time.monotonic() + _TRY_AGAIN_S
-                    await self.ownership.hand_back(player_id, owner)
         except EngineLost as error:
             log.debug("player %s could not be taken: %s", player_id, error)
         finally:
             self._taking.discard(player_id)
+
+    async def _go_on_here(self, snapshot: PlayerSnapshot, owner: str) -> None:
+        """Plays on a player that was taken of `owner`, who gets it back where the node refuses it. Raises what
+        `take_over` does, and `EngineLost`."""
+        assert self._node is not None
+        try:
+            await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
+        except RequestError:
+            await self.ownership.hand_back(snapshot.player_id, owner)
+            raise
 
     def _fall_silent(self) -> None:
         """The lease has ended: another node may take each of the players."""
@@ -598,15 +607,11 @@ class Cluster:
             raise BadRequest("The record of the player cannot be read.")
         try:
             taken = await self.ownership.take(call.player_id, owner, lambda *_: snapshot, int(epoch))
+            if taken is None:
+                raise PlayerExists(f"The player {call.player_id!r} is not the node {owner}'s.")
+            await self._go_on_here(snapshot, owner)
         except EngineLost as error:
             raise _gone(error) from error
-        if taken is None:
-            raise PlayerExists(f"The player {call.player_id!r} is not the node {owner}'s.")
-        try:
-            await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
-        except RequestError:
-            await self.ownership.hand_back(call.player_id, owner)
-            raise
         return no_content()
 
     async def _move_all(self) -> None:

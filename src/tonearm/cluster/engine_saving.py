@@ -53,7 +53,7 @@ class EngineSaving(Saving):
         alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
-        own = [player_id for player_id, owned in self._ownership.owners() if owned.owner == self._own]
+        own = self._ownership.players_of(self._own)
         found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
 

@@ -24,7 +24,6 @@ _STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about othe
 _DOUBT_AFTER_S: Final = 0.4  # an engine that does not answer for so long may be lost
 _WATCH_AGAIN_S: Final = 1.0
 _BACK_WITHIN_S: Final = 0.3  # so long a turn waits for its record to come back, so that a lost node is known at once
-_MOST_ON_THEIR_WAY: Final = 60
 _LONGEST_RECORD_BYTES: Final = 4096
 _LONGEST_ADDRESS: Final = 500
 _BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
@@ -66,7 +65,7 @@ class Membership:
         self.last_alive_ms = 0  # at which this node was last known to live, before it joined
         self._instance = secrets.token_hex(8)
         self._revision = 0
-        self._sent_s: dict[int, float] = {}  # when own records were sent that have not come back, by their count
+        self._sent_s = 0.0  # when the newest own record was sent
         self._has_come_back = asyncio.Event()
         self._told_s = now_s()  # when the watch last began, or told of an own record
         self._has_lapsed = True
@@ -208,10 +207,10 @@ class Membership:
                         self._has_watch, self._told_s = True, self._now_s()
                     elif entry.value is None:
                         self.members.gone(entry.key)
-                    elif is_node_name(entry.key) and (record := record_of(_read_json(entry.value))) is not None:
+                    elif is_node_name(entry.key) and (record := record_of(fields := _read_json(entry.value))):
                         self.members.saw(entry.key, record, entry.revision, self._now_s())
-                        if entry.key == self._own:
-                            self._came_back(record.count)
+                        if fields.get("instance") == self._instance:
+                            self._came_back(fields.get("sentAt"))
             except EngineLost:
                 pass
             except Exception:
@@ -224,21 +223,17 @@ class Membership:
         self.members.reached_since_s = None
         self.members.forget_revisions()
 
-    def _came_back(self, count: int) -> None:
-        """All that was written before this own record has come, too."""
-        sent_s = self._sent_s.get(count)
-        if sent_s is not None:
+    def _came_back(self, sent_s: object) -> None:
+        """All that was written before this own record has come, too. `sent_s` is what it says; nobody else reads it."""
+        if isinstance(sent_s, float) and sent_s <= self._sent_s:
             self.members.known_to_s, self._told_s = sent_s, self._now_s()
-            self._sent_s = {later: sent_s for later, sent_s in self._sent_s.items() if later > count}
-            if not self._sent_s:
+            if sent_s == self._sent_s:
                 self._has_come_back.set()
 
     def _value(self) -> bytes:
         record = self._own_record()
-        self._sent_s[record.count] = self._now_s()
+        self._sent_s = self._now_s()
         self._has_come_back.clear()
-        if len(self._sent_s) > _MOST_ON_THEIR_WAY:
-            del self._sent_s[next(iter(self._sent_s))]
         fields: JsonObject = {
             "address": record.address,
             "version": VERSION,
@@ -247,6 +242,7 @@ class Membership:
             "draining": record.is_draining,
             "n": record.count,
             "instance": self._instance,
+            "sentAt": self._sent_s,  # by this node's own clock, for itself when it comes back
             "aliveAt": self._wall_ms(),
         }
         return json.dumps(fields).encode()

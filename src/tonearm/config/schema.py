@@ -855,6 +855,11 @@ class Config(_Section):
         return state
 
     @property
+    def own_port(self) -> int | None:
+        """Where only this node listens, beside `server.port`, which others share; None where none do."""
+        return self.cluster.address_port if self.server.reuse_port else None
+
+    @property
     def library_folders(self) -> tuple[str, ...]:
         """The folders that the library shows."""
         return _library_folders(self.library, self.sources)

@@ -140,7 +140,8 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
     if login is not None:  # before the page's files, which have any name
         routes = (*routes, *LoginRoutes(login).routes())
     if settings.is_for_own_machine or login is not None:
-        shown = ShownNode("this node", "..", settings.clip_uri, "..", login is not None, cluster is not None)
+        has_login, in_cluster = login is not None, cluster is not None
+        shown = ShownNode("this node", "..", settings.clip_uri, "..", has_login=has_login, in_cluster=in_cluster)
         files = page_files([shown])
         routes = (*routes, *DashboardRoutes(files, is_for_own_machine=login is None).routes())
     routes = (*routes, *DescriptionRoutes(routes).routes())
@@ -193,14 +194,15 @@ async def listen_on(app: App, host: str, port: int, *, own_port: int | None = No
     http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)
     await runner.setup()
-    sites = []
-    for each, is_shared in ((port, own_port is not None), *(() if own_port is None else ((own_port, False),))):
-        sites.append(web.TCPSite(runner, host, each, backlog=_BACKLOG, reuse_port=is_shared))
+    sites = [web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=own_port is not None)]
+    if own_port is not None:
+        sites.append(web.TCPSite(runner, host, own_port, backlog=_BACKLOG))
+    for site in sites:
         try:
-            await sites[-1].start()
+            await site.start()
         except OSError as error:
             await runner.cleanup()
-            raise BindError(app.name, host, each, error) from error
+            raise BindError(app.name, host, site.port, error) from error
     return Server(app, http_server, runner, sites)
 
 

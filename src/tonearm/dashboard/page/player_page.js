@@ -8,13 +8,13 @@ import { Equalizer } from "./equalizer.js";
 import { EventLog } from "./event_log.js";
 import { PlayerFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
+import { Place } from "./nodes.js";
 import { isId, linkTo } from "./places.js";
 import { Links, Metadata, Quality, SignalPath } from "./player_facts.js";
 import { doing } from "./player_state.js";
 import { Played, Queue } from "./queue.js";
 import { Sound } from "./sound.js";
 import { Soundboard } from "./soundboard.js";
-import { Place } from "./nodes.js";
 import { Voice } from "./voice.js";
 import { html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
