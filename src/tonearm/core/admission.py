@@ -10,7 +10,7 @@ import heapq
 import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from operator import itemgetter
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -85,6 +85,69 @@ class LoadReport:
     memory: float = 0.0
 
 
+class _Load:
+    """The averaged reports of a process: what its time goes to, and what a session costs."""
+
+    def __init__(self) -> None:
+        self.cost = FIRST_TIME_COST
+        self.late_reports = 0  # in a row
+        self._reports: list[LoadReport] = []
+        self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
+
+    def began(self) -> None:
+        self._begun[0] += 1
+
+    def reported(self, load: LoadReport) -> None:
+        self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
+        self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
+        if self._is_measured:
+            self.cost = max(LEAST_TIME_COST, self._sum("sound_s") / self._sum("made_s"))
+        self.late_reports = self.late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
+
+    @property
+    def begun(self) -> int:
+        return sum(self._begun)
+
+    @property
+    def begun_since_report(self) -> int:
+        return self._begun[0]
+
+    @property
+    def is_known(self) -> bool:
+        return len(self._reports) == AVERAGED_REPORTS
+
+    @property
+    def busy(self) -> float:
+        seconds = self._sum("seconds")
+        return self._sum("busy_s") / seconds if seconds else 0.0
+
+    @property
+    def makes_sound_all_the_time(self) -> bool:
+        return self._is_measured and self._sum("sound_s") > FULL_TIME * self._sum("seconds")
+
+    @property
+    def is_in_time(self) -> bool:
+        return self.is_known and all(report.late_s <= _IN_TIME_S for report in self._reports)
+
+    @property
+    def _is_measured(self) -> bool:
+        return self._sum("made_s") >= _MEASURED_FROM_S
+
+    def _sum(self, of: Literal["seconds", "busy_s", "sound_s", "made_s"]) -> float:
+        total: float = sum(getattr(report, of) for report in self._reports)
+        return total
+
+
+class _Phase(Enum):
+    """What a process lets in, the most first."""
+
+    OPEN = auto()  # as many as its time is good for
+    SLOW = auto()  # few at once, and a few more than it had in its last overload: for `SLOWLY_S` after it
+    CAREFUL = auto()  # few at once, and fewer than it had: for `CAREFUL_S`
+    CLOSED = auto()  # none: it is late, or was a moment ago
+    SHEDS = auto()  # none, and some leave
+
+
 class Capacity:
     """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in.
 
@@ -93,33 +156,37 @@ class Capacity:
 
     def __init__(self, listeners_at_once: int = LISTENERS_AT_ONCE) -> None:
         self._listeners_at_once = listeners_at_once
-        self._reports: list[LoadReport] = []
-        self._cost = FIRST_TIME_COST
-        self._late_reports = 0
+        self._let_in = 0  # sessions with listeners that came without room since the last report
+        self._load = _Load()
+        self._memory = MemoryRoom()
         self._last_late_s = 0.0
-        self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
+        self._grown_at_s = -math.inf
+        self._sheds = False
+        self._shed_at_s = -math.inf
         self._closed_s = CLOSED_S
         self._closed_until_s = -math.inf
-        self._shed_at_s = -math.inf
         self._full_at_s = -math.inf  # of the last overload by sessions that play, instead of those that open
         self._full_with = 0  # sessions that it had then
-        self._grown_at_s = -math.inf
-        self._excess = 0.0  # as share of the sessions
-        self._let_in = 0  # sessions with listeners that came without room since the last report
-        self._memory = MemoryRoom()
+
+    def _phase(self, now_s: float) -> _Phase:
+        if self._sheds:
+            return _Phase.SHEDS
+        if self._load.late_reports or now_s < self._closed_until_s:
+            return _Phase.CLOSED
+        if now_s < self._full_at_s + CAREFUL_S:
+            return _Phase.CAREFUL
+        return _Phase.SLOW if now_s < self._full_at_s + SLOWLY_S else _Phase.OPEN
 
     def began(self) -> None:
         """Another session was put into the process. The reports do not contain its cost yet."""
-        self._begun[0] += 1
+        self._load.began()
         self._memory.began()
 
     def take_listener(self, now_s: float) -> bool:
         """Whether a session with listeners may come though there is no room, into a process that carries one that
         nobody hears, so that its listeners do not wait for the next report, with which it would take that one's place.
         Few may, and none in an overload or soon after it."""
-        is_late = bool(self._late_reports or self._excess)
-        is_closed = now_s < max(self._closed_until_s, self._full_at_s + CAREFUL_S)
-        if is_late or is_closed or self._let_in >= self._listeners_at_once:
+        if self._phase(now_s) not in (_Phase.OPEN, _Phase.SLOW) or self._let_in >= self._listeners_at_once:
             return False
         self._let_in += 1
         return True
@@ -131,36 +198,31 @@ class Capacity:
     def reported(self, load: LoadReport, sessions: int, now_s: float) -> None:
         """Takes a report of the process, which has `sessions` sessions."""
         self._memory.reported(load.memory, sessions)
-        self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
-        self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
-        if self._is_measured:
-            self._cost = max(LEAST_TIME_COST, self._sum("sound_s") / self._sum("made_s"))
-        self._late_reports = self._late_reports + 1 if load.late_s > OVERLOAD_LATE_S else 0
+        self._load.reported(load)
         is_worse = load.late_s >= self._last_late_s
         self._last_late_s = load.late_s
-        self._excess, self._let_in = 0.0, 0
-        if sum(self._begun) > MOST_SHED * sessions:
+        self._sheds, self._let_in = False, 0
+        if self._load.begun > MOST_SHED * sessions:
             self._grown_at_s = now_s
-        if self._late_reports >= LATE_REPORTS and is_worse and now_s >= self._shed_at_s + _SHED_PAUSE_S:
+        if self._load.late_reports >= LATE_REPORTS and is_worse and now_s >= self._shed_at_s + _SHED_PAUSE_S:
             if now_s < self._grown_at_s + _STARTING_S:
                 self._closed_until_s = max(self._closed_until_s, now_s + _START_CLOSED_S)
             else:
-                self._excess = _LEAST_SHED
+                self._sheds = True
                 self._close(sessions, now_s)
-        elif self._is_calm:
+        elif self._load.is_known and self._load.busy < CALM:
             self._closed_until_s = -math.inf
 
     @property
     def is_at_ease(self) -> bool:
         """Whether the process has little to do and gets nothing new, so that its next report may come later."""
-        is_known = len(self._reports) == AVERAGED_REPORTS and not sum(self._begun)
-        is_in_time = not self._late_reports and not self._excess
-        return is_known and is_in_time and self._busy < AT_EASE and self._memory.used < AT_EASE
+        is_quiet = self._load.is_known and not self._load.begun and not self._load.late_reports and not self._sheds
+        return is_quiet and self._load.busy < AT_EASE and self._memory.used < AT_EASE
 
     @property
     def is_late(self) -> bool:
         """Whether even sessions that play have to leave, so that the others go on."""
-        return self._excess > 0.0 or self._memory.has_too_little
+        return self._sheds or self._memory.has_too_little
 
     def has_memory(self, sessions: int) -> bool:
         """Whether the process has memory for one session more. It may still lack the time."""
@@ -171,67 +233,41 @@ class Capacity:
 
         Unless `is_late`, the sessions that are too many have not begun, and cannot: all time goes to those that play.
         """
-        return min(self._memory.room(sessions), self._room_in_time(sessions, now_s))
+        return min(self._memory.room(sessions), self._room_in_time(sessions, self._phase(now_s)))
 
-    def _room_in_time(self, sessions: int, now_s: float) -> int:
-        wanted = FULL_TIME / self._cost
-        if self._excess:
+    def _room_in_time(self, sessions: int, phase: _Phase) -> int:
+        load = self._load
+        wanted = FULL_TIME / load.cost
+        if phase is _Phase.SHEDS:
             least, most = math.ceil(_LEAST_SHED * sessions), math.ceil(MOST_SHED * sessions)
             return -min(max(least, math.ceil(sessions - wanted)), most)
-        if now_s < self._closed_until_s or self._late_reports:
+        if phase is _Phase.CLOSED:
             return 0
-        if self._busy > FULL_TIME and sessions > 1 / self._cost:
-            return -math.ceil(sessions - 1 / self._cost)
+        if load.busy > FULL_TIME and sessions > 1 / load.cost:
+            return -math.ceil(sessions - 1 / load.cost)
         # To open many sources takes time for a moment. So the number of sessions may show room where the time does not.
         # Where sound takes all the time it does not: a cost that was measured too low would let too many in.
-        by_time = (FULL_TIME - self._busy) / self._cost - min(sum(self._begun), sessions)
-        by_number = 0.0 if self._makes_sound_all_the_time else (wanted - sessions) / 2
-        room = math.floor(max(by_time, by_number))
-        probe = math.ceil(_PROBE * sessions) if self._is_in_time and not sum(self._begun) else 0
-        room = max(room, probe)
-        if now_s < self._full_at_s + SLOWLY_S:
+        by_time = (FULL_TIME - load.busy) / load.cost - min(load.begun, sessions)
+        by_number = 0.0 if load.makes_sound_all_the_time else (wanted - sessions) / 2
+        probe = math.ceil(_PROBE * sessions) if load.is_in_time and not load.begun else 0
+        room = max(math.floor(max(by_time, by_number)), probe)
+        if phase is not _Phase.OPEN:
             least_late = math.floor(FULL_TIME * self._full_with)
             if sessions < least_late:
-                room = min(room, math.ceil(_GROWTH * self._full_with) - self._begun[0], least_late - sessions)
+                at_once = math.ceil(_GROWTH * self._full_with) - load.begun_since_report
+                room = min(room, at_once, least_late - sessions)
             else:
-                is_careful = now_s < self._full_at_s + CAREFUL_S and self._busy >= AT_EASE
-                room = 0 if is_careful else probe
+                room = 0 if phase is _Phase.CAREFUL and load.busy >= AT_EASE else probe
         return max(0 if sessions else 1, room)  # without a session no lower cost can be measured
 
     def settled(self) -> None:
         """The sessions that the process had too many have left."""
-        self._excess = 0.0
+        self._sheds = False
         self._memory.settled()
-
-    @property
-    def _busy(self) -> float:
-        seconds = self._sum("seconds")
-        return self._sum("busy_s") / seconds if seconds else 0.0
-
-    @property
-    def _is_measured(self) -> bool:
-        return self._sum("made_s") >= _MEASURED_FROM_S
-
-    @property
-    def _makes_sound_all_the_time(self) -> bool:
-        return self._is_measured and self._sum("sound_s") > FULL_TIME * self._sum("seconds")
-
-    def _sum(self, of: Literal["seconds", "busy_s", "sound_s", "made_s"]) -> float:
-        total: float = sum(getattr(report, of) for report in self._reports)
-        return total
-
-    @property
-    def _is_calm(self) -> bool:
-        return self._busy < CALM and len(self._reports) == AVERAGED_REPORTS
-
-    @property
-    def _is_in_time(self) -> bool:
-        is_long_enough = len(self._reports) == AVERAGED_REPORTS
-        return is_long_enough and all(report.late_s <= _IN_TIME_S for report in self._reports)
 
     def _close(self, sessions: int, now_s: float) -> None:
         is_another = now_s > self._closed_until_s
-        if sessions > FULL_TIME / self._cost / 2:  # with fewer, openings take the time
+        if sessions > FULL_TIME / self._load.cost / 2:  # with fewer, openings take the time
             if is_another or self._full_at_s < self._shed_at_s:
                 self._full_with = sessions
             self._full_at_s = now_s
