@@ -21,7 +21,7 @@ from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
 from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node
 
 TRUE_RECORD = b'{"address": "%s", "players": 1, "load": 0, "n": 1}'
 SONG = wav(tone(440, 60.0))
@@ -480,6 +480,26 @@ async def test_what_stands_in_the_engine_may_be_anything(tmp_path: Path) -> None
         newer = await players.get(base64.urlsafe_b64encode(b"k6").decode().rstrip("="))
         assert b"99" in (newer.value or b"")  # it is left as it is
         await connection.close()
+
+
+async def test_a_browser_that_logs_in_at_one_node_is_known_at_all(tmp_path: Path) -> None:
+    config = '[server]\npassword = "sesame"\n[dashboard]\nlogin = true'
+    async with running_cluster(tmp_path, "a", "b", config=config, headers=[("Authorization", b"sesame")]) as cluster:
+        a, b = cluster.nodes.values()
+
+        async def log_in(node: RunningNode) -> str:
+            answer = await node.request("POST", "/dashboard/login", {"password": "sesame"})
+            assert answer.status == 204, answer.body
+            return (answer.header("Set-Cookie") or "").partition(";")[0]
+
+        async def status_at(node: RunningNode, cookie: str) -> int:
+            return (await node.request("GET", "/v0/players", headers=[("Cookie", cookie)])).status
+
+        cookie = await log_in(a)
+        assert [await status_at(node, cookie) for node in (a, b)] == [200, 200]
+        assert (await b.request("POST", "/dashboard/logout", headers=[("Cookie", cookie)])).status == 204
+        assert [await status_at(node, cookie) for node in (a, b)] == [401, 401]
+        assert await status_at(b, await log_in(a)) == 200
 
 
 def first_of_three_ports() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.eventually import eventually
+from tests.support.http_client import Headers
 from tests.support.missing_programs import skip_for_want_of
 from tests.support.running_node import RunningNode, start_node
 
@@ -76,6 +77,7 @@ class RunningCluster:
     folder: Path
     engine: Engine
     config: str = ""
+    headers: Headers = ()
     nodes: dict[str, RunningNode] = field(default_factory=dict)
 
     def node_config(self, name: str) -> str:
@@ -103,7 +105,7 @@ class RunningCluster:
 
     async def all_are_one(self) -> bool:
         for node in self.nodes.values():
-            found = await nodes_of(node)
+            found = await nodes_of(node, self.headers)
             if {name for name, one in found.items() if one["alive"] and one["address"]} != set(self.nodes):
                 return False
         return True
@@ -120,8 +122,8 @@ class RunningCluster:
         return ""
 
 
-async def nodes_of(node: RunningNode) -> dict[str, Any]:
-    answer = await node.request("GET", "/v0/nodes")
+async def nodes_of(node: RunningNode, headers: Headers = ()) -> dict[str, Any]:
+    answer = await node.request("GET", "/v0/nodes", headers=headers)
     assert answer.status == 200, answer.body
     return {one["name"]: one for one in answer.json()["nodes"]}
 
@@ -132,12 +134,13 @@ async def running_cluster(
     *names: str,
     config: str = "",
     engine_config: str = "",
+    headers: Headers = (),
     prepare: Callable[[Path], None] | None = None,
 ) -> AsyncIterator[RunningCluster]:
-    """An engine and nodes of these names; `prepare` puts files into the folder of each."""
+    """An engine and nodes of these names, asked with `headers`; `prepare` puts files into the folder of each."""
     disk = folder / "engine"
     disk.mkdir()
-    cluster = RunningCluster(folder, Engine(disk, engine_config), config)
+    cluster = RunningCluster(folder, Engine(disk, engine_config), config, headers)
     for name in names:
         (folder / name).mkdir()
         if prepare is not None:

@@ -40,7 +40,7 @@ from tonearm.core.metadata import Json, JsonObject
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.description.cluster import DRAIN_NODE, LIST_NODES, MOVE_PLAYER, SHOW_NODE, STOP_DRAINING, TAKE_PLAYER
-from tonearm.description.node import GET_RECORDS
+from tonearm.description.node import GET_RECORDS, LOG_OUT
 from tonearm.description.operation import Operation, Subject
 from tonearm.description.players import CREATE_PLAYER, LIST_PLAYERS
 from tonearm.node.node import Node
@@ -110,7 +110,7 @@ class Cluster:
         wall_ms: Callable[[], int],
     ) -> None:
         self.own: Final = own
-        self._name = name
+        self.name: Final = name
         self._engine = Engine(engine)
         self._lease_s = lease_s
         self._wall_ms = wall_ms
@@ -139,8 +139,8 @@ class Cluster:
         """Raises `EngineLost` and `NameTaken`."""
         await self._engine.connect()
         try:
-            self._nodes_bucket = await self._engine.bucket(f"ta_{self._name}_nodes")
-            self._players_bucket = await self._engine.bucket(f"ta_{self._name}_players")
+            self._nodes_bucket = await self._engine.bucket(f"ta_{self.name}_nodes")
+            self._players_bucket = await self._engine.bucket(f"ta_{self.name}_players")
             self._bucket_made = await self._players_bucket.created()
             self.membership = Membership(
                 self._nodes_bucket,
@@ -377,6 +377,9 @@ class Cluster:
             return await self._all_records(request)
         if operation is FOLLOW_PLAYERS:
             return await self._forwarding.follow_all(request, self._streams, self._living_addresses)
+        if operation is LOG_OUT:  # at all nodes, for they take each other's cookies
+            await self._asked("/dashboard/logout", "POST")
+            return None
         if operation.subject not in (Subject.PLAYER, Subject.NEW_PLAYER) or self._here(call.player_id):
             return None
         return await self._passed(call, operation)
@@ -491,10 +494,12 @@ class Cluster:
             await asyncio.sleep(_FOUND_AFTER_S)
         return [*reversed(found.values())]
 
-    async def _asked(self, path: str) -> list[Json]:
+    async def _asked(self, path: str, method: str = "GET") -> list[Json]:
         """What the other living nodes answer; those that answer nothing are left out."""
         asked = [
-            self._forwarding.ask(address, "GET", path) for name, address in self._living_addresses() if name != self.own
+            self._forwarding.ask(address, method, path)
+            for name, address in self._living_addresses()
+            if name != self.own
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         found: list[Json] = []

@@ -71,10 +71,14 @@ class EdgeSettings:
 
 
 class ClusterRoutes(ClusterSide, Protocol):
-    """`own` is this node's name. `serves` gives what keeps those of its answers that stay open, and how they sound."""
+    """`own` is this node's name, `name` the cluster's. `serves` gives what keeps those of its answers that stay open,
+    and how they sound."""
 
     @property
     def own(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None: ...
 
@@ -136,7 +140,8 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
         routes = (*routes, *cluster.routes())
     login = None
     if settings.has_login and settings.password:
-        login = Login(settings.password, settings.logged_out_path, settings.now_s)
+        name = "" if cluster is None else cluster.name
+        login = Login(settings.password, settings.logged_out_path, settings.now_s, cluster=name)
     if login is not None:  # before the page's files, which have any name
         routes = (*routes, *LoginRoutes(login).routes())
     if settings.is_for_own_machine or login is not None:

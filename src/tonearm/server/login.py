@@ -33,13 +33,20 @@ _DEFAULT_PORT: Final = "80"
 
 
 class Login:
-    """`password` is the node's. In the file at `ended_path`, if there is one, stands when all were logged out: its time
-    of change. None: that is forgotten with the process. `now_s` is a monotonic clock."""
+    """`password` is the node's. All nodes of the `cluster`, if there is one, take each other's cookies. In the file at
+    `ended_path`, if there is one, stands when all were logged out: its time of change. None: that is forgotten with the
+    process. `now_s` is a monotonic clock."""
 
     def __init__(
-        self, password: str, ended_path: Path | None = None, now_s: Callable[[], float] = time.monotonic
+        self,
+        password: str,
+        ended_path: Path | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        *,
+        cluster: str = "",
     ) -> None:
         self._now_s = now_s
+        self._is_shared = bool(cluster)
         self._password = password.encode("utf-8", "surrogateescape")
         self._ended_path = ended_path
         ended_ms = 0
@@ -47,9 +54,10 @@ class Login:
             with suppress(OSError):
                 ended_ms = ended_path.stat().st_mtime_ns // 1_000_000
         # Slowly, so that a cookie is no help to guess the password.
-        salt = f"tonearm login {socket.gethostname()}".encode()
+        salt = f"tonearm login {f'cluster {cluster}' if cluster else socket.gethostname()}".encode()
         lasting_key = hashlib.scrypt(self._password, salt=salt, n=2**14, r=8, p=1)
-        self._cookies = LoginCookies(lasting_key, secrets.token_bytes(), ended_ms)
+        passing_key = hmac.digest(lasting_key, b"here", "sha256") if cluster else secrets.token_bytes()
+        self._cookies = LoginCookies(lasting_key, passing_key, ended_ms)
         self._wrong = WrongTries()
 
     def is_entry(self, method: str, path: str) -> bool:
@@ -61,7 +69,7 @@ class Login:
         value = request.cookies.get(_cookie_name(request))
         return (
             value is not None
-            and self._cookies.knows(value, _now_ms(), _port(request))
+            and self._cookies.knows(value, _now_ms(), self._port(request))
             and is_from_own_page(request.headers)
         )
 
@@ -83,7 +91,7 @@ class Login:
         reply = no_content()
         reply.set_cookie(
             _cookie_name(request),
-            self._cookies.make(_now_ms(), _port(request), stays=stays),
+            self._cookies.make(_now_ms(), self._port(request), stays=stays),
             max_age=STAY_S if stays else None,
             path="/",
             secure=_came_by_https(request),
@@ -102,17 +110,16 @@ class Login:
         reply.del_cookie(_cookie_name(request), path="/", httponly=True, samesite="Strict")
         return reply
 
+    def _port(self, request: EdgeRequest) -> int:
+        """On which the node listens: what makes its cookies other ones than those of another node of this machine."""
+        address = None if request.transport is None else request.transport.get_extra_info("sockname")
+        return int(address[1]) if address and not self._is_shared else 0
+
 
 def _cookie_name(request: EdgeRequest) -> str:
     """With the port that the browser knows: it sends the cookies of a host to all ports."""
     port = request.headers.get("Host", "").rpartition(":")[2]
     return f"tonearm-node-{port if port.isascii() and port.isdigit() else _DEFAULT_PORT}"
-
-
-def _port(request: EdgeRequest) -> int:
-    """On which the node listens: what makes its cookies other ones than those of another node of this machine."""
-    address = None if request.transport is None else request.transport.get_extra_info("sockname")
-    return int(address[1]) if address else 0
 
 
 def _came_by_https(request: EdgeRequest) -> bool:
