@@ -55,6 +55,7 @@ def test_the_commands_that_documents_name_are_there() -> None:
             assert given <= options, f"{name}: tonearm {line}"
 
 
+@pytest.mark.timeout(600)  # a quarter of a minute of work, of which a busy machine makes minutes
 def test_the_site_is_made_without_network(tmp_path: Path) -> None:
     mkdocs = ["-W", "ignore", "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
     command = [sys.executable, *mkdocs, str(tmp_path)]
