@@ -154,6 +154,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
         "cluster.cluster",
         "cluster.forwarding",
         "cluster.relays",
+        "cluster.together",
         "voice.gateway",
     ),
     "click": ("cli",),

@@ -7,7 +7,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -24,20 +24,19 @@ from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
 from tonearm.cluster.ownership import Owned, Ownership
 from tonearm.cluster.relays import Relays, give_frames
+from tonearm.cluster.together import AllPlayers, Nodes
 from tonearm.core.cluster import RENEW_EVERY_S, Heirs, NodeRecord, placed
 from tonearm.core.errors import (
     BadRequest,
     EngineGone,
-    NodeNotFound,
     NodeUnreachable,
     PlayerExists,
     PlayerNotFound,
     RequestError,
 )
 from tonearm.core.events import PlayerMoved
-from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
-from tonearm.core.metadata import Json, JsonObject
-from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.figures import ClusterFigures
+from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.description.audio import FOLLOW_PLAYER, FOLLOW_PLAYERS, LISTEN
 from tonearm.description.cluster import DRAIN_NODE, LIST_NODES, MOVE_PLAYER, SHOW_NODE, STOP_DRAINING, TAKE_PLAYER
 from tonearm.description.node import GET_RECORDS, LOG_OUT
@@ -45,14 +44,13 @@ from tonearm.description.operation import Operation, Subject
 from tonearm.description.players import CREATE_PLAYER, LIST_PLAYERS
 from tonearm.node.node import Node
 from tonearm.player.player import Player
-from tonearm.protocol.rendering import player_out
 from tonearm.protocol.requests import MoveTo
 from tonearm.protocol.saved_state import state_out
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.bodies import read_body, read_raw
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.replies import NotFound, json_list_reply, json_reply, no_content
+from tonearm.server.replies import NotFound, json_reply, no_content
 from tonearm.server.routes_state import LEAST_MAX_BYTES
 from tonearm.server.routing import Call, Route
 from tonearm.server.sockets import AudioSocketRoute
@@ -65,7 +63,6 @@ _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
 _EPOCH_DIGITS: Final = 18
 _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
 _FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
-_LISTED_TRIES: Final = 5
 _TRY_AGAIN_S: Final = 5.0  # after which a player of a lost node, which did not fit in here, is tried again
 _SLICE_S: Final = 0.002  # of the loop's time at once
 
@@ -152,6 +149,7 @@ class Cluster:
                 self._fall_silent,
                 self._wall_ms,
             )
+            self.nodes = Nodes(self.own, self.membership, self._own_record, lambda: self._engine.latency_s)
             self.ownership = Ownership(self._players_bucket, self.own, self._engine.largest_bytes, self._lost_player)
             await self.membership.join()
         except BaseException:
@@ -170,6 +168,7 @@ class Cluster:
         """`allow` takes until when the node may play."""
         self._node, self._allow = node, allow
         self._relays = Relays(node, self._forwarding, lambda player_id: partial(self._place_of, player_id))
+        self._all = AllPlayers(self.own, node, self.nodes, self._forwarding, self.ownership, self._wall_ms)
         allow(self.membership.lease.plays_until_s)
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
@@ -242,6 +241,8 @@ class Cluster:
             self._connections, self._bucket_made = self._engine.connections, made
         if self._node is None or not self.ownership.is_watching or not self._address or self._is_draining:
             return
+        long_ago_s = time.monotonic() - _TRY_AGAIN_S  # those that another node has taken, or that are gone
+        self._refused_until_s = {one: at_s for one, at_s in self._refused_until_s.items() if at_s > long_ago_s}
         for player_id, owned in self.ownership.players_of(self.own).items():
             if not self.ownership.is_mine(player_id) and player_id not in self._players:
                 self._begin_taking(player_id, owned)
@@ -372,13 +373,13 @@ class Cluster:
         if operation is CREATE_PLAYER:
             return await self._created(request)
         if operation is LIST_PLAYERS:
-            return await self._all_players(request)
+            return await self._all.states(request)
         if operation is GET_RECORDS:
-            return await self._all_records(request)
+            return await self._all.records()
         if operation is FOLLOW_PLAYERS:
-            return await self._forwarding.follow_all(request, self._streams, self._living_addresses)
+            return await self._forwarding.follow_all(request, self._streams, self.nodes.living)
         if operation is LOG_OUT:  # at all nodes, for they take each other's cookies
-            await self._asked("/dashboard/logout", "POST")
+            await self._all.ask_others("POST", "/dashboard/logout")
             return None
         if operation.subject not in (Subject.PLAYER, Subject.NEW_PLAYER) or self._here(call.player_id):
             return None
@@ -450,71 +451,6 @@ class Cluster:
         answer = await self._forwarding.pass_on(request, body, with_address[name].address, name)
         return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
 
-    async def _all_players(self, request: EdgeRequest) -> web.StreamResponse:
-        assert self._node is not None
-        node = self._node
-
-        async def listed() -> list[JsonObject]:
-            lists = await self._asked("/v0/players")
-            own = [{**player_out(player.status()), "node": self.own} for player in node.players()]
-            return [
-                *own,
-                *(one for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)),
-            ]
-
-        return await json_list_reply(request, await self._whole(listed))
-
-    async def _all_records(self, request: EdgeRequest) -> web.StreamResponse:
-        assert self._node is not None
-        node = self._node
-
-        async def listed() -> list[JsonObject]:
-            found = await self._asked("/v0/state")
-            others = [
-                player
-                for record in found
-                if isinstance(record, dict) and isinstance(players := record.get("players"), list)
-                for player in players
-                if isinstance(player, dict)
-            ]
-            now_ms = self._wall_ms()
-            return [*(state_out(player.record(), now_ms) for player in node.players()), *others]
-
-        return json_reply({"version": STATE_VERSION, "players": [*await self._whole(listed)]})
-
-    async def _whole(self, listed: Callable[[], Awaitable[list[JsonObject]]]) -> list[JsonObject]:
-        """What `listed` gives, each player once. One that is on its way from node to node is in no answer or in two, so
-        it is asked again while one is missing that has an owner."""
-        found: dict[str, JsonObject] = {}
-        for _ in range(_LISTED_TRIES):
-            found |= {str(player.get("id")): player for player in reversed(await listed())}
-            living = {name for name, _ in self._living_addresses()}
-            if all(player_id in found for player_id, owned in self.ownership.owners() if owned.owner in living):
-                break
-            await asyncio.sleep(_FOUND_AFTER_S)
-        return [*reversed(found.values())]
-
-    async def _asked(self, path: str, method: str = "GET") -> list[Json]:
-        """What the other living nodes answer; those that answer nothing are left out."""
-        asked = [
-            self._forwarding.ask(address, method, path)
-            for name, address in self._living_addresses()
-            if name != self.own
-        ]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        found: list[Json] = []
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                log.warning("a node of the cluster does not say what it has: %s", answer)
-            else:
-                found.append(answer)
-        return found
-
-    def _living_addresses(self) -> list[tuple[str, str]]:
-        living = self.membership.members.living(time.monotonic())
-        addresses = {name: record.address for name, record in living.items() if record.address}
-        return [*{**addresses, self.own: self._address}.items()]
-
     def _is_alive(self, name: str) -> bool:
         return self.membership.members.is_alive(name, time.monotonic())
 
@@ -531,63 +467,24 @@ class Cluster:
         )
 
     async def _list(self, call: Call) -> web.Response:
-        return json_reply({"nodes": [self._shown(name) for name in self._names()]})
-
-    def _names(self) -> list[str]:
-        return [*{self.own: None, **dict.fromkeys(self.membership.members.records())}]
+        return json_reply({"nodes": [self.nodes.shown(name) for name in self.nodes.names()]})
 
     async def _show(self, call: Call) -> web.Response:
         name = call.arguments["{node}"]
         if name == "self" and self.is_from_node(call.request):  # it wants to know whether it may play on
             await self.membership.look()
-        return json_reply(self._shown(self.own if name == "self" else self._known(name)))
+        return json_reply(self.nodes.shown(self.own if name == "self" else self.nodes.known(name)))
 
     def figures(self) -> ClusterFigures:
-        """All nodes that this one knows."""
-        nodes = {name: self._figures_of(name) for name in self._names()}
-        return ClusterFigures(nodes, self.membership.reaches, self._engine.latency_s)
-
-    def _known(self, name: str) -> str:
-        if name not in self._names():
-            raise NodeNotFound(f"There is no node {name!r}. There are {', '.join(self._names())}.")
-        return name
-
-    def _record(self, name: str) -> NodeRecord:
-        return self._own_record() if name == self.own else self.membership.members.records()[name]
-
-    def _figures_of(self, name: str) -> ClusterNodeFigures:
-        now_s, members, record = time.monotonic(), self.membership.members, self._record(name)
-        is_own = name == self.own
-        age_s = max(0.0, now_s - self.membership.lease.renewed_s) if is_own else members.lease_age_s(name, now_s)
-        is_alive = self.membership.may_play if is_own else members.is_alive(name, now_s)
-        return ClusterNodeFigures(record.players, record.load, age_s, is_alive, record.is_draining)
-
-    def _shown(self, name: str) -> JsonObject:
-        record, figures = self._record(name), self._figures_of(name)
-        shown: JsonObject = {
-            "name": name,
-            "address": record.address,
-            "version": record.version,
-            "players": figures.players,
-            "load": round(figures.load, 4),
-            "draining": figures.is_draining,
-            "alive": figures.is_alive,
-            "leaseAgeMs": round(figures.lease_age_s * 1000),
-        }
-        if name == self.own:
-            shown |= {
-                "reachesEngine": self.membership.reaches,
-                "engineLatencyMs": round(self._engine.latency_s * 1000, 2),
-            }
-        return shown
+        return self.nodes.figures()
 
     async def _drain_asked(self, call: Call, *, drains: bool) -> web.StreamResponse:
-        name = self._known(self.own if call.arguments["{node}"] == "self" else call.arguments["{node}"])
+        name = self.nodes.known(self.own if call.arguments["{node}"] == "self" else call.arguments["{node}"])
         if name != self.own:
             address = self.membership.members.records()[name].address
             answer = await self._forwarding.pass_on(call.request, None, address, name)
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
-        if drains and not any(name != self.own for name, _ in self._living_addresses()):
+        if drains and not any(name != self.own for name, _ in self.nodes.living()):
             raise BadRequest("There is no other living node that could take the players.")
         self._is_draining = drains
         if drains:
