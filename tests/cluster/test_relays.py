@@ -192,4 +192,6 @@ async def test_a_node_that_stands_still_is_left_for_the_one_that_takes_its_playe
                 assert (await b.request("GET", "/v0/players/p")).json()["node"] in ("b", "c")
             finally:
                 os.kill(a.pid, signal.SIGCONT)
+        await asyncio.to_thread(a.stop)  # at once, before it has found out what became of it
+        assert not any("leaving anyway" in line for line in a.log)
         assert [*before, *after] == sorted({*before, *after})

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -182,7 +182,8 @@ class Bucket:
         try:
             while True:
                 try:
-                    found = await watcher.updates(timeout=CALL_TIMEOUT_S)
+                    with _cancellation_kept():
+                        found = await watcher.updates(timeout=CALL_TIMEOUT_S)
                 except nats.errors.TimeoutError:
                     # After an outage the engine may have forgotten who watches, and says nothing of it.
                     if self._engine.connections != connections or not self._engine.is_connected:
@@ -206,8 +207,9 @@ async def _answered(engine: Engine) -> AsyncIterator[None]:
         raise EngineLost("the connection is lost")
     begun_s = time.monotonic()
     try:
-        async with asyncio.timeout(2 * CALL_TIMEOUT_S):
-            yield
+        with _cancellation_kept():
+            async with asyncio.timeout(2 * CALL_TIMEOUT_S):
+                yield
     except nats.js.errors.KeyWrongLastSequenceError as error:
         raise Conflict from error
     except nats.js.errors.APIError as error:
@@ -219,6 +221,20 @@ async def _answered(engine: Engine) -> AsyncIterator[None]:
     except (OSError, nats.errors.Error) as error:
         raise EngineLost(_reason(error)) from error
     engine.latency_s = time.monotonic() - begun_s
+
+
+@contextlib.contextmanager
+def _cancellation_kept() -> Iterator[None]:
+    """`asyncio.wait_for` of Python 3.11, which NATS's client waits with, loses a cancellation that comes just as
+    something is told. The task would go on, and whoever ends it would wait for ever."""
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    try:
+        yield
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 def _config(name: str) -> KeyValueConfig:

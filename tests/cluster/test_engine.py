@@ -1,0 +1,66 @@
+"""What NATS's client does with a task that is ended, without a server."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from nats.js.kv import KeyValue
+
+from tonearm.cluster.engine import Bucket, Engine, EngineSettings
+
+
+class Watched:
+    """As NATS's keys: what is told comes when the test says so. A call waits for that, too, as one to the server
+    waits for its answer."""
+
+    def __init__(self) -> None:
+        self._watcher: Any = cast(Any, KeyValue).KeyWatcher(None)
+        self._watcher._sub = self
+
+    def tell(self) -> None:
+        entry = KeyValue.Entry("b", "cA", b"", 1, None, None, None)
+        self._watcher._updates.put_nowait(entry)
+
+    async def watchall(self) -> Any:
+        return self._watcher
+
+    async def get(self, _: str) -> Any:
+        return await self._watcher.updates(5.0)
+
+    async def unsubscribe(self) -> None: ...
+
+
+def watched(keys: Watched) -> Bucket:
+    engine = Engine(EngineSettings("nats://nowhere"))
+    engine._connection = type("Connected", (), {"is_connected": True})
+    return Bucket(engine, "b", None, cast(Any, keys))
+
+
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("what", ["watch", "call"])
+async def test_a_task_ends_that_is_told_something_just_as_it_is_to_end(what: str, turns: int) -> None:
+    """`asyncio.wait_for` of Python 3.11, which NATS's client uses, loses the cancellation then."""
+    keys = Watched()
+    bucket = watched(keys)
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        if what == "watch":
+            async for _ in bucket.watch():
+                pass
+        await bucket.get("p")
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    for _ in range(10):
+        await asyncio.sleep(0)  # it waits
+    keys.tell()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    ended, _ = await asyncio.wait([task], timeout=0.5)
+    task.cancel()
+    assert ended
+    assert task.cancelled()
