@@ -167,6 +167,29 @@ async def test_the_players_of_a_node_that_is_lost_go_on_at_others(tmp_path: Path
         assert owners == {"b", "c"}
 
 
+async def test_a_change_waits_for_a_node_that_is_just_starting_again(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, _ = cluster.nodes.values()
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "b"})
+        await cluster.kill("b")
+        connection = await nats.connect(cluster.engine.url)
+        nodes = await connection.jetstream().key_value("ta_test_nodes")
+        await nodes.put(
+            base64.urlsafe_b64encode(b"b").decode().rstrip("="), TRUE_RECORD % b""
+        )  # it does not listen yet
+        await connection.close()
+
+        async def is_known() -> bool:
+            return not (await nodes_of(a))["b"]["address"]
+
+        await eventually(is_known, "it has no address")
+        drained = await a.request("POST", "/v0/nodes/b/drain")
+        assert (drained.status, drained.json()["code"]) == (503, "node_unreachable")
+        changed = await a.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})
+        assert changed.status == 204, changed.body
+        assert changed.header("Tonearm-Node") == "a"
+
+
 async def test_a_move_is_hardly_heard_and_loses_nothing(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()

@@ -398,8 +398,9 @@ class Cluster:
         if operation.path in self._listening and request.method != "HEAD":
             return await self._listening[operation.path](call)
         body = bytes(await read_raw(request, _MOST_BODY_BYTES)) if request.can_read_body else None
+        unreachable: NodeUnreachable | None = None
         for _ in range(_FOUND_TRIES):
-            place = await self._place_of(player_id)
+            place, unreachable = await self._place_of(player_id), None
             if place is None:
                 break
             if place[1] == self.own:
@@ -409,14 +410,15 @@ class Cluster:
             else:
                 try:
                     answer = await self._forwarding.pass_on(request, body, *place)
-                except NodeUnreachable:
-                    if request.method not in ("GET", "HEAD"):  # it may have been done
+                except NodeUnreachable as error:
+                    # Of a node that does not listen yet nothing was asked; by another one it may have been done.
+                    if place[0] and request.method not in ("GET", "HEAD"):
                         raise
-                    answer = None
+                    answer, unreachable = None, error
                 if answer is not None:
                     return answer
             await asyncio.sleep(_FOUND_AFTER_S)  # it is on its way
-        raise PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
+        raise unreachable or PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
 
     async def _place_of(self, player_id: str) -> tuple[str, str] | None:
         """The address and name of the node that has a player; None where nobody has it."""

@@ -96,6 +96,8 @@ class Forwarding:
     ) -> web.StreamResponse | None:
         """The answer of the node `name` to a request, `body` being all of its body; None where the node has not got the
         player. Raises `NodeUnreachable`."""
+        if not address:  # it does not listen yet
+            raise _unreachable(name)
         try:
             answer = await self._answer_of(request, body, address, name)
             async with answer:
