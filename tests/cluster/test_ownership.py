@@ -13,6 +13,7 @@ from tonearm.cluster.engine import Bucket, Conflict, EngineLost, Entry
 from tonearm.cluster.membership import Membership
 from tonearm.cluster.ownership import Ownership
 from tonearm.core.cluster import NodeRecord
+from tonearm.core.errors import PlayerExists
 from tonearm.core.snapshot import PlayerSnapshot
 
 LEASE_S = 3.0
@@ -49,6 +50,12 @@ class HeldBucket:
         if key not in self.entries or self.entries[key].revision != last:
             raise Conflict
         return self._put(key, value)
+
+    async def delete(self, key: str, last: int | None = None) -> None:
+        await self._answered()
+        if last is not None and (key not in self.entries or self.entries[key].revision != last):
+            raise Conflict
+        self.entries.pop(key, None)
 
     async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
         told = 0
@@ -139,6 +146,43 @@ async def test_a_write_that_was_under_way_while_a_player_was_given_up_and_taken_
     assert not await a.write("p", b"{}")
     assert lost == []
     assert await a.write("p", b"{}")
+
+
+async def test_a_player_whose_record_went_with_the_disk_of_the_engine_is_its_owners_still() -> None:
+    bucket, told = HeldBucket(), asyncio.Semaphore(0)
+
+    async def watch(value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
+        for entry in tuple(bucket.entries.values()):
+            yield entry
+        yield None
+        await told.acquire()  # then the connection breaks
+
+    bucket.watch = watch  # type: ignore[method-assign]
+    a, b = (
+        Ownership(cast(Bucket, bucket), name, 1000, lambda *_: None, watch_again_s=0.0, written_anew_within_s=0.2)
+        for name in "ab"
+    )
+    for player_id in ("p", "q"):
+        await a.claim(player_id)
+    b.start()
+    await b.known()
+    bucket.entries.clear()
+    told.release()
+    await asyncio.sleep(0.05)
+    assert b.is_watching
+    assert await b.owner_of("p") == "a"
+    with pytest.raises(PlayerExists):
+        await b.claim("p")
+    assert await a.write("p", b"{}")  # its owner notices, and writes it again
+    told.release()
+
+    async def is_forgotten() -> bool:
+        return await b.owner_of("q") is None
+
+    await eventually(is_forgotten, "what nobody writes again is forgotten")
+    assert await b.owner_of("p") == "a"
+    await b.claim("q")
+    await b.stop()
 
 
 def membership(bucket: HeldBucket, own: str, others: dict[str, Membership], now: list[float], ended: list[str]) -> Any:

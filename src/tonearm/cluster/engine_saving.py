@@ -42,6 +42,7 @@ class EngineSaving(Saving):
         self._own = own
         self._last_alive_ms = last_alive_ms
         self._too_large: dict[str, str] = {}
+        self._ended_in: dict[str, int | None] = {}  # the epochs of deleted players; None for those that were given up
         self._unkept: set[str] = set()  # players that were another node's, or nobody's, when they were to be written
 
     async def open(self) -> None:
@@ -56,6 +57,13 @@ class EngineSaving(Saving):
         own = self._ownership.players_of(self._own)
         found = [await self._ownership.take(player_id, self._own, read) for player_id in own]
         return [resumed(snapshot, resume) for snapshot in found if snapshot is not None]
+
+    def changed(self, player_id: str) -> None:
+        if player_id in self._players:
+            self._ended_in.pop(player_id, None)
+        else:  # what is written later may find that it was taken again
+            self._ended_in[player_id] = self._ownership.epoch_of(player_id)
+        super().changed(player_id)
 
     async def saved(self, player_id: str) -> bool:
         is_written = await super().saved(player_id)
@@ -104,7 +112,11 @@ class EngineSaving(Saving):
         self._too_large.pop(change.player_id, None)
         self._unkept.discard(change.player_id)
         if change.snapshot is None:
-            await self._ownership.remove(change.player_id)
+            epoch = self._ended_in.get(change.player_id)
+            if epoch is None or not await self._ownership.remove(change.player_id, epoch):
+                self._unkept.add(change.player_id)
+            if self._ended_in.get(change.player_id) == epoch:
+                self._ended_in.pop(change.player_id, None)
             return
         if len(change.snapshot.queue) >= _IN_THREAD_FROM_TRACKS:
             record = await asyncio.to_thread(_record, change.snapshot, change.taken_ms)

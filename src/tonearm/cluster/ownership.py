@@ -28,6 +28,7 @@ _HEAD_BYTES: Final = 512  # of a value, at most
 _PACKED_FROM_BYTES: Final = 4096
 _LARGEST_RECORD_BYTES: Final = 64 * 1024 * 1024
 _WATCH_AGAIN_S: Final = 1.0
+_WRITTEN_ANEW_WITHIN_S: Final = 5.0  # so long after the engine lost its disk each node writes its players again
 _LARGEST_EPOCH: Final = 2**53
 _LOGGED_CHARACTERS: Final = 128
 
@@ -70,15 +71,20 @@ class Ownership:
         largest_bytes: int,
         lost: Callable[[str, str], None],
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        watch_again_s: float = _WATCH_AGAIN_S,
+        written_anew_within_s: float = _WRITTEN_ANEW_WITHIN_S,
     ) -> None:
         self._bucket = bucket
         self._own = own
         self._largest_bytes = largest_bytes
         self._lost = lost
         self._now_s = now_s
+        self._watch_again_s, self._written_anew_within_s = watch_again_s, written_anew_within_s
         self._owners: dict[str, Owned] = {}
         self._players: dict[str, dict[str, Owned]] = {}  # the same by node
         self._mine: dict[str, _Mine] = {}
+        self._missing: set[str] = set()  # players that the engine told of before, and not since the watch began anew
         self._unread: dict[str, int] = {}  # the revisions of records that cannot be read
         self._has_all = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -136,6 +142,8 @@ class Ownership:
         """The player is about to be created here. Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
             return
+        if player_id in self._missing:
+            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         token = secrets.token_hex(8)
         try:
             revision = await self._bucket.create(player_id, self._value(1, token, b""))
@@ -212,19 +220,24 @@ class Ownership:
         self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
         return True
 
-    async def remove(self, player_id: str) -> None:
-        """The player of this node is deleted. Raises `EngineLost`."""
+    async def remove(self, player_id: str, epoch: int | None = None) -> bool:
+        """The player of this node is deleted, which had it in this `epoch`. Returns whether it is: not where the player
+        is not this node's any more, or was taken anew. Raises `EngineLost`."""
         mine = self._mine.get(player_id)
-        if mine is None:
-            return
+        if mine is None or epoch not in (None, mine.epoch):
+            return False
         try:
             await self._bucket.delete(player_id, mine.revision)
         except Conflict:
             entry = await self._bucket.get(player_id)
             if entry is not None and self._is_own_write(entry, mine):
                 await self._bucket.delete(player_id, entry.revision)
+            elif entry is not None:
+                self.let_go(player_id)
+                return False
         self._mine.pop(player_id, None)
         self._forget(player_id)
+        return True
 
     def let_go(self, player_id: str) -> None:
         """The player goes on at another node, or may."""
@@ -261,8 +274,9 @@ class Ownership:
             try:
                 async for entry in self._bucket.watch(_HEAD_BYTES):
                     if entry is None:
-                        for gone in self._owners.keys() - seen:
-                            self._forget(gone)
+                        self._missing = self._owners.keys() - seen
+                        later = asyncio.get_running_loop().call_later
+                        later(self._written_anew_within_s, self._forget_missing, self._missing)
                         self._has_all.set()
                     else:
                         seen.add(entry.key)
@@ -271,9 +285,17 @@ class Ownership:
                 pass
             except Exception:
                 log.exception("what the engine told of players could not be taken")
-            await asyncio.sleep(_WATCH_AGAIN_S)
+            await asyncio.sleep(self._watch_again_s)
+
+    def _forget_missing(self, missing: set[str]) -> None:
+        """Those that are missing still: a missing key may be a deletion, or the engine has lost its disk."""
+        if missing is self._missing:  # the watch has not begun anew since
+            for player_id in missing:
+                self._forget(player_id)
+            missing.clear()
 
     def _saw(self, entry: Entry) -> None:
+        self._missing.discard(entry.key)
         found = self._read(entry, self._now_s() if self._has_all.is_set() else None)
         if found is None:
             self._forget(entry.key)
