@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp import web
 
 from tonearm import VERSION
-from tonearm.cluster.engine import Engine, EngineLost, EngineSettings
+from tonearm.cluster.engine import Engine, EngineLost, EngineRefused, EngineSettings
 from tonearm.cluster.engine_saving import EngineSaving, read_record
 from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
@@ -84,6 +84,8 @@ async def join(
     cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
     try:
         await cluster.join()
+    except EngineRefused as error:
+        return f"{error}; mend cluster.user, cluster.password_file or cluster.credentials_file"
     except EngineLost as error:
         return f"its engine is not there ({error}); start a NATS server with JetStream, or mend cluster.url"
     except NameTaken:

@@ -35,6 +35,10 @@ class EngineLost(Exception):
     """The engine does not answer, or cannot be used; the message says why."""
 
 
+class EngineRefused(EngineLost):
+    """The engine lets nobody in with these credentials."""
+
+
 class Conflict(Exception):
     """Another revision of the key is there than the one that was read, or a key that was to be created."""
 
@@ -64,11 +68,12 @@ class Engine:
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
         self._connection: Any = None
+        self._was_refused = False
         self.connections = 1  # how often it was made
         self.latency_s = 0.0  # of the last call
 
     async def connect(self) -> None:
-        """Raises `EngineLost`."""
+        """Raises `EngineLost`, also as `EngineRefused`."""
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 self._connection = await nats.connect(
@@ -84,7 +89,9 @@ class Engine:
                     error_cb=self._error,
                     reconnected_cb=self._reconnected,
                 )
-        except TimeoutError as error:
+        except TimeoutError as error:  # meanwhile it was tried again and again
+            if self._was_refused:
+                raise EngineRefused(f"{self._settings.url} refuses the credentials") from error
             raise EngineLost(f"{self._settings.url} does not answer") from error
         except (OSError, ssl.SSLError, nats.errors.Error, ValueError) as error:
             raise EngineLost(f"{self._settings.url}: {_reason(error)}") from error
@@ -120,6 +127,7 @@ class Engine:
 
     async def _error(self, error: Exception) -> None:
         """Of the connection's own tasks, which would print a traceback."""
+        self._was_refused |= "authorization" in _reason(error).lower()
         log.debug("the cluster's engine: %s", _reason(error))
 
     async def _reconnected(self) -> None:

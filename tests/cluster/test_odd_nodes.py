@@ -1,0 +1,151 @@
+"""Nodes with another idea than the others: of the engine's password, of who has a player, of files, of the time."""
+
+import asyncio
+import base64
+import os
+import signal
+import time
+from pathlib import Path
+
+import nats
+
+from tests.support.audio_files import tone, wav
+from tests.support.command import run_tonearm
+from tests.support.eventually import eventually
+from tests.support.running_cluster import RunningCluster, cuttable, running_cluster
+from tests.support.running_node import RunningNode, start_node
+
+SONG = wav(tone(440, 60.0))
+HOURS_S = 3 * 3600
+
+
+def songs(folder: Path) -> None:
+    (folder / "song.wav").write_bytes(SONG)
+
+
+async def test_a_wrong_password_of_the_engine_is_told_in_one_line(tmp_path: Path) -> None:
+    for name in ("right", "wrong"):
+        (tmp_path / name).write_text(f"{name}\n")
+    config = f'user = "tonearm"\npassword_file = "{tmp_path / "right"}"\n'
+    engine_config = 'authorization { user: "tonearm", password: "right" }\n'
+    async with running_cluster(tmp_path, "a", config=config, engine_config=engine_config) as cluster:
+        for wrong in (config.replace("right", "wrong"), ""):
+            (tmp_path / "x.toml").write_text(cluster.node_config("b").replace(config, wrong))
+            begun_s = time.monotonic()
+            ended = await asyncio.to_thread(run_tonearm, "serve", "--config", "x.toml", "--port", "0", folder=tmp_path)
+            assert ended.returncode == 3
+            (line,) = ended.stderr.splitlines()
+            refusal = f"the cluster test: {cluster.engine.url} refuses the credentials; mend cluster.user, "
+            assert refusal in line
+            assert time.monotonic() - begun_s < 60
+
+
+async def test_a_request_does_not_go_in_a_circle_between_nodes_that_think_the_other_has_the_player(
+    tmp_path: Path,
+) -> None:
+    async with running_cluster(tmp_path, "a", prepare=songs) as cluster, cuttable(cluster.engine) as cut:
+        await cluster.start_behind("b", cut.url)
+        a, b = cluster.nodes.values()
+        connection = await nats.connect(cluster.engine.url)
+        players = await connection.jetstream().key_value("ta_test_players")
+        key = base64.urlsafe_b64encode(b"p").decode().rstrip("=")
+        # Of a newer version, so that nobody takes it.
+        value = b'{"owner": "%s", "epoch": 1, "token": "x", "packed": false}\n{"version": 99, "id": "p"}'
+        await players.put(key, value % b"a")
+
+        async def is_known() -> bool:
+            return any("the record of player p cannot be read" in line for line in a.log)
+
+        await eventually(is_known, "a knows of it")
+        await asyncio.sleep(1.0)  # and so does b
+        cut.cut()
+        await players.put(key, value % b"b")
+        begun_s = time.monotonic()
+        asked = [
+            node.request(method, f"/v0/players/p{path}", body)
+            for node in (a, b)
+            for method, path, body in (("GET", "", None), ("POST", "/pause", None), ("DELETE", "", None))
+        ]
+        answers = await asyncio.gather(*asked)
+        assert time.monotonic() - begun_s < 30
+        assert {(answer.status, answer.json()["code"]) for answer in answers} == {(404, "player_not_found")}
+        await connection.close()
+        cut.mend()
+
+
+async def test_a_file_is_played_by_the_node_that_has_the_player(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b") as cluster:
+        a, _ = cluster.nodes.values()
+        (tmp_path / "shared.wav").write_bytes(SONG)
+        (tmp_path / "a" / "own.wav").write_bytes(SONG)
+        for name, uri in (("p", str(tmp_path / "shared.wav")), ("q", "own.wav")):
+            made = await a.request("POST", "/v0/players", {"id": name, "uri": uri, "node": "b"})
+            assert (made.status, made.header("Tonearm-Node")) == (201, "b")
+
+        async def state(player: str) -> str:
+            return str((await a.request("GET", f"/v0/players/{player}")).json()["state"])
+
+        async def plays() -> bool:
+            return await state("p") == "playing"
+
+        await eventually(plays, "a file that both nodes have is played")
+
+        async def fails() -> bool:
+            return await state("q") == "failed"
+
+        await eventually(fails, "a file that only the node has that was asked fails")
+        error = (await a.request("GET", "/v0/players/q")).json()["error"]
+        assert error["code"] == "file_missing"
+        assert str(tmp_path / "b") in error["hint"], "which node's folder it is"
+
+
+async def start_elsewhen(cluster: RunningCluster, name: str, ahead_s: int) -> RunningNode:
+    (cluster.folder / name).mkdir(exist_ok=True)
+    songs(cluster.folder / name)
+    variables = {"CLOCK_AHEAD_S": str(ahead_s), "PYTHONPATH": str(Path(__file__).parents[2])}
+    config, program = cluster.node_config(name), "tests.support.tonearm_elsewhen"
+    node = await asyncio.to_thread(start_node, cluster.folder / name, config, (), variables, program)
+    cluster.nodes[name] = node
+    return node
+
+
+async def test_clocks_that_are_hours_apart_take_no_player_elsewhere_in_time(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path) as cluster:
+        a = await start_elsewhen(cluster, "a", -HOURS_S)
+        await start_elsewhen(cluster, "b", HOURS_S)
+        await eventually(cluster.all_are_one, "all nodes see each other")
+        await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+        await a.request("POST", "/v0/players/p/queue", {"uri": "song.wav"})
+
+        async def position_s() -> float:
+            shown = (await cluster.nodes[min(cluster.nodes)].request("GET", "/v0/players/p")).json()
+            assert shown["queueLength"] == 1
+            return float(shown["position"]) / 1000
+
+        async def plays() -> bool:
+            return await position_s() > 0.5
+
+        await eventually(plays, "it plays")
+        for to in "ba":
+            before_s, begun_s = await position_s(), time.monotonic()
+            assert (await a.request("POST", "/v0/players/p/move", {"node": to})).status == 204
+            assert before_s <= await position_s() <= before_s + time.monotonic() - begun_s + 0.5
+        await a.request("POST", "/v0/players/p/move", {"node": "b"})
+        before_s, begun_s = await position_s(), time.monotonic()
+        await cluster.kill("b")
+
+        async def is_taken() -> bool:
+            return await cluster.owner("p") == "a"
+
+        await eventually(is_taken, "the other node has it")
+        assert before_s <= await position_s() <= before_s + time.monotonic() - begun_s + 1.0
+        await start_elsewhen(cluster, "b", HOURS_S)
+        await eventually(cluster.all_are_one, "all nodes see each other again")
+        os.kill(a.pid, signal.SIGSTOP)
+        try:
+            cluster.nodes.pop("a")
+            await eventually(lambda: cluster.owner("p"), "it goes on at the node that came later")
+        finally:
+            os.kill(a.pid, signal.SIGCONT)
+            cluster.nodes["a"] = a
+        assert before_s <= await position_s() <= before_s + time.monotonic() - begun_s + 1.0
