@@ -10,7 +10,7 @@ from tests.support.readme import REPOSITORY
 
 TEXT = (REPOSITORY / "LICENSES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE))
-HASHES = dict(re.findall(r"^\| `vendor/([\w.-]+)` \| `([0-9a-f]{64})` \|$", TEXT, re.MULTILINE))
+HASHES = dict(re.findall(r"^\| `vendor/([\w.-]+)` \| .+ \| `([0-9a-f]{64})` \|$", TEXT, re.MULTILINE))
 PACKAGES = sorted(
     {
         name

@@ -1,11 +1,13 @@
 """The dashboard's files: all of them, none from elsewhere."""
 
+import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from base64 import b64encode
 from importlib import resources
 from pathlib import Path
 
@@ -19,6 +21,12 @@ VENDOR = resources.files("tonearm.dashboard") / "page" / "vendor"
 LICENSES = {"LICENSE.htm": "Apache License", "LICENSE.preact": "MIT License", "LICENSE.uplot": "MIT License"}
 
 
+def import_map() -> bytes:
+    (found,) = re.findall(rb'<script type="importmap">(.*?)</script>', page_files([NODE])[INDEX].body)
+    assert isinstance(found, bytes)
+    return found
+
+
 def test_foreign_files_have_their_licenses() -> None:
     assert {entry.name for entry in VENDOR.iterdir() if entry.name.startswith("LICENSE.")} == LICENSES.keys()
     for name, title in LICENSES.items():
@@ -27,16 +35,30 @@ def test_foreign_files_have_their_licenses() -> None:
 
 def test_what_a_file_names_is_there() -> None:
     files = page_files([NODE])
+    imports = json.loads(import_map())["imports"]
     for path, file in files.items():
         if path.startswith("vendor/"):
             continue
         text = file.body.decode()
         found = re.findall(r'(?:from |src=|href=|import\()"(?!#)([^"$]+)"', text)
-        folder = "vendor/" if path.startswith("vendor/") else ""
         for name in found:
-            assert f"{folder}{name.removeprefix('./')}" in files, f"{path} names {name}"
+            assert imports.get(name, name).removeprefix("./") in files, f"{path} names {name}"
         # The only addresses are names of formats.
         assert set(re.findall(r"https?://[\w.]+", text)) <= {"http://www.w3.org"}, path
+
+
+def test_the_policy_takes_the_map_of_imports_and_no_other_script_of_the_page() -> None:
+    digest = b64encode(hashlib.sha256(import_map()).digest()).decode()
+    index = page_files([NODE])[INDEX]
+    assert f"script-src 'self' 'sha256-{digest}';" in index.headers()["Content-Security-Policy"]
+    assert len(re.findall(rb"<script(?! src=)", index.body)) == 1
+
+
+def test_vendored_modules_import_what_the_map_names() -> None:
+    imports = json.loads(import_map())["imports"]
+    for path in imports.values():
+        text = VENDOR.joinpath(path.removeprefix("./vendor/")).read_text(encoding="utf-8")
+        assert set(re.findall(r'from"([^"]+)"', text)) <= imports.keys(), path
 
 
 def test_the_page_knows_every_effect_and_its_nodes() -> None:

@@ -149,6 +149,6 @@ async def browsing(url: str, **context: Any) -> AsyncIterator[Browser]:
             browser = Browser(page, "/".join(url.split("/")[:3]))
             await page.goto(url)
             yield browser
-            assert browser.complaints == []
+            assert browser.complaints == [], browser.complaints
         finally:
             await chromium.close()

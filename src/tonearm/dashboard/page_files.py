@@ -5,6 +5,8 @@ below any path.
 """
 
 import hashlib
+import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,10 +29,9 @@ _TYPES: Final[Mapping[str, str]] = MappingProxyType(
         ".json": "application/json",
     }
 )
-# The page fetches nothing from other hosts, no other page may frame it, and its links send no referrer.
+_IMPORT_MAP: Final = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 _HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-cache",
@@ -46,7 +47,8 @@ class PageFile(NamedTuple):
     etag: str
 
     def headers(self) -> dict[str, str]:
-        return {**_HEADERS, "Content-Type": self.content_type, "ETag": self.etag}
+        policy = {"Content-Security-Policy": _policy()}
+        return {**_HEADERS, **policy, "Content-Type": self.content_type, "ETag": self.etag}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,7 @@ class ShownNode:
 def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
     """All files by their path below the page's folder: those of the package, `nodes.json` with `nodes`, and
     `effects.json` with the effects and their ranges."""
-    found = {
-        path: _file(path, file.read_bytes()) for path, file in _walk(resources.files("tonearm.dashboard") / "page")
-    }
+    found = {path: _file(path, file.read_bytes()) for path, file in _walk(_folder())}
     shown: JsonObject = {
         "nodes": [
             {
@@ -90,9 +90,26 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
 
 
 @cache
+def _policy() -> str:
+    """The page fetches nothing from other hosts, no other page may frame it, and of scripts in the page itself only the
+    map of imports is taken, which its hash names."""
+    found = _IMPORT_MAP.search((_folder() / INDEX).read_bytes())
+    assert found is not None
+    digest = b64encode(hashlib.sha256(found[1]).digest()).decode()
+    return (
+        f"default-src 'self'; script-src 'self' 'sha256-{digest}'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    )
+
+
+@cache
 def _effects() -> PageFile:
     """Made once: it is the same for all that serve the page."""
     return _file("effects.json", json_text(EffectFields.model_json_schema()))
+
+
+def _folder() -> Traversable:
+    return resources.files("tonearm.dashboard") / "page"
 
 
 def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:

@@ -1,10 +1,10 @@
 // Music for a player: addresses that are typed or pasted, files that are dropped, and lists of addresses.
 
+import { useStore } from "./controls.js";
+import { html } from "./preact.js";
 import { enqueue } from "./queue_requests.js";
 import { Store } from "./store.js";
 import { addressesIn, count } from "./text.js";
-import { html } from "./vendor/htm-preact-standalone.js";
-import { useStore } from "./controls.js";
 
 const LINKS_TRIED = 5; // at once; each is opened by the node
 const LIST_BYTES = 1 << 20;

@@ -8,11 +8,11 @@ import { Keys } from "./keys.js";
 import { Listening } from "./listening.js";
 import { NewPlayer } from "./new_player.js";
 import { NodePage } from "./node_page.js";
+import { linkTo, place } from "./places.js";
 import { PlayerBar } from "./player_bar.js";
 import { PlayerPage } from "./player_page.js";
-import { linkTo, place } from "./places.js";
+import { html, render, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { keep, kept } from "./store.js";
-import { html, render, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const THEMES = ["system", "light", "dark"];
 

@@ -1,8 +1,8 @@
 // The node's folders of music, and what of them is taken.
 
 import { Dialog, Icon, LongList } from "./controls.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { count, megabytes } from "./text.js";
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const PAGE = 200; // entries asked for at once
 const ALL_PAGE = 1000;

@@ -1,7 +1,7 @@
 // What several parts of the page are made of: hooks, sliders, buttons with pictures, and the messages below.
 
+import { html, useEffect, useReducer, useRef, useState } from "./preact.js";
 import { Store } from "./store.js";
-import { html, useEffect, useReducer, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const SHOWN_MS = 6000;
 const UNDO_MS = 10_000;

@@ -1,8 +1,8 @@
 // How tracks fade into each other.
 
 import { Panel, Slider } from "./controls.js";
+import { html } from "./preact.js";
 import { rounded } from "./text.js";
-import { html } from "./vendor/htm-preact-standalone.js";
 
 const LONGEST_MS = 12000;
 

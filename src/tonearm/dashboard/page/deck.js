@@ -2,8 +2,8 @@
 
 import { Icon, IconButton, Slider, useNow, useStore } from "./controls.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
+import { html, useState } from "./preact.js";
 import { clock, rounded } from "./text.js";
-import { html, useState } from "./vendor/htm-preact-standalone.js";
 
 const SEEK_BY_KEY_MS = 5000;
 const USUAL_VOLUME = 2;

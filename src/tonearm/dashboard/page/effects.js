@@ -1,8 +1,8 @@
 // Every effect with its fields, made from the node's own description: names, ranges, defaults.
 
 import { NumberField, Panel, Slider } from "./controls.js";
+import { html, useState } from "./preact.js";
 import { rounded } from "./text.js";
-import { html, useState } from "./vendor/htm-preact-standalone.js";
 
 // "filterBand" as people read it: "Filter band".
 export function words(name) {

@@ -1,9 +1,9 @@
 // The 15 bands as a curve: drawn with the pointer, or typed.
 
 import { NumberField, Panel, useNewest } from "./controls.js";
+import { html, useRef, useState } from "./preact.js";
 import { PRESETS } from "./presets.js";
 import { rounded } from "./text.js";
-import { html, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const GAIN_MAX_DB = 24;
 const Q = 2.145;

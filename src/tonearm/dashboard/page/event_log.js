@@ -1,8 +1,8 @@
 // The player's events, the newest first; those before the page was opened, too, as far as the node has kept them.
 
 import { Panel } from "./controls.js";
+import { html, useState } from "./preact.js";
 import { clock, timeOfDay } from "./text.js";
-import { html, useState } from "./vendor/htm-preact-standalone.js";
 
 const SHOWN = 60;
 const COMMON = new Set(["op", "id", "seq", "time", "life"]);

@@ -2,9 +2,9 @@
 
 import { Dialog } from "./controls.js";
 import { isPlaying } from "./deck.js";
+import { html, useEffect, useState } from "./preact.js";
 import { boardOf, playSound } from "./soundboard.js";
 import { keep, kept } from "./store.js";
-import { html, useEffect, useState } from "./vendor/htm-preact-standalone.js";
 
 const VOLUME_STEP = 0.05;
 const HIGHEST_VOLUME = 5;

@@ -3,9 +3,9 @@
 import { ChooseMusic } from "./choose_music.js";
 import { Dialog } from "./controls.js";
 import { isId, linkTo } from "./places.js";
+import { html, useEffect, useState } from "./preact.js";
 import { createPlayer } from "./queue_requests.js";
 import { addressesIn, clock, titleOf } from "./text.js";
-import { html, useEffect, useState } from "./vendor/htm-preact-standalone.js";
 
 export function NewPlayer({ api, node, notices, listening, uploads, close, name: wanted = "", uris = [] }) {
   const [name, setName] = useState(wanted);

@@ -5,13 +5,13 @@ import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
 import { Nodes } from "./nodes.js";
-import { AskDelete } from "./player_page.js";
 import { linkTo } from "./places.js";
+import { AskDelete } from "./player_page.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { Plot } from "./plot.js";
+import { Component, html, useEffect, useMemo, useState } from "./preact.js";
 import { createPlayer } from "./queue_requests.js";
 import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
-import { Component, html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
 export function NodePage(props) {
   const { api, node } = props;

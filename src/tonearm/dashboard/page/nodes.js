@@ -1,7 +1,7 @@
 // The nodes of a cluster: how they are doing, which of them give their players to others, and where a player is.
 
 import { Panel } from "./controls.js";
-import { html, useEffect, useState } from "./vendor/htm-preact-standalone.js";
+import { html, useEffect, useState } from "./preact.js";
 
 const EVERY_MS = 2000;
 

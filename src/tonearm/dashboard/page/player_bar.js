@@ -4,8 +4,8 @@ import { IconButton, Slider, useNow, useStore } from "./controls.js";
 import { Artwork, Transport, artworkOf, percent } from "./deck.js";
 import { linkTo } from "./places.js";
 import { endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
+import { html, useEffect, useLayoutEffect } from "./preact.js";
 import { clock } from "./text.js";
-import { html, useEffect } from "./vendor/htm-preact-standalone.js";
 
 export function PlayerBar({ listening, notices }) {
   useStore(listening);
@@ -43,7 +43,8 @@ function MediaKeys({ feed, state, act, listening }) {
   const session = navigator.mediaSession;
   const { title, author } = shownTitle(state);
   const isPaused = !isMoving(state);
-  useEffect(() => {
+  // Taken back at once: what is done after the next picture would take away the next player's.
+  useLayoutEffect(() => {
     const seek = (body) => act("PATCH", "/position", body);
     const handlers = {
       play: () => act("POST", "/play"),

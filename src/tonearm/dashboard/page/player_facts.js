@@ -4,8 +4,8 @@ import { Panel, useStore } from "./controls.js";
 import { words } from "./effects.js";
 import { LATENESS_LIMITS_MS } from "./frames.js";
 import { effectsAtWork } from "./player_state.js";
+import { html, useState } from "./preact.js";
 import { count, rounded } from "./text.js";
-import { html, useState } from "./vendor/htm-preact-standalone.js";
 
 function codedAs({ codec, sampleRate, channels, bitrate }) {
   const rate = `${rounded(sampleRate / 1000, 1)} kHz`;

@@ -12,11 +12,11 @@ import { Place } from "./nodes.js";
 import { isId, linkTo } from "./places.js";
 import { Links, Metadata, Quality, SignalPath } from "./player_facts.js";
 import { doing } from "./player_state.js";
+import { html, useEffect, useMemo, useState } from "./preact.js";
 import { Played, Queue } from "./queue.js";
 import { Sound } from "./sound.js";
 import { Soundboard } from "./soundboard.js";
 import { Voice } from "./voice.js";
-import { html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
 const TABS = {
   queue: { name: "Queue", parts: [Queue, Played] },

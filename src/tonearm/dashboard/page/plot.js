@@ -1,6 +1,6 @@
 // Some lines over the last minutes, by uPlot, which app's page has loaded as `uPlot`.
 
-import { html, useEffect, useRef } from "./vendor/htm-preact-standalone.js";
+import { html, useEffect, useRef } from "./preact.js";
 
 const HEIGHT_PX = 120;
 const SHOWN_S = 300;

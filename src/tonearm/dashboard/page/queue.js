@@ -4,9 +4,9 @@ import { add } from "./adding.js";
 import { ChooseMusic } from "./choose_music.js";
 import { Icon, IconButton, LongList, Panel } from "./controls.js";
 import { Search } from "./new_player.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { enqueue } from "./queue_requests.js";
 import { addressesIn, clock, count, timeOfDay, titleOf } from "./text.js";
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const DRAGGED = "application/x-tonearm-track";
 const PLAYED_SHOWN = 10;

@@ -2,8 +2,8 @@
 
 import { Panel, useStore } from "./controls.js";
 import { isLimiting } from "./player_state.js";
+import { html, useEffect, useRef } from "./preact.js";
 import { count } from "./text.js";
-import { html, useEffect, useRef } from "./vendor/htm-preact-standalone.js";
 
 const LOWEST_DB = -60;
 const LOWEST_HZ = 30;
@@ -59,6 +59,7 @@ function Spectrum({ listening }) {
   const canvas = useRef(null);
   useEffect(() => {
     const { output, context } = listening;
+    const { current: element } = canvas; // the last pictures may be drawn when it is gone from the page
     if (!output || matchMedia("(prefers-reduced-motion: reduce)").matches) return undefined;
     const analyser = new AnalyserNode(context, { fftSize: 4096, smoothingTimeConstant: 0.4 });
     output.connect(analyser);
@@ -66,12 +67,12 @@ function Spectrum({ listening }) {
     const hertz = context.sampleRate / analyser.fftSize;
     const edge = (bar) => (LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS)) / hertz;
     const bars = Array.from({ length: BARS }, (_, bar) => [Math.floor(edge(bar)), Math.max(Math.floor(edge(bar)) + 1, Math.ceil(edge(bar + 1)))]);
-    const paint = canvas.current.getContext("2d");
+    const paint = element.getContext("2d");
     const draw = () => {
       if (document.hidden) return;
-      const { width, height } = canvas.current;
+      const { width, height } = element;
       paint.clearRect(0, 0, width, height);
-      paint.fillStyle = getComputedStyle(canvas.current).color;
+      paint.fillStyle = getComputedStyle(element).color;
       analyser.getFloatFrequencyData(values);
       bars.forEach(([first, last], bar) => {
         const loudest = Math.max(...values.subarray(first, last));

@@ -2,9 +2,9 @@
 
 import { IconButton, Panel, Slider, useNow } from "./controls.js";
 import { percent } from "./deck.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { keep, kept } from "./store.js";
 import { clock, titleOf } from "./text.js";
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact-standalone.js";
 
 const KEYS = 9; // sounds that have one
 

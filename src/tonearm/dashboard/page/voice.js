@@ -1,7 +1,7 @@
 // The voice of a player in a Discord channel: how it is doing, and what the bot has to do about it.
 
 import { Panel } from "./controls.js";
-import { html } from "./vendor/htm-preact-standalone.js";
+import { html } from "./preact.js";
 
 const STATES = {
   connecting: "connecting",
