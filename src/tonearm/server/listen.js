@@ -61,7 +61,8 @@ class Card {
     const moves = told.state === "playing" && !told.paused;
     const position = told.position + (moves ? (performance.now() - this.toldAt) * told.positionRate : 0);
     const length = told.length ? ` / ${clock(told.length)}` : "";
-    const place = told.state === "playing" ? ` ${clock(told.length ? Math.min(position, told.length) : position)}${length}` : "";
+    const place =
+      told.state === "playing" ? ` ${clock(told.length ? Math.min(position, told.length) : position)}${length}` : "";
     this.state.textContent = (told.paused ? "paused" : told.state) + place;
   }
 }

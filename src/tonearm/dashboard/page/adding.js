@@ -16,7 +16,14 @@ const SHOWN_MS = 4000; // after the last one was sent
 export async function add(api, id, notices, uris) {
   if (!uris.length) return undefined;
   const done = ({ count: added, leftOut }) => `${count(added, "track")} added.${leftOut}`;
-  const result = await notices.of(enqueue(api, id, uris.map((uri) => ({ uri }))), done);
+  const result = await notices.of(
+    enqueue(
+      api,
+      id,
+      uris.map((uri) => ({ uri })),
+    ),
+    done,
+  );
   for (const warning of result?.warnings ?? []) notices.show(warning, { isProblem: true });
   if (result && !result.warnings.length) tryLinks(api, notices, uris);
   return result;
@@ -26,7 +33,8 @@ async function tryLinks(api, notices, uris) {
   if (await api.hasResolver()) return; // then a page may be music
   for (const uri of uris.filter((one) => /^https?:/i.test(one)).slice(0, LINKS_TRIED)) {
     const answer = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(uri)}`).catch(() => ({}));
-    if (answer.loadType === "empty" && answer.error) notices.show(`${uri} cannot be played: ${answer.error.message} ${answer.error.hint}`, { isProblem: true });
+    if (answer.loadType === "empty" && answer.error)
+      notices.show(`${uri} cannot be played: ${answer.error.message} ${answer.error.hint}`, { isProblem: true });
   }
 }
 
@@ -47,9 +55,12 @@ function partsIn(text) {
   for (const line of text.split(/\r?\n/)) {
     file = /^\s*FILE\s+"?(.*?)"?\s+\w+\s*$/i.exec(line)?.[1] ?? file;
     const index = /^\s*INDEX\s+01\s+(\d+):(\d+):(\d+)/i.exec(line);
-    if (index && file) parts.push({ file, start: Math.round(1000 * (60 * index[1] + +index[2] + index[3] / 75)) / 1000 });
+    if (index && file)
+      parts.push({ file, start: Math.round(1000 * (60 * index[1] + +index[2] + index[3] / 75)) / 1000 });
   }
-  return parts.map(({ file: of, start }, at) => `${of}#t=${start}${parts[at + 1]?.file === of ? `,${parts[at + 1].start}` : ""}`);
+  return parts.map(
+    ({ file: of, start }, at) => `${of}#t=${start}${parts[at + 1]?.file === of ? `,${parts[at + 1].start}` : ""}`,
+  );
 }
 
 // What is dropped and pasted on the page, and sent to the node: one file after the other.
@@ -79,7 +90,8 @@ export class Uploads extends Store {
   async takeFiles(files, { api, take }) {
     for (const file of files) {
       if (LIST.test(file.name)) {
-        if (file.size >= LIST_BYTES) this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
+        if (file.size >= LIST_BYTES)
+          this.refuse(`${file.name} is too long for a list of addresses: it has 1 MiB or more.`);
         else await take(addressesOf(file.name, await file.text()));
       } else if (AUDIO.test(file.name)) {
         this.send(api, file, take);
@@ -119,11 +131,15 @@ export function UploadList({ uploads }) {
   if (!uploads.sent.length) return null;
   const forget = (upload) => uploads.change(() => (uploads.sent = uploads.sent.filter((one) => one !== upload)));
   return html`<ul class="uploads notice" aria-label="Uploads">
-    ${uploads.sent.map((upload) => html`<li key=${upload}>
+    ${uploads.sent.map(
+      (upload) => html`<li key=${upload}>
       <span class="one-line">${upload.name}</span>
-      ${upload.problem
-        ? html`<span class="problem">${upload.problem}</span><button type="button" onClick=${() => forget(upload)}>Forget</button>`
-        : html`<progress aria-label=${upload.name} value=${upload.part}></progress>`}
-    </li>`)}
+      ${
+        upload.problem
+          ? html`<span class="problem">${upload.problem}</span><button type="button" onClick=${() => forget(upload)}>Forget</button>`
+          : html`<progress aria-label=${upload.name} value=${upload.part}></progress>`
+      }
+    </li>`,
+    )}
   </ul>`;
 }

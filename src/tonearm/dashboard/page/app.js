@@ -77,19 +77,23 @@ function Dashboard({ nodes, effects }) {
       <a class="brand" href=${linkTo(number)}><img src="icon.svg" alt="" width="28" height="28" />tonearm</a>
       ${shown.player && html`<span class="crumb" aria-hidden="true">/</span><span class="here">${shown.player}</span>`}
       <span class="gap"></span>
-      ${nodes.length > 1 &&
-      html`<label class="pick"><span class="unseen">Node</span>
+      ${
+        nodes.length > 1 &&
+        html`<label class="pick"><span class="unseen">Node</span>
         <select value=${number} onChange=${go}>${nodes.map((one, at) => html`<option value=${at}>${one.name}</option>`)}</select>
-      </label>`}
+      </label>`
+      }
       <label><span class="unseen">Theme</span>
         <select value=${kept("theme", "system")} onChange=${theme}>${THEMES.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
       ${api.hasLogin && html`<button type="button" onClick=${logOut}>Log out</button>`}
       <button type="button" class="round" aria-label="Keys" title="Keys" onClick=${() => setShowsKeys(true)}><${Icon} name="keys" /></button>
     </header>
     <main>
-      ${shown.player
-        ? html`<${PlayerPage} ...${common} id=${shown.player} tab=${shown.tab} effects=${effects} />`
-        : html`<${NodePage} ...${common} />`}
+      ${
+        shown.player
+          ? html`<${PlayerPage} ...${common} id=${shown.player} tab=${shown.tab} effects=${effects} />`
+          : html`<${NodePage} ...${common} />`
+      }
     </main>
     <div class="bottom">
       <${NoticeBar} notices=${notices} />
@@ -104,4 +108,7 @@ function Dashboard({ nodes, effects }) {
 
 setTheme(kept("theme", "system"));
 const [{ nodes }, effects] = await Promise.all([pageJson("nodes.json"), pageJson("effects.json")]);
-render(html`<${Dashboard} nodes=${nodes.map((node) => new NodeApi(node))} effects=${effects} />`, document.getElementById("app"));
+render(
+  html`<${Dashboard} nodes=${nodes.map((node) => new NodeApi(node))} effects=${effects} />`,
+  document.getElementById("app"),
+);

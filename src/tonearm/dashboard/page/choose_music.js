@@ -44,12 +44,15 @@ export function ChooseMusic({ api, uploads, take, close }) {
     }
   };
   useEffect(() => {
-    const timer = setTimeout(async () => {
-      shown.pages = new Map();
-      await load(0);
-      list.current?.scrollTo(0, 0);
-      if (!words) list.current?.querySelector("button, input")?.focus();
-    }, words ? TYPED_MS : 0);
+    const timer = setTimeout(
+      async () => {
+        shown.pages = new Map();
+        await load(0);
+        list.current?.scrollTo(0, 0);
+        if (!words) list.current?.querySelector("button, input")?.focus();
+      },
+      words ? TYPED_MS : 0,
+    );
     return () => clearTimeout(timer);
   }, [path, words]);
   const needs = (first, last) => {
@@ -68,7 +71,10 @@ export function ChooseMusic({ api, uploads, take, close }) {
     try {
       const found = [];
       for (let offset = 0; offset < total; offset += ALL_PAGE) found.push(...(await ask(offset, ALL_PAGE)).entries);
-      choose(found.filter(({ kind }) => kind !== "folder"), true);
+      choose(
+        found.filter(({ kind }) => kind !== "folder"),
+        true,
+      );
     } catch (error) {
       setProblem(error.message);
     }
@@ -102,12 +108,17 @@ export function ChooseMusic({ api, uploads, take, close }) {
   };
   const send = (event) => uploads.takeFiles([...event.target.files], { api, take });
   return html`<${Dialog} title="Choose music" close=${close} submit=${submit} done=${`Add ${count(chosen.size, "track")}`} isReady=${chosen.size > 0}>
-    <nav aria-label="Folders" class="tools">${places.map((one, at) => html`<button type="button" key=${one.path}
-      aria-current=${at === places.length - 1 ? "location" : null} onClick=${() => go(places.slice(0, at + 1))}>${one.name}</button>`)}</nav>
+    <nav aria-label="Folders" class="tools">${places.map(
+      (one, at) => html`<button type="button" key=${one.path}
+      aria-current=${at === places.length - 1 ? "location" : null} onClick=${() => go(places.slice(0, at + 1))}>${one.name}</button>`,
+    )}</nav>
     <div class="row"><input type="search" aria-label="Search files" placeholder="Search files" value=${words} onInput=${(event) => setWords(event.target.value)} />
       <button type="button" disabled=${!total} onClick=${all}>Select all</button>
-      ${canSend && html`<button type="button" onClick=${() => files.current.click()}>Upload</button>
-        <input type="file" multiple accept="audio/*,video/*" hidden ref=${files} onChange=${send} />`}
+      ${
+        canSend &&
+        html`<button type="button" onClick=${() => files.current.click()}>Upload</button>
+        <input type="file" multiple accept="audio/*,video/*" hidden ref=${files} onChange=${send} />`
+      }
     </div>
     <p role="status" class="quiet">${problem}</p>
     <${LongList} label="Files" of=${list} total=${total} rowPx=${ROW_PX} row=${row} needs=${needs} onKeyDown=${key} />

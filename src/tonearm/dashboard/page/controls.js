@@ -106,7 +106,20 @@ const UP_KEYS = ["ArrowRight", "ArrowUp"];
 const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
 
 // A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
-export function Slider({ label, value, min, max, step, text, send, keyStep = 0, isLive = true, disabled = false, showsLabel = true, showsValue = true }) {
+export function Slider({
+  label,
+  value,
+  min,
+  max,
+  step,
+  text,
+  send,
+  keyStep = 0,
+  isLive = true,
+  disabled = false,
+  showsLabel = true,
+  showsValue = true,
+}) {
   const [draft, setDraft] = useState(null);
   const timer = useRef(null);
   const newest = useNewest(send);
@@ -153,7 +166,8 @@ const PATHS = {
   folder: "M3 6h6l2 2h10v11H3z",
   none: "M5 8h11V5l5 4-5 4v-3H5zM5 16h14v2H5z",
   queue: "M7 7h10V4l4 4-4 4V9H9v3H7zM17 17H7v3l-4-4 4-4v3h8v-3h2z",
-  track: "M7 7h10V4l4 4-4 4V9H5v4H3v-2a4 4 0 0 1 4-4zM17 17H7v3l-4-4 4-4v3h12v-4h2v2a4 4 0 0 1-4 4zM11.3 10h1.6v5h-1.6z",
+  track:
+    "M7 7h10V4l4 4-4 4V9H5v4H3v-2a4 4 0 0 1 4-4zM17 17H7v3l-4-4 4-4v3h12v-4h2v2a4 4 0 0 1-4 4zM11.3 10h1.6v5h-1.6z",
   keys: "M3 6h18v12H3zM5 8v2h2V8zm3.5 0v2h2V8zM12 8v2h2V8zm3.5 0v2H19V8zM5 11.5v2h2v-2zm3.5 0v2h2v-2zm3.5 0v2h2v-2zm3.5 0v2H19v-2zM8 15v1.5h8V15z",
   headphones: "M12 3a9 9 0 0 0-9 9v6a3 3 0 0 0 3 3h2v-8H5v-1a7 7 0 0 1 14 0v1h-3v8h2a3 3 0 0 0 3-3v-6a9 9 0 0 0-9-9z",
   mute: "M4 9v6h4l5 5V4L8 9zM15.2 9.2l1.3-1.3 2 2 2-2 1.3 1.3-2 2 2 2-1.3 1.3-2-2-2 2-1.3-1.3 2-2z",
@@ -218,7 +232,12 @@ export function LongList({ label, total, rowPx, row, entry = () => ({}), needs, 
 
 // Whether the page still hears from the node.
 export function Connection({ feed }) {
-  const text = { connecting: "connecting", open: "live", lost: "connection lost, trying again", refused: "not let in any more" }[feed.connection];
+  const text = {
+    connecting: "connecting",
+    open: "live",
+    lost: "connection lost, trying again",
+    refused: "not let in any more",
+  }[feed.connection];
   const again = html` <button type="button" onClick=${() => location.reload()}>Load the page again</button>`;
   return html`<span class=${`connection ${feed.connection}`} role="status">${text}</span>${feed.connection === "refused" && again}`;
 }

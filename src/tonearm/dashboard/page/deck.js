@@ -45,15 +45,22 @@ function Mend({ act, isGone }) {
   return html`<fieldset disabled=${isGone} class="buttons">
     <button type="button" class="strong" onClick=${() => act("POST", "/play")}>Try again</button>
     <button type="button" aria-expanded=${address !== null} onClick=${() => setAddress(address === null ? "" : null)}>Change address</button>
-    ${address !== null && html`<form class="row" onSubmit=${replace}>
-      <input type="text" aria-label="New address" value=${address} spellcheck=${false} onInput=${(event) => setAddress(event.target.value)} /><button>Replace</button></form>`}
+    ${
+      address !== null &&
+      html`<form class="row" onSubmit=${replace}>
+      <input type="text" aria-label="New address" value=${address} spellcheck=${false} onInput=${(event) => setAddress(event.target.value)} /><button>Replace</button></form>`
+    }
   </fieldset>`;
 }
 
 function ListenHere({ api, node, id, state, notices, listening }) {
   useStore(listening);
   const isHere = listening.isAt(api, id);
-  const text = { starting: "connecting …", on: state.paused ? "paused" : listening.of(api, id).way, lost: "connection lost, trying again" };
+  const text = {
+    starting: "connecting …",
+    on: state.paused ? "paused" : listening.of(api, id).way,
+    lost: "connection lost, trying again",
+  };
   return html`<div class="listen">
     <button type="button" class=${isHere ? "on" : "strong"} onClick=${() => notices.of(listening.toggle(api, node, id))}>
       <${Icon} name="headphones" />${isHere ? "Stop listening" : "Listen here"}</button>
@@ -76,12 +83,14 @@ export function Artwork({ feed, state, isGone = false }) {
   const [missing, setMissing] = useState("");
   const isHere = state.trackId && missing !== state.trackId;
   return html`<div class=${`art ${isMoving(state) && !isGone ? "turning" : ""}`}>
-    ${isHere
-      ? html`<img alt="" src=${artworkOf(feed, state)} onError=${() => setMissing(state.trackId)} />`
-      : html`<svg class="disc" viewBox="0 0 100 100" aria-hidden="true"><circle class="vinyl" cx="50" cy="50" r="48" />
+    ${
+      isHere
+        ? html`<img alt="" src=${artworkOf(feed, state)} onError=${() => setMissing(state.trackId)} />`
+        : html`<svg class="disc" viewBox="0 0 100 100" aria-hidden="true"><circle class="vinyl" cx="50" cy="50" r="48" />
           ${[43, 38, 33, 28].map((radius) => html`<circle class="groove" cx="50" cy="50" r=${radius} />`)}
           <path class="shine" d="M50 50L20 14A47 47 0 0 1 42 4zM50 50L80 86A47 47 0 0 1 58 96z" />
-          <circle class="label" cx="50" cy="50" r="17" /><circle class="dot" cx="50" cy="40" r="2" /><circle class="hole" cx="50" cy="50" r="2.5" /></svg>`}
+          <circle class="label" cx="50" cy="50" r="17" /><circle class="dot" cx="50" cy="40" r="2" /><circle class="hole" cx="50" cy="50" r="2.5" /></svg>`
+    }
   </div>`;
 }
 

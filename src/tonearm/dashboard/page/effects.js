@@ -27,11 +27,16 @@ export function Effects({ state, act, effects: schema }) {
   const aside = html`<button type="button" onClick=${() => act("PATCH", "/filters", { reset: true }, "All filters are off.")}>All off</button>`;
   return html`<${Panel} title="Effects" aside=${aside}>
     <div class="chips">
-      ${names.map((name) => html`<span class=${`chip ${state[name] === null ? "" : "on"}`}>
+      ${names.map(
+        (name) => html`<span class=${`chip ${state[name] === null ? "" : "on"}`}>
         <button type="button" role="switch" aria-checked=${state[name] !== null} onClick=${() => toggle(name)}>${words(name)}</button>
-        ${state[name] !== null && html`<button type="button" class="fold" aria-expanded=${opened === name} aria-label=${`Settings of ${words(name)}`}
-          onClick=${() => setOpened(opened === name ? "" : name)}>${opened === name ? "−" : "+"}</button>`}
-      </span>`)}
+        ${
+          state[name] !== null &&
+          html`<button type="button" class="fold" aria-expanded=${opened === name} aria-label=${`Settings of ${words(name)}`}
+          onClick=${() => setOpened(opened === name ? "" : name)}>${opened === name ? "−" : "+"}</button>`
+        }
+      </span>`,
+      )}
     </div>
     ${opened && state[opened] !== null && html`<${Fields} key=${opened} name=${opened} fields=${state[opened]} model=${modelOf(schema, opened)} set=${(fields) => set(opened, fields)} />`}
   <//>`;
@@ -39,7 +44,14 @@ export function Effects({ state, act, effects: schema }) {
 
 // What is heard at once when an effect is switched on that does nothing with its defaults.
 function begun(name) {
-  return { rotation: { rotationHz: 0.2 }, timescale: { speed: 1.1 }, distortion: { sinScale: 2 }, channelMix: { leftToRight: 0.5 } }[name] ?? {};
+  return (
+    {
+      rotation: { rotationHz: 0.2 },
+      timescale: { speed: 1.1 },
+      distortion: { sinScale: 2 },
+      channelMix: { leftToRight: 0.5 },
+    }[name] ?? {}
+  );
 }
 
 function Fields({ name, fields, model, set }) {

@@ -30,7 +30,8 @@ function responseDb(center, gain, hertz) {
   const alpha = Math.sin(w0) / (2 * Q);
   const cos = Math.cos(w0);
   const phi = Math.sin((Math.PI * hertz) / RATE_HZ) ** 2;
-  const power = (b0, b1, b2) => (b0 + b1 + b2) ** 2 - 4 * (b0 * b1 + 4 * b0 * b2 + b1 * b2) * phi + 16 * b0 * b2 * phi * phi;
+  const power = (b0, b1, b2) =>
+    (b0 + b1 + b2) ** 2 - 4 * (b0 * b1 + 4 * b0 * b2 + b1 * b2) * phi + 16 * b0 * b2 * phi * phi;
   return 10 * Math.log10(power(1 + alpha * a, -2 * cos, 1 - alpha * a) / power(1 + alpha / a, -2 * cos, 1 - alpha / a));
 }
 
@@ -51,7 +52,9 @@ function hertzText(hertz) {
 export function Equalizer({ state, act }) {
   const [draft, setDraft] = useState(null); // gains while they are drawn
   const drawing = useRef(null);
-  const newest = useNewest((gains) => act("PATCH", "/filters", { eq: gains.map((gain_db, band) => ({ band, gain_db })) }));
+  const newest = useNewest((gains) =>
+    act("PATCH", "/filters", { eq: gains.map((gain_db, band) => ({ band, gain_db })) }),
+  );
   const bands = state.eq.map((band, index) => ({ ...band, gain_db: draft ? draft[index] : band.gain_db }));
   const draw = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -92,9 +95,11 @@ export function Equalizer({ state, act }) {
       ${bands.map((band) => html`<ellipse cx=${xOf(band.frequency_hz)} cy=${yOf(band.gain_db)} rx="5" ry="5" />`)}
     </svg>
     <div class="bands" role="group" aria-label="Bands, in dB">
-      ${bands.map(({ band, frequency_hz, gain_db }) => html`<label><span>${hertzText(frequency_hz)}</span>
+      ${bands.map(
+        ({ band, frequency_hz, gain_db }) => html`<label><span>${hertzText(frequency_hz)}</span>
         <${NumberField} min=${-GAIN_MAX_DB} max=${GAIN_MAX_DB} step="0.5" value=${rounded(gain_db, 1)}
-          send=${(typed_db) => act("PATCH", "/filters", { eq: [{ band, gain_db: typed_db || 0 }] })} /></label>`)}
+          send=${(typed_db) => act("PATCH", "/filters", { eq: [{ band, gain_db: typed_db || 0 }] })} /></label>`,
+      )}
     </div>
   <//>`;
 }

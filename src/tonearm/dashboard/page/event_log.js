@@ -43,10 +43,12 @@ export function EventLog({ feed }) {
       <label class="choice"><input type="checkbox" checked=${showsUpdates} onChange=${(event) => setShowsUpdates(event.target.checked)} /> updates, too</label>
     </div>
     <ol class="events" aria-label="Events" tabindex="0">
-      ${events.slice(0, SHOWN).map((event) => html`<li key=${`${event.life}${event.seq}${event.op}`}>
+      ${events.slice(0, SHOWN).map(
+        (event) => html`<li key=${`${event.life}${event.seq}${event.op}`}>
         <details><summary><span class="quiet number">${event.seq}</span> <span class="quiet">${timeOfDay(event.time)}</span> <b>${event.op}</b> <span>${brief(event)}</span></summary>
           <pre tabindex="0">${JSON.stringify(event, null, 2)}</pre></details>
-      </li>`)}
+      </li>`,
+      )}
     </ol>
     ${!events.length && html`<p class="quiet">None yet.</p>`}
   <//>`;

@@ -82,7 +82,8 @@ export class NodeFeed extends Feed {
     this.players.clear();
     for (const state of states) {
       this.players.set(state.id, applied({}, { ...state, op: "PlayerState" }, performance.now()));
-      if (state.error && !this.errors.some(({ id }) => id === state.id)) this.note(state.id, Date.now(), state.error, state.track);
+      if (state.error && !this.errors.some(({ id }) => id === state.id))
+        this.note(state.id, Date.now(), state.error, state.track);
     }
     this.isBegun = true;
     for (const event of early) this.take(event);
@@ -98,7 +99,8 @@ export class NodeFeed extends Feed {
       this.early.push(event);
       return;
     }
-    if (event.op === "PlayerCreate" || event.op === "PlayerMoved") this.read(event.id); // with a new life, and numbers from 1
+    if (event.op === "PlayerCreate" || event.op === "PlayerMoved")
+      this.read(event.id); // with a new life, and numbers from 1
     else if (event.op === "PlayerDelete") this.players.delete(event.id);
     else {
       const known = this.players.get(event.id);
@@ -152,10 +154,13 @@ export class NodeFeed extends Feed {
   }
 
   tellSoon() {
-    this.telling ??= setTimeout(() => {
-      this.telling = null;
-      this.tell();
-    }, Math.max(TOLD_AT_MOST_EVERY_MS, this.players.size));
+    this.telling ??= setTimeout(
+      () => {
+        this.telling = null;
+        this.tell();
+      },
+      Math.max(TOLD_AT_MOST_EVERY_MS, this.players.size),
+    );
   }
 }
 
@@ -232,7 +237,8 @@ export class PlayerFeed extends Feed {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
     if (event.track) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
-    else if (event.op === "PlayerMoved") this.readSoon("state"); // with a new life, and numbers from 1
+    else if (event.op === "PlayerMoved")
+      this.readSoon("state"); // with a new life, and numbers from 1
     else if (event.op === "PlayerState" || event.seq > this.state.seq) {
       this.state = applied(this.state, event, performance.now());
       this.readWhatChanged(event);

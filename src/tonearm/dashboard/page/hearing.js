@@ -75,5 +75,7 @@ function measure(number, flags, bytes) {
   toldAt = now;
   recent = recent.filter(([at]) => now - at <= RATE_OVER_MS);
   const size = recent.reduce((sum, [, one]) => sum + one, 0);
-  postMessage({ figures: { lateness, framesMissed, isPassedThrough, bitrate: (size * 8000) / (recent.length * FRAME_MS) } });
+  postMessage({
+    figures: { lateness, framesMissed, isPassedThrough, bitrate: (size * 8000) / (recent.length * FRAME_MS) },
+  });
 }

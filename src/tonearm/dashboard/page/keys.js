@@ -10,19 +10,27 @@ const VOLUME_STEP = 0.05;
 const HIGHEST_VOLUME = 5;
 const FIELD_MS = 1000; // until the page that has it is there
 
-const seek = (offset) => ({ act }) => act("PATCH", "/position", { offset });
-const post = (path) => ({ act }) => act("POST", path);
+const seek =
+  (offset) =>
+  ({ act }) =>
+    act("PATCH", "/position", { offset });
+const post =
+  (path) =>
+  ({ act }) =>
+    act("POST", path);
 // By the state as it will be: keys are faster than the node's answers and events.
 const toggle = ({ feed, act }) => {
   const paused = isPlaying(feed.state);
   feed.state = { ...feed.state, paused };
   return act("POST", paused ? "/pause" : "/play");
 };
-const louder = (step) => ({ feed, act }) => {
-  const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, feed.state.volume + step))) / 100;
-  feed.state = { ...feed.state, volume };
-  return act("PATCH", "/filters", { volume });
-};
+const louder =
+  (step) =>
+  ({ feed, act }) => {
+    const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, feed.state.volume + step))) / 100;
+    feed.state = { ...feed.state, volume };
+    return act("PATCH", "/filters", { volume });
+  };
 
 const COMMANDS = [
   [[" ", "k"], "Space, K", "Play and pause", toggle],
@@ -35,12 +43,18 @@ const COMMANDS = [
   [["n"], "N", "Next", post("/skip")],
   [["p"], "P", "Previous", post("/previous")],
   [["m"], "M", "Mute, and sound again", ({ listening }) => listening.mute()],
-  [[..."123456789"], "1 to 9", "Play a sound of the board", ({ feed, act }, key) => boardOf(feed.state)[key - 1] && playSound(feed, act, boardOf(feed.state)[key - 1])],
+  [
+    [..."123456789"],
+    "1 to 9",
+    "Play a sound of the board",
+    ({ feed, act }, key) => boardOf(feed.state)[key - 1] && playSound(feed, act, boardOf(feed.state)[key - 1]),
+  ],
 ];
 
 // Whether what has the focus uses the key itself.
 function isUsed({ target, key }) {
-  if (target.isContentEditable || target.matches("textarea, select, input:not([type=range], [type=checkbox])")) return true;
+  if (target.isContentEditable || target.matches("textarea, select, input:not([type=range], [type=checkbox])"))
+    return true;
   if (key === " ") return target.matches("button, summary, input");
   return key.startsWith("Arrow") && target.matches("input, [role=tab], [data-index] *, [tabindex='0']");
 }
@@ -78,6 +92,7 @@ export function Keys({ listening, notices, steered, showQueue, isShown, show }) 
 async function focusField(showQueue) {
   const find = () => document.querySelector("[data-shortcut='/']");
   showQueue(); // even where the field is still there: another tab may have been chosen that is not drawn yet
-  for (const until = performance.now() + FIELD_MS; !find() && performance.now() < until; ) await new Promise(requestAnimationFrame);
+  for (const until = performance.now() + FIELD_MS; !find() && performance.now() < until;)
+    await new Promise(requestAnimationFrame);
   find()?.focus();
 }

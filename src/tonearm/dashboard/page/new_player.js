@@ -24,7 +24,18 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
     setProblem({ message: "", taken: "" });
     const created = createPlayer(api, name, addressesIn(text));
     // The sound begins with the click; a refusal is said once, below.
-    if (listens) notices.of(listening.start(api, node, name, created.then(() => true, () => false)));
+    if (listens)
+      notices.of(
+        listening.start(
+          api,
+          node,
+          name,
+          created.then(
+            () => true,
+            () => false,
+          ),
+        ),
+      );
     try {
       const leftOut = await created;
       notices.show(`The player ${name} was created.${leftOut}`);
@@ -84,9 +95,11 @@ export function Search({ api, take }) {
     <div class="row"><input type="search" aria-label="Words to search for" placeholder="Search by words" value=${words} onKeyDown=${key}
       onInput=${(event) => setWords(event.target.value)} /><button type="button" onClick=${search}>Search</button></div>
     <p role="status" class="quiet">${problem}</p>
-    <ul class="found">${(found ?? []).map(({ info }) => html`<li>
+    <ul class="found">${(found ?? []).map(
+      ({ info }) => html`<li>
       <button type="button" onClick=${() => take(info.identifier)}>${titleOf(info)}</button>
       <span class="quiet">${info.author} ${info.length ? clock(info.length) : ""}</span>
-    </li>`)}</ul>
+    </li>`,
+    )}</ul>
   </div>`;
 }

@@ -61,10 +61,22 @@ function Tiles({ feed }) {
   const late = stats?.framesLate;
   const tiles = [
     ["Players", feed.players.size, stats ? `${stats.players.playing ?? 0} playing, ${stats.playersAsleep} asleep` : ""],
-    ["Listeners", listeners, stats ? `PCM ${stats.listeners.pcm}, Opus ${stats.listeners.opus}, MP3 ${stats.listeners.mp3}` : ""],
-    ["CPU", now ? `${Math.round(now.cpu.node + now.cpu.decoder + now.cpu.other)} %` : "–", now ? `node ${Math.round(now.cpu.node)} %, of one core` : ""],
+    [
+      "Listeners",
+      listeners,
+      stats ? `PCM ${stats.listeners.pcm}, Opus ${stats.listeners.opus}, MP3 ${stats.listeners.mp3}` : "",
+    ],
+    [
+      "CPU",
+      now ? `${Math.round(now.cpu.node + now.cpu.decoder + now.cpu.other)} %` : "–",
+      now ? `node ${Math.round(now.cpu.node)} %, of one core` : "",
+    ],
     ["Memory", stats ? megabytes(memory) : "–", stats ? count(stats.processes.length, "process", "processes") : ""],
-    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `by 20 ms, of ${stats.framesSent.toLocaleString()} since ${timeOfDay(Date.now() - stats.uptime)}` : ""],
+    [
+      "Late frames",
+      late ? late.over20ms.toLocaleString() : "–",
+      late ? `by 20 ms, of ${stats.framesSent.toLocaleString()} since ${timeOfDay(Date.now() - stats.uptime)}` : "",
+    ],
     ["Up for", stats ? lasting(stats.uptime) : "–", stats ? `version ${stats.version}` : ""],
   ];
   return html`<dl class="tiles">
@@ -117,15 +129,22 @@ function Players({ api, node, notices, listening, feed, create }) {
     <div class="tools">
       <input type="search" aria-label="Search" placeholder="Search" data-shortcut="/" value=${words} onInput=${(event) => setWords(event.target.value)} />
       <span class="quiet">${words ? `${found.length} of ${all.length}` : count(all.length, "player")}</span>
-      ${ids.length > 0 && html`<fieldset class="tools" aria-label="Chosen players" disabled=${feed.isGone}><span class="quiet">${ids.length} chosen</span>
+      ${
+        ids.length > 0 &&
+        html`<fieldset class="tools" aria-label="Chosen players" disabled=${feed.isGone}><span class="quiet">${ids.length} chosen</span>
         ${ORDERS.map((verb) => html`<button type="button" onClick=${() => say(ids, verb.toLowerCase())}>${verb}</button>`)}
-        <button type="button" class="danger" onClick=${() => setDeleting(ids)}>Delete</button></fieldset>`}
+        <button type="button" class="danger" onClick=${() => setDeleting(ids)}>Delete</button></fieldset>`
+      }
     </div>
     <div class="table-frame scrolls">
       <table aria-label="Players" class="players">
         <thead><tr>
           <td><input type="checkbox" aria-label="Choose all" checked=${ids.length === found.length && ids.length > 0}
-            onChange=${(event) => choose(found.map(({ id }) => id), event.target.checked)} /></td>
+            onChange=${(event) =>
+              choose(
+                found.map(({ id }) => id),
+                event.target.checked,
+              )} /></td>
           ${COLUMNS.map(({ name, kind }, column) => {
             const isSorted = sorting.column === column;
             const direction = sorting.isDown ? "descending" : "ascending";
@@ -135,8 +154,12 @@ function Players({ api, node, notices, listening, feed, create }) {
           })}
           <td></td>
         </tr></thead>
-        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} isGone=${feed.isGone}
-          isChosen=${chosen.has(state.id)} isHeard=${listening.isAt(api, state.id)} of=${rowOf} />`)}</tbody>
+        <tbody>${found.map(
+          (
+            state,
+          ) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} isGone=${feed.isGone}
+          isChosen=${chosen.has(state.id)} isHeard=${listening.isAt(api, state.id)} of=${rowOf} />`,
+        )}</tbody>
       </table>
     </div>
     ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} />`}`;
@@ -192,14 +215,23 @@ class Row extends Component {
 
 function lookOf({ state, isGone, isChosen, isHeard }) {
   const { title, author } = shownTitle(state);
-  return [doing(state), isPlaying(state), title, author, endOf(state), state.listeners, isGone, isChosen, isHeard].join("\n");
+  return [doing(state), isPlaying(state), title, author, endOf(state), state.listeners, isGone, isChosen, isHeard].join(
+    "\n",
+  );
 }
 
 // What a newcomer sees first.
 function Empty({ api, node, notices, listening, create }) {
   const welcome = async () => {
     const created = notices.of(createPlayer(api, "demo", [api.clip]));
-    notices.of(listening.start(api, node, "demo", created.then((isThere) => isThere !== undefined)));
+    notices.of(
+      listening.start(
+        api,
+        node,
+        "demo",
+        created.then((isThere) => isThere !== undefined),
+      ),
+    );
     if ((await created) !== undefined) location.hash = linkTo(node, "demo");
   };
   return html`<div class="empty">
@@ -216,11 +248,13 @@ function Empty({ api, node, notices, listening, create }) {
 function Errors({ feed, node }) {
   if (!feed.errors.length) return html`<p class="quiet">None since this page was opened.</p>`;
   return html`<ul class="errors">
-    ${feed.errors.map(({ id, time, error, uri }) => html`<li>
+    ${feed.errors.map(
+      ({ id, time, error, uri }) => html`<li>
       <p><a href=${linkTo(node, id)}>${id}</a> <code>${error.code}</code> <span class="quiet">${timeOfDay(time)}</span></p>
       <p>${error.message} <span class="quiet">${error.hint}</span></p>
       ${uri && html`<p class="quiet address">${uri}</p>`}
-    </li>`)}
+    </li>`,
+    )}
   </ul>`;
 }
 
@@ -229,12 +263,14 @@ function Processes({ stats }) {
   return html`
     <div class="table-frame"><table aria-label="Processes">
       <thead><tr><th scope="col">Kind</th><th scope="col" class="number">Process</th><th scope="col" class="number">Load</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Sessions</th></tr></thead>
-      <tbody>${stats.processes.map((process) => html`<tr key=${process.pid}>
+      <tbody>${stats.processes.map(
+        (process) => html`<tr key=${process.pid}>
         <th scope="row">${process.kind}</th><td class="number">${process.pid}</td>
         <td class="number">${process.load === undefined ? "–" : `${Math.round(process.load)} %`}</td>
         <td class="number">${megabytes(process.memoryBytes)}</td>
         <td class="number">${process.kind === "decoder" ? process.sessions : ""}</td>
-      </tr>`)}</tbody>
+      </tr>`,
+      )}</tbody>
     </table></div>
     <p class="quiet">${count(stats.decoderExits, "decoder process", "decoder processes")} ended by themselves and were started anew. Dropouts:
     source ${stats.timesRunDry.source}, decoder ${stats.timesRunDry.decoder}. Left out: ${count(stats.framesLeftOut, "frame")}.</p>`;

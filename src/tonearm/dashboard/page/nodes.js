@@ -17,11 +17,13 @@ export function Nodes({ api, notices, feed }) {
   return html`<${Panel} title="Nodes" aside=${aside}><div class="table-frame scrolls"><table aria-label="Nodes">
     <thead><tr><th scope="col">Node</th><th scope="col">State</th><th scope="col" class="number">Players</th>
       <th scope="col" class="number">Load</th><th scope="col" class="number">Last sign of life</th><td></td></tr></thead>
-    <tbody>${nodes.map((node) => html`<tr key=${node.name}>
+    <tbody>${nodes.map(
+      (node) => html`<tr key=${node.name}>
       <th scope="row">${node.name}</th><td>${stateOf(node)}</td><td class="number">${node.players}</td>
       <td class="number">${Math.round(node.load * 100)} %</td><td class="number">${(node.leaseAgeMs / 1000).toFixed(1)} s</td>
       <td><button type="button" disabled=${feed.isGone || !node.alive} aria-label=${`${verbOf(node)} ${node.name}`} onClick=${() => drain(node)}>${verbOf(node)}</button></td>
-    </tr>`)}</tbody>
+    </tr>`,
+    )}</tbody>
   </table></div><//>`;
 }
 

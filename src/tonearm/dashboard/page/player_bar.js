@@ -21,8 +21,11 @@ export function PlayerBar({ listening, notices }) {
       <p><a href=${linkTo(listening.node, feed.id)}>${feed.id}</a>${feed.isGone && html` <span class="problem">${feed.isDeleted ? "deleted" : "connection lost"}</span>`}</p>
       <p class="one-line"><b>${title.title || "Nothing"}</b> <span class="quiet">${title.author}</span></p>
     </div>
-    ${state && html`<${Place} state=${state} />
-      <fieldset disabled=${feed.isGone}><${Transport} state=${state} act=${act} /></fieldset>`}
+    ${
+      state &&
+      html`<${Place} state=${state} />
+      <fieldset disabled=${feed.isGone}><${Transport} state=${state} act=${act} /></fieldset>`
+    }
     <div class="my-volume">
       <${IconButton} label=${listening.isMuted ? "Unmute" : "Mute"} icon=${listening.isMuted ? "mute" : "speaker"} onClick=${() => listening.mute()} />
       <${Slider} label="My volume" showsLabel=${false} value=${listening.isMuted ? 0 : listening.volume} min="0" max="1" step="0.01" text=${percent}
@@ -72,14 +75,22 @@ function MediaKeys({ feed, state, act, listening }) {
     };
   }, [feed]);
   useEffect(() => {
-    if (session) session.metadata = new MediaMetadata({ title, artist: author, album: feed.id, artwork: [{ src: artworkOf(feed, state) }] });
+    if (session)
+      session.metadata = new MediaMetadata({
+        title,
+        artist: author,
+        album: feed.id,
+        artwork: [{ src: artworkOf(feed, state) }],
+      });
   }, [feed, title, author, state.trackId]);
   useEffect(() => {
     if (!session) return;
     session.playbackState = isPaused ? "paused" : "playing";
     const duration = endOf(state) / 1000;
     const position = Math.min(positionAt(state, performance.now()) / 1000, duration);
-    session.setPositionState?.(duration > 0 ? { duration, position: Math.max(0, position), playbackRate: state.positionRate || 1 } : undefined);
+    session.setPositionState?.(
+      duration > 0 ? { duration, position: Math.max(0, position), playbackRate: state.positionRate || 1 } : undefined,
+    );
   }, [feed, isPaused, state.heardAt, state.trackId, endOf(state)]);
   return null;
 }

@@ -26,7 +26,10 @@ export function SignalPath({ api, feed, state, listening, effects: schema }) {
   const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
   const work = effectsAtWork(state, schema);
   const { pcm, opus, mp3, voice } = state.listenersByFormat;
-  const heard = mine.isPassedThrough === null || !mine.bitrate ? "" : `${kilobits(mine.bitrate)}, ${mine.isPassedThrough ? "passed through" : "encoded"}`;
+  const heard =
+    mine.isPassedThrough === null || !mine.bitrate
+      ? ""
+      : `${kilobits(mine.bitrate)}, ${mine.isPassedThrough ? "passed through" : "encoded"}`;
   const outputs = [
     ["PCM", pcm, "1536 kbit/s"],
     ["Opus", opus, mine.way.startsWith("Opus") ? heard : ""],
@@ -38,13 +41,20 @@ export function SignalPath({ api, feed, state, listening, effects: schema }) {
     <ol class="path">
       <li class="source"><b>${state.trackId ? source : "nothing"}</b><span class="quiet">${state.trackId ? about : ""}</span></li>
       <li><b>${isPassed ? "packets as they are" : "48 kHz, stereo"}</b><span class="quiet">${isPassed ? "nothing is decoded" : "decoded"}</span></li>
-      ${work.length
-        ? work.map((name) => html`<li class="work"><b>${name === "eq" ? "Equalizer" : words(name)}</b></li>`)
-        : !isPassed && html`<li class="quiet">no filters</li>`}
+      ${
+        work.length
+          ? work.map((name) => html`<li class="work"><b>${name === "eq" ? "Equalizer" : words(name)}</b></li>`)
+          : !isPassed && html`<li class="quiet">no filters</li>`
+      }
       <li class="ends">
-        ${outputs.length
-          ? outputs.map(([name, listeners, rate]) => html`<span><b>${name}</b> ${count(listeners, "listener")} <span class="quiet">${rate}</span></span>`)
-          : html`<span class="quiet">nobody listens</span>`}
+        ${
+          outputs.length
+            ? outputs.map(
+                ([name, listeners, rate]) =>
+                  html`<span><b>${name}</b> ${count(listeners, "listener")} <span class="quiet">${rate}</span></span>`,
+              )
+            : html`<span class="quiet">nobody listens</span>`
+        }
       </li>
     </ol>
   <//>`;
@@ -76,8 +86,10 @@ function Lateness({ counts }) {
   const names = [...LATENESS_LIMITS_MS.map((limit) => `≤ ${limit} ms`), `> ${LATENESS_LIMITS_MS.at(-1)} ms`];
   return html`<table class="histogram" aria-label="Lateness">
     <thead><tr><th scope="col">Late by</th><th scope="col">Frames</th><td aria-hidden="true"></td></tr></thead>
-    <tbody>${counts.map((one, index) => html`<tr><th scope="row">${names[index]}</th><td class="number">${one.toLocaleString()}</td>
-      <td class="bar" aria-hidden="true"><span style=${{ width: `${(100 * one) / all}%` }}></span></td></tr>`)}</tbody>
+    <tbody>${counts.map(
+      (one, index) => html`<tr><th scope="row">${names[index]}</th><td class="number">${one.toLocaleString()}</td>
+      <td class="bar" aria-hidden="true"><span style=${{ width: `${(100 * one) / all}%` }}></span></td></tr>`,
+    )}</tbody>
   </table>`;
 }
 
@@ -92,8 +104,10 @@ export function Links({ api, feed, notices }) {
   ];
   const copy = (text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
   return html`<${Panel} title="Elsewhere">
-    <ul class="links">${links.map(([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
-      <button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button></li>`)}</ul>
+    <ul class="links">${links.map(
+      ([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
+      <button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button></li>`,
+    )}</ul>
   <//>`;
 }
 

@@ -27,7 +27,9 @@ const TABS = {
 
 export function PlayerPage(props) {
   const creating = useState(false); // it stays while the player that it makes comes
-  return isId(props.id) ? html`<${Player} ...${props} creating=${creating} />` : html`<${NoPlayer} ...${props} creating=${creating} />`;
+  return isId(props.id)
+    ? html`<${Player} ...${props} creating=${creating} />`
+    : html`<${NoPlayer} ...${props} creating=${creating} />`;
 }
 
 function Player(props) {
@@ -65,8 +67,12 @@ function Tabs({ node, id, shown, common }) {
     document.getElementById(`tab-${tab}`).focus();
   };
   return html`<div role="tablist" aria-label="Player" class="tabs" onKeyDown=${key}>
-      ${names.map((tab) => html`<button type="button" role="tab" id=${`tab-${tab}`} aria-selected=${tab === shown} aria-controls="tab-panel"
-        tabindex=${tab === shown ? 0 : -1} onClick=${() => show(tab)}>${TABS[tab].name}</button>`)}
+      ${names.map(
+        (
+          tab,
+        ) => html`<button type="button" role="tab" id=${`tab-${tab}`} aria-selected=${tab === shown} aria-controls="tab-panel"
+        tabindex=${tab === shown ? 0 : -1} onClick=${() => show(tab)}>${TABS[tab].name}</button>`,
+      )}
     </div>
     <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${shown}`}>
       <fieldset disabled=${common.isGone && shown !== "queue"} class=${`parts ${shown}`}>
@@ -91,7 +97,10 @@ export function AskDelete({ api, ids, notices, close, then }) {
   const remove = async (event) => {
     event.preventDefault();
     const work = Promise.all(ids.map((id) => api.ask("DELETE", api.player(id))));
-    const isDone = await notices.of(work, ids.length === 1 ? `The player ${ids[0]} was deleted.` : `${ids.length} players were deleted.`);
+    const isDone = await notices.of(
+      work,
+      ids.length === 1 ? `The player ${ids[0]} was deleted.` : `${ids.length} players were deleted.`,
+    );
     close();
     if (isDone) then?.();
   };

@@ -12,7 +12,19 @@ export function applied(state, event, heardAt) {
     }
     case "TrackStart": {
       const { track, trackId, position, startMs, endMs } = event;
-      return { ...state, ...at, track, trackId, position, startMs, endMs, heardAt, error: null, stuck: "", streamTitle: "" };
+      return {
+        ...state,
+        ...at,
+        track,
+        trackId,
+        position,
+        startMs,
+        endMs,
+        heardAt,
+        error: null,
+        stuck: "",
+        streamTitle: "",
+      };
     }
     case "TrackEnd":
       return { ...state, ...at, stuck: "" };

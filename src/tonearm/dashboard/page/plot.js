@@ -31,10 +31,25 @@ function made(element, lines, unit) {
         y: { range: (_, __, most) => [0, Math.max(LEAST_MAXIMUM, most * 1.1)] },
       },
       axes: [
-        { ...axis, space: 70, size: 26, values: (_, marks) => marks.map((time) => new Date(time * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })) },
+        {
+          ...axis,
+          space: 70,
+          size: 26,
+          values: (_, marks) =>
+            marks.map((time) =>
+              new Date(time * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false }),
+            ),
+        },
         { ...axis, space: 30, size: 48, values: (_, marks) => marks.map((value) => `${value}${unit}`) },
       ],
-      series: [{}, ...lines.map((_, index) => ({ stroke: () => color(`--plot-${index + 1}`), width: 1.5, points: { show: false } }))],
+      series: [
+        {},
+        ...lines.map((_, index) => ({
+          stroke: () => color(`--plot-${index + 1}`),
+          width: 1.5,
+          points: { show: false },
+        })),
+      ],
     },
     [[], ...lines.map(() => [])],
     element,
@@ -47,7 +62,9 @@ export function Plot({ lines, figures, unit }) {
   const plot = useRef(null);
   useEffect(() => {
     plot.current = made(element.current, lines, unit);
-    const size = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: HEIGHT_PX }));
+    const size = new ResizeObserver(([{ contentRect }]) =>
+      plot.current.setSize({ width: contentRect.width, height: HEIGHT_PX }),
+    );
     size.observe(element.current);
     return () => {
       size.disconnect();

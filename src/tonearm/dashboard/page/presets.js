@@ -8,9 +8,18 @@ export const PRESETS = [
   { name: "As it is", filters: {} },
   { name: "Bass", filters: { eq: bands(6, 6, 5, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), limiter: { enabled: true } } },
   { name: "Treble", filters: { eq: bands(0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 5), limiter: { enabled: true } } },
-  { name: "Voice", filters: { eq: bands(-12, -8, -4, -2, 0, 0, 1, 2, 3, 3, 3, 2, 0, -2, -4), highPass: { frequencyHz: 80 } } },
-  { name: "Small speaker", filters: { eq: bands(-12, -6, 0, 3, 4, 3, 1, 0, 0, 0, 1, 2, 2, 1, 0), limiter: { enabled: true } } },
-  { name: "Night", filters: { compressor: { thresholdDb: -30, ratio: 4, makeupDb: 6 }, normalization: { targetLufs: -20 } } },
+  {
+    name: "Voice",
+    filters: { eq: bands(-12, -8, -4, -2, 0, 0, 1, 2, 3, 3, 3, 2, 0, -2, -4), highPass: { frequencyHz: 80 } },
+  },
+  {
+    name: "Small speaker",
+    filters: { eq: bands(-12, -6, 0, 3, 4, 3, 1, 0, 0, 0, 1, 2, 2, 1, 0), limiter: { enabled: true } },
+  },
+  {
+    name: "Night",
+    filters: { compressor: { thresholdDb: -30, ratio: 4, makeupDb: 6 }, normalization: { targetLufs: -20 } },
+  },
   { name: "Even loudness", filters: { normalization: { targetLufs: -16 } } },
   { name: "Nightcore", filters: { timescale: { rate: 1.2 } } },
   { name: "Vaporwave", filters: { timescale: { rate: 0.85 }, lowPass: { frequencyHz: 9000 } } },

@@ -29,7 +29,9 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
     focused.current = null;
     if (document.activeElement !== document.body && !list.current.contains(document.activeElement)) return; // it is elsewhere by now
     const of = (row) => [...list.current.querySelectorAll(`${row} [data-verb]:not(:disabled)`)];
-    const enabled = [`[data-track="${id}"]`, `[data-index="${index}"]`, "li:last-child"].map(of).find((found) => found.length) ?? [field.current];
+    const enabled = [`[data-track="${id}"]`, `[data-index="${index}"]`, "li:last-child"]
+      .map(of)
+      .find((found) => found.length) ?? [field.current];
     (enabled.find(({ dataset }) => dataset.verb === verb) ?? enabled.at(-1)).focus();
   }, [feed.queue]);
   const changing = (track, index, verb, work) => {
@@ -51,12 +53,15 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
   const move = (track, index, verb) => changing(track, index, verb, act("PATCH", `/queue/${track.id}`, { index }));
   const back = (tracks, index) => notices.of(enqueue(api, feed.id, tracks.map(asQueued), { index }));
   const remove = async (track, index) => {
-    if (await changing(track, index, "remove", act("DELETE", `/queue/${track.id}`))) notices.went(`${titleOf(track)} was removed.`, () => back([track], index));
+    if (await changing(track, index, "remove", act("DELETE", `/queue/${track.id}`)))
+      notices.went(`${titleOf(track)} was removed.`, () => back([track], index));
   };
   const clear = async () => {
     const tracks = await notices.of(api.get(feed.path("/queue?details=true")));
     if (!tracks || !(await act("DELETE", "/queue"))) return;
-    notices.went(`${count(tracks.length, "track")} ${tracks.length === 1 ? "was" : "were"} cleared.`, () => back(tracks, 0));
+    notices.went(`${count(tracks.length, "track")} ${tracks.length === 1 ? "was" : "were"} cleared.`, () =>
+      back(tracks, 0),
+    );
     field.current.focus();
   };
   const drop = (event, index) => {
@@ -78,7 +83,14 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
       event.dataTransfer.setData(DRAGGED, track.id);
       event.dataTransfer.effectAllowed = "move";
     };
-    return { key: track.id, "data-track": track.id, draggable: true, onKeyDown: key, onDragStart: dragged, onDrop: (event) => drop(event, index) };
+    return {
+      key: track.id,
+      "data-track": track.id,
+      draggable: true,
+      onKeyDown: key,
+      onDragStart: dragged,
+      onDrop: (event) => drop(event, index),
+    };
   };
   const row = (index) => {
     const track = feed.trackAt(index);

@@ -64,12 +64,21 @@ export async function createPlayer(api, id, uris) {
   const problem = uris.length ? await problemOf(api, uris[0]) : "";
   if (problem) throw new Error(problem);
   if (uris.length < 2) {
-    const { leftOut, warnings = [] } = await api.ask("POST", "v0/players", uris.length ? { id, uri: uris[0] } : { id, idle: true });
+    const { leftOut, warnings = [] } = await api.ask(
+      "POST",
+      "v0/players",
+      uris.length ? { id, uri: uris[0] } : { id, idle: true },
+    );
     return ["", ...(leftOut ? [`${leftOut.count} left out:`, ...leftOut.reasons] : []), ...warnings].join(" ");
   }
   await api.ask("POST", "v0/players", { id, idle: true, paused: true });
   try {
-    const { leftOut } = await enqueue(api, id, uris.map((uri) => ({ uri })), { stays: false });
+    const { leftOut } = await enqueue(
+      api,
+      id,
+      uris.map((uri) => ({ uri })),
+      { stays: false },
+    );
     await api.ask("POST", api.player(id, "/play"));
     return leftOut;
   } catch (error) {

@@ -66,7 +66,10 @@ function Spectrum({ listening }) {
     const values = new Float32Array(analyser.frequencyBinCount);
     const hertz = context.sampleRate / analyser.fftSize;
     const edge = (bar) => (LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS)) / hertz;
-    const bars = Array.from({ length: BARS }, (_, bar) => [Math.floor(edge(bar)), Math.max(Math.floor(edge(bar)) + 1, Math.ceil(edge(bar + 1)))]);
+    const bars = Array.from({ length: BARS }, (_, bar) => [
+      Math.floor(edge(bar)),
+      Math.max(Math.floor(edge(bar)) + 1, Math.ceil(edge(bar + 1))),
+    ]);
     const paint = element.getContext("2d");
     const draw = () => {
       if (document.hidden) return;

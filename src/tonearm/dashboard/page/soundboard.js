@@ -20,7 +20,9 @@ export async function playSound(feed, act, { uri, volume = 1, duckDb = -12 }) {
 
 // Why a sound failed when it was played last; "" when it did not.
 function failureOf(feed, uri) {
-  const told = feed.events.find(({ op, overlayId }) => ["OverlayStart", "OverlayException"].includes(op) && feed.sounds.get(overlayId) === uri);
+  const told = feed.events.find(
+    ({ op, overlayId }) => ["OverlayStart", "OverlayException"].includes(op) && feed.sounds.get(overlayId) === uri,
+  );
   return told?.error ? told.error.message : "";
 }
 
@@ -32,16 +34,25 @@ export function Soundboard({ feed, state, act, notices }) {
   const save = (changed) => {
     const { metadata } = state;
     if (typeof metadata !== "object" || Array.isArray(metadata)) {
-      notices.show("The board is kept in the player's metadata, which must be an object for it: {}.", { isProblem: true });
+      notices.show("The board is kept in the player's metadata, which must be an object for it: {}.", {
+        isProblem: true,
+      });
       return undefined;
     }
-    const board = changed.map((sound, at) => ({ volume: 1, duckDb: -12, ...sound, name: sound.name || titleOf(sound), key: at < KEYS ? String(at + 1) : "" }));
+    const board = changed.map((sound, at) => ({
+      volume: 1,
+      duckDb: -12,
+      ...sound,
+      name: sound.name || titleOf(sound),
+      key: at < KEYS ? String(at + 1) : "",
+    }));
     return act("PATCH", "/metadata", { value: { board } });
   };
   useEffect(() => {
     const before = kept("soundboard", []); // what a browser kept by itself
     const missing = before.filter((sound) => sound?.uri && !sounds.some((known) => known.uri === sound.uri));
-    if (missing.length) Promise.resolve(save([...sounds, ...missing])).then((saved) => saved && keep("soundboard", null));
+    if (missing.length)
+      Promise.resolve(save([...sounds, ...missing])).then((saved) => saved && keep("soundboard", null));
   }, []);
   const submit = async (event) => {
     event.preventDefault();
@@ -70,11 +81,15 @@ export function Soundboard({ feed, state, act, notices }) {
         </span>`;
       })}
     </div>
-    ${sounds.map((sound, at) => sound.uri === opened && html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
+    ${sounds.map(
+      (sound, at) =>
+        sound.uri === opened &&
+        html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
       <label class="amount">Name<input type="text" value=${sound.name} onChange=${(event) => set(at, { name: event.target.value })} /></label>
       <${Slider} label="Loudness" value=${sound.volume ?? 1} min="0" max="2" step="0.05" text=${percent} isLive=${false} send=${(volume) => set(at, { volume })} />
       <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min="-60" max="0" step="1" text=${(value) => `${value} dB`} isLive=${false} send=${(duckDb) => set(at, { duckDb })} />
-    </div>`)}
+    </div>`,
+    )}
     <form class="row" onSubmit=${submit}>
       <input type="text" ref=${field} aria-label="Sound" placeholder="Address of a jingle, a horn, an announcement" value=${uri} spellcheck=${false} onInput=${(event) => setUri(event.target.value)} />
       <button>Keep</button>
