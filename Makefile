@@ -12,7 +12,7 @@
 ## make test-homeassistant   the component in Home Assistant's own harness; wants Python 3.13
 ## make cluster   three nodes that are one, and their engine, here: to try it
 ## make voice-try GUILD=… CHANNEL=…   joins a Discord voice channel with the bot of DISCORD_TOKEN, plays, says what it saw
-## make lock   the hashes in requirements/, after a version was changed there
+## make lock   the hashes in requirements/, after a version was changed there; make lock-javascript in tools/javascript
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
 PYTHON ?=
@@ -23,7 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults chaos bench soundcheck voice-try cluster pictures docs format lock clip clean
+.PHONY: help run install dev test test-busy test-listeners test-cluster test-homeassistant check fuzz soak faults chaos bench soundcheck voice-try cluster pictures docs format lock lock-javascript clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -100,6 +100,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_layers.py
 	@$(BIN)/python tools/count_sentences.py
 	@$(BIN)/python tools/count_lines.py
+	@sh tools/javascript/run.sh check
 
 # Plays clips with all that a player can do, and examines what listeners of all kinds heard; the last clip is short.
 # CLIPS="song.ogg song.flac bell.oga"
@@ -164,6 +165,11 @@ docs: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@sh tools/javascript/run.sh format
+
+# Raises what checks the JavaScript, after a version was changed in tools/javascript/package.json; needs npm.
+lock-javascript:
+	@cd tools/javascript && npm install --package-lock-only --ignore-scripts --no-audit --no-fund
 
 # The hashes in requirements/, of all platforms, after a version was changed there.
 LOCKS := build runtime resolver cluster voice engine dev browser
@@ -180,7 +186,7 @@ clip: $(VENV)/.runtime
 	$(BIN)/python tools/make_clip.py src/tonearm/clips/welcome.opus
 
 clean:
-	rm -rf .venv .venv-* build dist client/build client/*.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* tools/javascript/node_modules build dist client/build client/*.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Each step leaves a stamp, so that a second run has nothing to do.
 $(VENV)/.made: tools/make_venv.sh

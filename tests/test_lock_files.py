@@ -1,10 +1,13 @@
 """A lock file is worth its hashes only if pip refuses a package that differs from them."""
 
 import hashlib
+import json
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+from tests.support.readme import REPOSITORY
 
 
 def make_wheel(folder: Path) -> Path:
@@ -45,3 +48,18 @@ def test_pip_refuses_a_package_whose_hash_differs(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
     assert not (tmp_path / "installed").exists()
+
+
+def test_npm_has_a_hash_of_every_package_and_no_address() -> None:
+    lock = json.loads((REPOSITORY / "tools" / "javascript" / "package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: about for name, about in lock["packages"].items() if name}
+    assert {name for name, about in packages.items() if not about["integrity"].startswith("sha512-")} == set()
+    assert {name for name, about in packages.items() if "resolved" in about} == set()
+
+
+def test_the_page_has_the_libraries_whose_types_are_checked() -> None:
+    """LICENSES.md names the versions of the files in `vendor`."""
+    licences = (REPOSITORY / "LICENSES.md").read_text(encoding="utf-8").casefold()
+    wanted = json.loads((REPOSITORY / "tools" / "javascript" / "package.json").read_text(encoding="utf-8"))
+    for name in ("preact", "htm", "uplot"):
+        assert f": {name} {wanted['devDependencies'][name]}" in licences, name
