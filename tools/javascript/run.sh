@@ -24,11 +24,11 @@ if ! cmp -s package-lock.json node_modules/.of-lock; then
     cp package-lock.json node_modules/.of-lock
 fi
 
-files=$(find ../../src/tonearm/dashboard/page ../../src/tonearm/server -maxdepth 1 -name '*.js')
+files=$(find ../../src/tonearm/dashboard/page ../../src/tonearm/server -maxdepth 1 \( -name '*.js' -o -name types.d.ts \))
 case $1 in
 format) node_modules/.bin/prettier --config=prettier.json --log-level=warn --write $files ;;
 check)
-    echo "JavaScript: format"
-    node_modules/.bin/prettier --config=prettier.json --log-level=warn --check $files
+    echo "JavaScript: types, format"
+    node_modules/.bin/tsc --project . && node_modules/.bin/prettier --config=prettier.json --log-level=warn --check $files
     ;;
 esac

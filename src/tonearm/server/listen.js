@@ -1,22 +1,33 @@
 "use strict";
 // Keeps the title, the state and the picture of each player that is in view as they are now.
 
+/** @import { PublicState } from "../dashboard/page/wire.js" */
+
 const FIRST_RETRY_MS = 1000;
 const LAST_RETRY_MS = 60000;
 
+/** @param {number} ms */
 function clock(ms) {
   const seconds = Math.floor(ms / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
 class Card {
+  retryMs = FIRST_RETRY_MS;
+  /** @type {PublicState | null} */
+  told = null;
+  toldAt = 0;
+  /** @type {WebSocket | null} */
+  socket = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  retry;
+
+  /** @param {HTMLElement} article */
   constructor(article) {
     this.path = `./${article.dataset.player}`;
-    this.picture = article.querySelector("img");
-    this.title = article.querySelector(".title");
-    this.state = article.querySelector(".state");
-    this.retryMs = FIRST_RETRY_MS;
-    this.told = null;
+    this.picture = /** @type {HTMLImageElement} */ (article.querySelector("img"));
+    this.title = /** @type {HTMLElement} */ (article.querySelector(".title"));
+    this.state = /** @type {HTMLElement} */ (article.querySelector(".state"));
   }
 
   start() {
@@ -42,6 +53,7 @@ class Card {
     }
   }
 
+  /** @param {PublicState} told */
   show(told) {
     const title = [told.author, told.title].filter(Boolean).join(" - ");
     if (this.told === null || title !== this.title.textContent || told.artwork === this.picture.hidden) {
@@ -67,13 +79,16 @@ class Card {
   }
 }
 
+/** @type {Map<Element, Card>} */
 const cards = new Map();
-for (const article of document.querySelectorAll("[data-player]")) cards.set(article, new Card(article));
+/** @type {NodeListOf<HTMLElement>} */
+const articles = document.querySelectorAll("[data-player]");
+for (const article of articles) cards.set(article, new Card(article));
 const view = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     const card = cards.get(entry.target);
-    if (entry.isIntersecting) card.start();
-    else card.stop();
+    if (entry.isIntersecting) card?.start();
+    else card?.stop();
   }
 });
 for (const article of cards.keys()) view.observe(article);

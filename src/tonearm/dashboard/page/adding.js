@@ -1,10 +1,18 @@
 // Music for a player: addresses that are typed or pasted, files that are dropped, and lists of addresses.
 
+import { messageOf } from "./api.js";
 import { useStore } from "./controls.js";
 import { html } from "./preact.js";
-import { enqueue } from "./queue_requests.js";
+import { enqueue, failureOf } from "./queue_requests.js";
 import { Store } from "./store.js";
 import { addressesIn, count } from "./text.js";
+
+/** @import { NodeApi } from "./api.js" */
+/** @import { Notices } from "./controls.js" */
+/** @import { Take } from "./types.js" */
+
+/** @typedef {{ name: string, part: number, problem: string }} Upload */
+/** @typedef {{ api: NodeApi, take: Take }} Taker */
 
 const LINKS_TRIED = 5; // at once; each is opened by the node
 const LIST_BYTES = 1 << 20;
@@ -13,50 +21,63 @@ const AUDIO = /\.(aac|e?ac3|aif[cf]?|au|caf|flac|m4[ab]|mka|mp[234]|mpga|og[ag]|
 const SHOWN_MS = 4000; // after the last one was sent
 
 // Queues `uris` and says so. Links that this node cannot play are named, too: the player would try them when their turn comes.
+/**
+ * @param {NodeApi} api
+ * @param {string} id
+ * @param {Notices} notices
+ * @param {string[]} uris
+ */
 export async function add(api, id, notices, uris) {
   if (!uris.length) return undefined;
+  /** @param {{ count: number, leftOut: string }} result */
   const done = ({ count: added, leftOut }) => `${count(added, "track")} added.${leftOut}`;
-  const result = await notices.of(
-    enqueue(
-      api,
-      id,
-      uris.map((uri) => ({ uri })),
-    ),
-    done,
-  );
-  for (const warning of result?.warnings ?? []) notices.show(warning, { isProblem: true });
-  if (result && !result.warnings.length) tryLinks(api, notices, uris);
+  const tracks = uris.map((uri) => ({ uri }));
+  const result = await notices.of(enqueue(api, id, tracks), done);
+  if (!result) return undefined;
+  for (const warning of result.warnings) notices.show(warning, { isProblem: true });
+  if (!result.warnings.length) tryLinks(api, notices, uris);
   return result;
 }
 
+/**
+ * @param {NodeApi} api
+ * @param {Notices} notices
+ * @param {string[]} uris
+ */
 async function tryLinks(api, notices, uris) {
   if (await api.hasResolver()) return; // then a page may be music
   for (const uri of uris.filter((one) => /^https?:/i.test(one)).slice(0, LINKS_TRIED)) {
-    const answer = await api.get(`v0/loadtracks?explain=true&identifier=${encodeURIComponent(uri)}`).catch(() => ({}));
-    if (answer.loadType === "empty" && answer.error)
-      notices.show(`${uri} cannot be played: ${answer.error.message} ${answer.error.hint}`, { isProblem: true });
+    const error = await failureOf(api, uri).catch(() => undefined);
+    if (error) notices.show(`${uri} cannot be played: ${error.message} ${error.hint}`, { isProblem: true });
   }
 }
 
 // The addresses in a list, by the ending of its name.
+/**
+ * @param {string} name
+ * @param {string} text
+ */
 export function addressesOf(name, text) {
   const ending = name.toLowerCase().split(".").pop();
   if (ending === "pls") return [...text.matchAll(/^\s*File\d+\s*=\s*(.*\S)/gim)].map(([, uri]) => uri);
   if (ending === "cue") return partsIn(text);
   if (ending !== "xspf") return addressesIn(text);
   const list = new DOMParser().parseFromString(text, "application/xml");
-  return [...list.getElementsByTagNameNS("*", "location")].map((one) => one.textContent.trim()).filter(Boolean);
+  return [...list.getElementsByTagNameNS("*", "location")].map((one) => one.textContent?.trim() ?? "").filter(Boolean);
 }
 
 // Each track of a CUE sheet, as a part of its file. An index is minutes, seconds and 75ths.
+/** @param {string} text */
 function partsIn(text) {
+  /** @type {Array<{ file: string, start: number }>} */
   const parts = [];
   let file = "";
   for (const line of text.split(/\r?\n/)) {
     file = /^\s*FILE\s+"?(.*?)"?\s+\w+\s*$/i.exec(line)?.[1] ?? file;
     const index = /^\s*INDEX\s+01\s+(\d+):(\d+):(\d+)/i.exec(line);
-    if (index && file)
-      parts.push({ file, start: Math.round(1000 * (60 * index[1] + +index[2] + index[3] / 75)) / 1000 });
+    if (!index || !file) continue;
+    const [minutes, seconds, frames] = index.slice(1).map(Number);
+    parts.push({ file, start: Math.round(1000 * (60 * minutes + seconds + frames / 75)) / 1000 });
   }
   return parts.map(
     ({ file: of, start }, at) => `${of}#t=${start}${parts[at + 1]?.file === of ? `,${parts[at + 1].start}` : ""}`,
@@ -65,28 +86,42 @@ function partsIn(text) {
 
 // What is dropped and pasted on the page, and sent to the node: one file after the other.
 export class Uploads extends Store {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
+
+  /** @param {Notices} notices */
   constructor(notices) {
     super();
     this.notices = notices;
-    this.takers = []; // {api, take(uris)}; the last one gets what comes
+    /** @type {Taker[]} */
+    this.takers = []; // the last one gets what comes
+    /** @type {Upload[]} */
     this.sent = [];
     this.last = Promise.resolve();
   }
 
   // `taker` gets what is dropped until the function that this gives is called.
+  /** @param {Taker} taker */
   towards(taker) {
     this.takers.push(taker);
-    return () => this.takers.splice(this.takers.indexOf(taker), 1);
+    return () => void this.takers.splice(this.takers.indexOf(taker), 1);
   }
 
   // What was dropped or pasted: files, else addresses in a text.
-  async takeTransfer(transfer, { api, take } = this.takers.at(-1)) {
+  /** @param {DataTransfer} transfer */
+  async takeTransfer(transfer) {
+    const taker = this.takers.at(-1);
     const files = [...transfer.files];
     const lines = addressesIn(transfer.getData("text/uri-list") || transfer.getData("text"));
-    if (files.length) await this.takeFiles(files, { api, take });
-    else if (lines.length) await take(lines);
+    if (!taker) return;
+    if (files.length) await this.takeFiles(files, taker);
+    else if (lines.length) await taker.take(lines);
   }
 
+  /**
+   * @param {File[]} files
+   * @param {Taker} taker
+   */
   async takeFiles(files, { api, take }) {
     for (const file of files) {
       if (LIST.test(file.name)) {
@@ -99,10 +134,16 @@ export class Uploads extends Store {
     }
   }
 
+  /** @param {string} text */
   refuse(text) {
     this.notices.show(text, { isProblem: true });
   }
 
+  /**
+   * @param {NodeApi} api
+   * @param {File} file
+   * @param {Take} take
+   */
   send(api, file, take) {
     const upload = { name: file.name, part: 0, problem: "" };
     this.change(() => (this.sent = [...this.sent, upload]));
@@ -112,24 +153,28 @@ export class Uploads extends Store {
         this.change(() => (upload.part = 1));
         await take([uri]);
       } catch (error) {
-        this.change(() => (upload.problem = error.message));
-        this.refuse(`${file.name}: ${error.message}`);
+        const problem = messageOf(error);
+        this.change(() => (upload.problem = problem));
+        this.refuse(`${file.name}: ${problem}`);
       }
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.change(() => (this.sent = this.sent.filter((one) => one.part < 1))), SHOWN_MS);
     });
   }
 
+  /** @param {() => unknown} by */
   change(by) {
     by();
     this.tell();
   }
 }
 
+/** @param {{ uploads: Uploads }} props */
 export function UploadList({ uploads }) {
   useStore(uploads);
   if (!uploads.sent.length) return null;
-  const forget = (upload) => uploads.change(() => (uploads.sent = uploads.sent.filter((one) => one !== upload)));
+  const forget = (/** @type {Upload} */ upload) =>
+    uploads.change(() => (uploads.sent = uploads.sent.filter((one) => one !== upload)));
   return html`<ul class="uploads notice" aria-label="Uploads">
     ${uploads.sent.map(
       (upload) => html`<li key=${upload}>

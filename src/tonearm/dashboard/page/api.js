@@ -1,10 +1,18 @@
 // Requests and sockets of one node. A refusal carries the node's own message.
 
+/** @import { Hearer, ShownNode } from "./types.js" */
+/** @import { Error as Refusal, SentFile, Stats } from "./wire.js" */
+
 const FOLDER = new URL(".", import.meta.url);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 5000;
 
 export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} code
+   * @param {string} message
+   */
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -21,8 +29,10 @@ function unreachable() {
   return new ApiError(0, "unreachable", "The node does not answer. It is tried again until it does.");
 }
 
+/** @param {Response} answer */
 async function refusal(answer) {
   try {
+    /** @type {Refusal} */
     const told = await answer.json();
     return new ApiError(answer.status, told.code, told.message);
   } catch {
@@ -30,6 +40,13 @@ async function refusal(answer) {
   }
 }
 
+// What was thrown, as a sentence.
+/** @param {unknown} error */
+export function messageOf(error) {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** @param {string} name */
 export async function pageJson(name) {
   const answer = await fetch(new URL(name, FOLDER));
   if (!answer.ok) throw await refusal(answer);
@@ -43,7 +60,10 @@ export async function logOut() {
 }
 
 export class NodeApi {
-  // `node` is an entry of nodes.json.
+  /** @type {Promise<boolean> | null} */
+  resolving = null;
+
+  /** @param {ShownNode} node */
   constructor(node) {
     this.name = node.name;
     this.clip = node.clip;
@@ -53,10 +73,12 @@ export class NodeApi {
     this.streams = node.streams ? new URL(`${node.streams}/`, FOLDER) : null;
   }
 
+  /** @param {string} path */
   url(path) {
     return new URL(path, this.base);
   }
 
+  /** @param {string} id */
   player(id, path = "") {
     return `v0/players/${id}${path}`; // an id has no character that a path would have to escape
   }
@@ -64,7 +86,7 @@ export class NodeApi {
   // Whether the node has a resolver: its figures tell. It is asked once.
   hasResolver() {
     this.resolving ??= this.get("v0/stats").then(
-      (stats) => Boolean(stats.resolver),
+      (/** @type {Stats} */ stats) => Boolean(stats.resolver),
       () => {
         this.resolving = null;
         return false;
@@ -74,6 +96,11 @@ export class NodeApi {
   }
 
   // Sends a file; `told` gets how much of it is sent, 0 to 1. Throws ApiError.
+  /**
+   * @param {File} file
+   * @param {(part: number) => void} told
+   * @returns {Promise<SentFile>}
+   */
   upload(file, told) {
     return new Promise((sent, failed) => {
       const request = new XMLHttpRequest(); // `fetch` tells nothing before the answer
@@ -91,6 +118,13 @@ export class NodeApi {
   }
 
   // The JSON of the answer, null for one without a body. Throws ApiError.
+  /**
+   * @template [T=unknown]
+   * @param {string} method
+   * @param {string} path
+   * @param {object} [body]
+   * @returns {Promise<T>}
+   */
   async ask(method, path, body) {
     let answer;
     try {
@@ -103,9 +137,14 @@ export class NodeApi {
       throw unreachable();
     }
     if (!answer.ok) throw await refusal(answer);
-    return answer.status === 204 ? null : answer.json();
+    return answer.status === 204 ? /** @type {T} */ (null) : answer.json();
   }
 
+  /**
+   * @template T
+   * @param {string} path
+   * @returns {Promise<T>}
+   */
   get(path) {
     return this.ask("GET", path);
   }
@@ -114,7 +153,19 @@ export class NodeApi {
 // A WebSocket that comes back by itself. `path` is asked for anew before each connection; what it throws counts as a
 // failed one. `on.state` gets "connecting", "open" and "lost", and "refused" when this page is not let in any more, which
 // ends it; `on.message` gets what the node sends.
+/** @template [Message=string] */
 export class LastingSocket {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  retry;
+  /** @type {WebSocket | undefined} */
+  socket;
+
+  /**
+   * @param {Pick<NodeApi, "url">} api
+   * @param {() => Promise<string>} path
+   * @param {Hearer<Message>} on
+   * @param {BinaryType} binaryType
+   */
   constructor(api, path, on, binaryType = "blob") {
     this.api = api;
     this.path = path;
@@ -122,20 +173,22 @@ export class LastingSocket {
     this.binaryType = binaryType;
     this.retryMs = FIRST_RETRY_MS;
     this.isOver = false;
-    this.wake = () => this.retry && this.connect();
+    this.wake = () => {
+      if (this.retry) this.connect();
+    };
     globalThis.addEventListener("online", this.wake);
     this.connect();
   }
 
   async connect() {
     clearTimeout(this.retry);
-    this.retry = null;
+    this.retry = undefined;
     this.on.state?.("connecting");
     let path;
     try {
       path = await this.path();
     } catch (error) {
-      this.lose(error);
+      this.lose(/** @type {Error} */ (error));
       return;
     }
     if (this.isOver) return;
@@ -151,9 +204,10 @@ export class LastingSocket {
     socket.onclose = () => this.lose(null);
   }
 
+  /** @param {Error | null} error */
   lose(error) {
     if (this.isOver) return;
-    if (error?.isOfDoor) {
+    if (error instanceof ApiError && error.isOfDoor) {
       this.close();
       this.on.state?.("refused", error);
       return;

@@ -2,7 +2,7 @@
 
 import { UploadList, Uploads, add } from "./adding.js";
 import { NodeApi, logOut, pageJson } from "./api.js";
-import { Icon, NoticeBar, Notices, useStore } from "./controls.js";
+import { Icon, NoticeBar, Notices, focusOn, typed, useStore } from "./controls.js";
 import { PlayerFeed } from "./feeds.js";
 import { Keys } from "./keys.js";
 import { Listening } from "./listening.js";
@@ -14,19 +14,23 @@ import { PlayerPage } from "./player_page.js";
 import { html, render, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { keep, kept } from "./store.js";
 
+/** @import { EffectsSchema, PageParts, ShownNode } from "./types.js" */
+
 const THEMES = ["system", "light", "dark"];
 
+/** @param {string} theme */
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
 }
 
+/** @param {{ nodes: NodeApi[], effects: EffectsSchema }} props */
 function Dashboard({ nodes, effects }) {
   const [shown, setShown] = useState(place);
   const notices = useMemo(() => new Notices(), []);
   const listening = useStore(useMemo(() => new Listening(), []));
   const uploads = useMemo(() => new Uploads(notices), []);
   const [showsKeys, setShowsKeys] = useState(false);
-  const [dropped, setDropped] = useState(null); // addresses that no player is there for
+  const [dropped, setDropped] = useState(/** @type {string[] | null} */ (null)); // addresses that no player is there for
   const isFirst = useRef(true);
   useEffect(() => {
     const follow = () => setShown(place());
@@ -37,41 +41,48 @@ function Dashboard({ nodes, effects }) {
   const api = nodes[number];
   useEffect(() => {
     document.title = [shown.player, nodes.length > 1 ? api.name : "", "tonearm"].filter(Boolean).join(" · ");
-    if (!isFirst.current) document.querySelector("main h1").focus(); // the link that led here is gone
+    if (!isFirst.current) focusOn("main h1"); // the link that led here is gone
     isFirst.current = false;
     scrollTo(0, 0);
   }, [number, shown.player]);
   // Music from elsewhere is for the player on the page, else for the one that is heard, else for a new one.
   useEffect(() => {
     const heard = listening.feed;
-    if (shown.player) return uploads.towards({ api, take: (uris) => add(api, shown.player, notices, uris) });
+    const id = shown.player;
+    if (id) return uploads.towards({ api, take: (uris) => add(api, id, notices, uris) });
     if (heard) return uploads.towards({ api: heard.api, take: (uris) => add(heard.api, heard.id, notices, uris) });
     return uploads.towards({ api, take: async (uris) => setDropped((before) => [...(before ?? []), ...uris]) });
   }, [number, shown.player, listening.feed]);
   useEffect(() => {
-    const isOurs = ({ dataTransfer }) => ["Files", "text/uri-list"].some((type) => dataTransfer.types.includes(type));
-    const over = (event) => isOurs(event) && event.preventDefault();
-    const drop = (event) => {
-      if (!isOurs(event)) return;
+    const oursIn = (/** @type {DragEvent} */ { dataTransfer }) =>
+      ["Files", "text/uri-list"].some((type) => dataTransfer?.types.includes(type)) ? dataTransfer : null;
+    const over = (/** @type {DragEvent} */ event) => {
+      if (oursIn(event)) event.preventDefault();
+    };
+    const drop = (/** @type {DragEvent} */ event) => {
+      const dropped = oursIn(event);
+      if (!dropped) return;
       event.preventDefault();
-      uploads.takeTransfer(event.dataTransfer);
+      uploads.takeTransfer(dropped);
     };
-    const paste = (event) => {
-      if (event.clipboardData.files.length) uploads.takeTransfer(event.clipboardData);
+    const paste = (/** @type {ClipboardEvent} */ { clipboardData }) => {
+      if (clipboardData?.files.length) uploads.takeTransfer(clipboardData);
     };
-    const heard = Object.entries({ dragover: over, drop, paste });
-    for (const [name, listener] of heard) addEventListener(name, listener);
-    return () => heard.forEach(([name, listener]) => removeEventListener(name, listener));
+    const heard = new AbortController();
+    const { signal } = heard;
+    addEventListener("dragover", over, { signal });
+    addEventListener("drop", drop, { signal });
+    addEventListener("paste", paste, { signal });
+    return () => heard.abort();
   }, []);
+  /** @type {PageParts & { key: string }} */
   const common = { api, node: number, notices, listening, uploads, key: `${number}/${shown.player}` };
   const steered = () => (shown.player ? PlayerFeed.find(api, shown.player) : listening.feed);
-  const go = (event) => {
-    location.hash = linkTo(event.target.value);
-  };
-  const theme = (event) => {
-    keep("theme", event.target.value);
-    setTheme(event.target.value);
-  };
+  const go = typed((chosen) => (location.hash = linkTo(Number(chosen))));
+  const theme = typed((chosen) => {
+    keep("theme", chosen);
+    setTheme(chosen);
+  });
   return html`
     <header class="top">
       <a class="brand" href=${linkTo(number)}><img src="icon.svg" alt="" width="28" height="28" />tonearm</a>
@@ -107,8 +118,9 @@ function Dashboard({ nodes, effects }) {
 }
 
 setTheme(kept("theme", "system"));
+/** @type {[{ nodes: ShownNode[] }, EffectsSchema]} */
 const [{ nodes }, effects] = await Promise.all([pageJson("nodes.json"), pageJson("effects.json")]);
 render(
   html`<${Dashboard} nodes=${nodes.map((node) => new NodeApi(node))} effects=${effects} />`,
-  document.getElementById("app"),
+  /** @type {HTMLElement} */ (document.getElementById("app")),
 );

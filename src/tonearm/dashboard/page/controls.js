@@ -1,22 +1,62 @@
 // What several parts of the page are made of: hooks, sliders, buttons with pictures, and the messages below.
 
+import { messageOf } from "./api.js";
 import { html, useEffect, useReducer, useRef, useState } from "./preact.js";
 import { Store } from "./store.js";
+
+/** @import { ComponentChildren, Ref } from "preact" */
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { Act, Connection as ConnectionState, Done, On } from "./types.js" */
 
 const SHOWN_MS = 6000;
 const UNDO_MS = 10_000;
 const DRAFT_KEPT_MS = 300; // until the event that says the same has come
 
+// A function that has the component shown again.
+function useAgain() {
+  const [, count] = useReducer((/** @type {number} */ shown) => shown + 1, 0);
+  return () => count(undefined);
+}
+
+// Handlers of a field's events: they hand on what it holds, or whether it is ticked.
+/** @param {(value: string) => unknown} take */
+export function typed(take) {
+  return (/** @type {On<HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */ { target }) =>
+    take(target.value);
+}
+
+/** @param {(isTicked: boolean) => unknown} take */
+export function ticked(take) {
+  return (/** @type {On<HTMLInputElement>} */ { target }) => take(target.checked);
+}
+
+/**
+ * @param {string} selector
+ * @param {ParentNode | null} within
+ */
+export function focusOn(selector, within = document) {
+  const found = within?.querySelector(selector);
+  if (found instanceof HTMLElement) found.focus();
+}
+
 // Shows the component again whenever `store` tells.
+/**
+ * @template {Store | null} S
+ * @param {S} store
+ */
 export function useStore(store) {
-  const [, again] = useReducer((count) => count + 1, 0);
+  const again = useAgain();
   useEffect(() => store?.subscribe(again), [store]);
   return store;
 }
 
 // The time, as often as asked for; it stands still while `moves` is false.
+/**
+ * @param {number} everyMs
+ * @param {boolean} moves
+ */
 export function useNow(everyMs, moves) {
-  const [, again] = useReducer((count) => count + 1, 0);
+  const again = useAgain();
   useEffect(() => {
     if (!moves) return undefined;
     const timer = setInterval(again, everyMs);
@@ -27,9 +67,14 @@ export function useNow(everyMs, moves) {
 
 // Messages about what was done, or why it was not. One at a time is read out; beside it stands what can be undone.
 export class Notices extends Store {
+  /** @type {{ text: string, isProblem: boolean } | null} */
   shown = null;
+  /** @type {Array<{ text: string, forget(): void, undo(): void }>} */
   undoable = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  timer;
 
+  /** @param {string} text */
   show(text, { isProblem = false } = {}) {
     clearTimeout(this.timer);
     this.shown = text ? { text, isProblem } : null;
@@ -38,39 +83,57 @@ export class Notices extends Store {
   }
 
   // Says what went; `undo` brings it back.
+  /**
+   * @param {string} text
+   * @param {() => unknown} undo
+   */
   went(text, undo) {
-    const entry = { text };
-    entry.forget = () => {
+    const forget = () => {
       this.undoable = this.undoable.filter((one) => one !== entry);
       this.tell();
     };
-    entry.undo = () => {
-      entry.forget();
-      undo();
+    const entry = {
+      text,
+      forget,
+      undo() {
+        forget();
+        undo();
+      },
     };
     this.undoable = [...this.undoable, entry];
-    setTimeout(entry.forget, UNDO_MS);
+    setTimeout(forget, UNDO_MS);
     this.tell();
   }
 
   // Does requests about the player of `feed`, and shows what came of them.
+  /**
+   * @param {PlayerFeed} feed
+   * @returns {Act}
+   */
   acting(feed) {
     return (method, path, body, done) => this.of(feed.api.ask(method, feed.path(path), body), done);
   }
 
   // Waits for `work` and says that it is done, or the node's own message. The result, or undefined.
+  /**
+   * @template T
+   * @param {Promise<T>} work
+   * @param {string | ((result: T) => string)} done
+   * @returns {Promise<Done<T> | undefined>}
+   */
   async of(work, done = "") {
     try {
       const result = await work;
       if (done) this.show(typeof done === "function" ? done(result) : done);
-      return result ?? true;
+      return /** @type {Done<T>} */ (result ?? true);
     } catch (error) {
-      this.show(error.message, { isProblem: true });
+      this.show(messageOf(error), { isProblem: true });
       return undefined;
     }
   }
 }
 
+/** @param {{ notices: Notices }} props */
 export function NoticeBar({ notices }) {
   const { shown } = useStore(notices);
   const problem = shown?.isProblem ? shown.text : "";
@@ -83,10 +146,16 @@ export function NoticeBar({ notices }) {
 }
 
 // Sends the newest value, one request at a time: what came meanwhile and is old already is left out.
+/**
+ * @template T
+ * @param {(value: T) => unknown} send
+ */
 export function useNewest(send) {
-  const kept = useRef({ isBusy: false, next: null }).current;
+  /** @type {{ isBusy: boolean, next: { value: T } | null, send: (value: T) => unknown }} */
+  const first = { isBusy: false, next: null, send };
+  const kept = useRef(first).current;
   kept.send = send;
-  return async (value) => {
+  return async (/** @type {T} */ value) => {
     kept.next = { value };
     if (kept.isBusy) return;
     kept.isBusy = true;
@@ -106,6 +175,22 @@ const UP_KEYS = ["ArrowRight", "ArrowUp"];
 const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
 
 // A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
+/**
+ * @typedef {object} SliderProps
+ * @property {string} label
+ * @property {number} value
+ * @property {number} min
+ * @property {number} max
+ * @property {number} step
+ * @property {(value: number) => string} text
+ * @property {(value: number) => unknown} send
+ * @property {number} [keyStep]
+ * @property {boolean} [isLive]
+ * @property {boolean} [disabled]
+ * @property {boolean} [showsLabel]
+ * @property {boolean} [showsValue]
+ */
+/** @param {SliderProps} props */
 export function Slider({
   label,
   value,
@@ -120,10 +205,10 @@ export function Slider({
   showsLabel = true,
   showsValue = true,
 }) {
-  const [draft, setDraft] = useState(null);
-  const timer = useRef(null);
+  const [draft, setDraft] = useState(/** @type {number | null} */ (null));
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const newest = useNewest(send);
-  const change = async (moved, isLast) => {
+  const change = async (/** @type {number} */ moved, /** @type {boolean} */ isLast) => {
     clearTimeout(timer.current);
     setDraft(moved);
     if (isLive || isLast) await newest(moved);
@@ -131,8 +216,8 @@ export function Slider({
   };
   const shown = draft ?? value;
   const range = max - min || 1;
-  const key = (event) => {
-    const direction = UP_KEYS.includes(event.key) - DOWN_KEYS.includes(event.key);
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    const direction = Number(UP_KEYS.includes(event.key)) - Number(DOWN_KEYS.includes(event.key));
     if (!keyStep || !direction) return;
     event.preventDefault();
     change(Math.min(max, Math.max(min, shown + direction * keyStep)), true);
@@ -142,16 +227,18 @@ export function Slider({
     <input type="range" aria-label=${label} aria-valuetext=${text(shown)} min=${min} max=${max} step=${step}
       value=${shown} disabled=${disabled} style=${{ "--filled": `${(100 * (shown - min)) / range}%` }}
       onKeyDown=${key}
-      onInput=${(event) => change(event.target.valueAsNumber, false)} onChange=${(event) => change(event.target.valueAsNumber, true)} />
+      onInput=${typed((moved) => change(Number(moved), false))} onChange=${typed((moved) => change(Number(moved), true))} />
     ${showsValue && html`<output aria-hidden="true">${text(shown)}</output>`}
   </label>`;
 }
 
 // A number to be typed, which `send` gets when the field is left. What is being typed stays when the state changes meanwhile.
+/** @param {{ value: string, send: (value: number) => unknown, [attribute: string]: unknown }} props */
 export function NumberField({ value, send, ...more }) {
-  const [draft, setDraft] = useState(null);
-  return html`<input type="number" value=${draft ?? value} onInput=${(event) => setDraft(event.target.value)}
-    onChange=${(event) => send(event.target.valueAsNumber)} onBlur=${() => setTimeout(() => setDraft(null), DRAFT_KEPT_MS)} ...${more} />`;
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const change = (/** @type {On<HTMLInputElement>} */ { target }) => send(target.valueAsNumber);
+  return html`<input type="number" value=${draft ?? value} onInput=${typed(setDraft)}
+    onChange=${change} onBlur=${() => setTimeout(() => setDraft(null), DRAFT_KEPT_MS)} ...${more} />`;
 }
 
 const PATHS = {
@@ -174,21 +261,37 @@ const PATHS = {
   speaker: "M4 9v6h4l5 5V4L8 9zM15 8.5v7a4 4 0 0 0 0-7zM15 4.2v2.1a6 6 0 0 1 0 11.4v2.1a8 8 0 0 0 0-15.6z",
 };
 
+/** @typedef {keyof typeof PATHS} Picture */
+/** @param {{ name: Picture }} props */
 export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
 }
 
 // A button that shows a picture only; `label` is its name.
+/**
+ * @typedef {object} IconButtonProps
+ * @property {string} label
+ * @property {Picture} icon
+ * @property {() => unknown} onClick
+ * @property {boolean} [disabled]
+ * @property {string} [kind]
+ */
+/** @param {IconButtonProps} props */
 export function IconButton({ label, icon, onClick, disabled = false, kind = "", ...more }) {
   return html`<button type="button" class=${`round ${kind}`} aria-label=${label} title=${label} disabled=${disabled}
     onClick=${onClick} ...${more}><${Icon} name=${icon} /></button>`;
 }
 
+/**
+ * @param {string} kind
+ * @param {string} title
+ */
 function idOf(kind, title) {
   return `${kind}-${title.toLowerCase().replaceAll(" ", "-")}`;
 }
 
 // A part of the page with its heading.
+/** @param {{ title: string, children: ComponentChildren, aside?: ComponentChildren, kind?: string }} props */
 export function Panel({ title, children, aside = null, kind = "" }) {
   const id = idOf("panel", title);
   return html`<section class=${`panel ${kind}`} aria-labelledby=${id}>
@@ -198,19 +301,31 @@ export function Panel({ title, children, aside = null, kind = "" }) {
 }
 
 // What is asked beside the page, until it is closed: `close` is called then. Its last button, `done`, works when it `isReady`.
+/**
+ * @typedef {object} DialogProps
+ * @property {string} title
+ * @property {ComponentChildren} children
+ * @property {() => unknown} close
+ * @property {(event: Event) => unknown} [submit]
+ * @property {string} [done]
+ * @property {boolean} [isReady]
+ */
+/** @param {DialogProps} props */
 export function Dialog({ title, children, close, submit, done, isReady = true }) {
-  const dialog = useRef(null);
+  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const id = idOf("dialog", title);
   useEffect(() => {
     const before = document.activeElement;
-    dialog.current.showModal();
-    return () => before?.isConnected && before.focus();
+    dialog.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
   }, []);
   return html`<dialog ref=${dialog} aria-labelledby=${id} onClose=${close}>
     <form onSubmit=${submit}>
       <h2 id=${id}>${title}</h2>
       ${children}
-      <p class="buttons"><button type="button" onClick=${() => dialog.current.close()}>${submit ? "Cancel" : "Close"}</button>
+      <p class="buttons"><button type="button" onClick=${() => dialog.current?.close()}>${submit ? "Cancel" : "Close"}</button>
         ${submit && html`<button class="strong" disabled=${!isReady}>${done}</button>`}</p>
     </form>
   </dialog>`;
@@ -218,19 +333,32 @@ export function Dialog({ title, children, close, submit, done, isReady = true })
 
 // A list of any length: only what is seen of it is made, and some around. `row(index)` is what stands in an entry, `rowPx`
 // high; `entry(index)` are more attributes of it. `needs(first, last)` is told what is seen, and `of` gets the element.
+/**
+ * @typedef {object} LongListProps
+ * @property {string} label
+ * @property {number} total
+ * @property {number} rowPx
+ * @property {(index: number) => ComponentChildren} row
+ * @property {(index: number) => object} [entry]
+ * @property {(first: number, last: number) => unknown} needs
+ * @property {Ref<HTMLElement>} of
+ */
+/** @param {LongListProps} props */
 export function LongList({ label, total, rowPx, row, entry = () => ({}), needs, of, ...more }) {
   const [seen, setSeen] = useState(0);
   const first = Math.max(0, Math.min(seen, total) - ROWS_AROUND);
   const last = Math.min(total, seen + ROWS_SEEN + ROWS_AROUND);
-  useEffect(() => needs(first, last), [first, last]);
+  useEffect(() => void needs(first, last), [first, last]);
+  const scroll = (/** @type {On<HTMLElement>} */ { target }) => setSeen(Math.floor(target.scrollTop / rowPx));
   const indexes = Array.from({ length: Math.max(0, last - first) }, (_, at) => first + at);
   return html`<ol aria-label=${label} class="long" ref=${of} style=${{ "--row": `${rowPx}px`, "--before": `${first * rowPx}px`, "--after": `${(total - last) * rowPx}px` }}
-      onScroll=${(event) => setSeen(Math.floor(event.target.scrollTop / rowPx))} ...${more}>
+      onScroll=${scroll} ...${more}>
     ${indexes.map((index) => html`<li data-index=${index} aria-setsize=${total} aria-posinset=${index + 1} ...${{ key: index, ...entry(index) }}>${row(index)}</li>`)}
   </ol>`;
 }
 
 // Whether the page still hears from the node.
+/** @param {{ feed: { connection: ConnectionState } }} props */
 export function Connection({ feed }) {
   const text = {
     connecting: "connecting",
@@ -242,6 +370,7 @@ export function Connection({ feed }) {
   return html`<span class=${`connection ${feed.connection}`} role="status">${text}</span>${feed.connection === "refused" && again}`;
 }
 
+/** @param {{ of: string }} props */
 export function Badge({ of }) {
   return html`<span class=${`badge ${of}`}>${of}</span>`;
 }

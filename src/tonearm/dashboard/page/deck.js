@@ -1,18 +1,26 @@
 // Picture, title, and what is steered most: on the page of a player, and in the bar of the one that is heard.
 
-import { Icon, IconButton, Slider, useNow, useStore } from "./controls.js";
+import { Icon, IconButton, Slider, typed, useNow, useStore } from "./controls.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { html, useState } from "./preact.js";
 import { clock, rounded } from "./text.js";
+
+/** @import { NodeApi } from "./api.js" */
+/** @import { Notices } from "./controls.js" */
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { Listening } from "./listening.js" */
+/** @import { Act, PlayerNow, PlayerParts } from "./types.js" */
 
 const SEEK_BY_KEY_MS = 5000;
 const USUAL_VOLUME = 2;
 const HIGHEST_VOLUME = 5;
 
+/** @param {number} value */
 export function percent(value) {
   return `${rounded(100 * value, 0)} %`;
 }
 
+/** @param {PlayerParts} props */
 export function Deck({ api, node, feed, state, act, notices, listening, isGone }) {
   const { title, author } = shownTitle(state);
   const stuck = state.stuck && !state.error ? `Waiting: ${state.stuck}.` : "";
@@ -36,11 +44,13 @@ export function Deck({ api, node, feed, state, act, notices, listening, isGone }
   </section>`;
 }
 
+/** @param {{ act: Act, isGone: boolean }} props */
 function Mend({ act, isGone }) {
-  const [address, setAddress] = useState(null); // while it is changed
-  const replace = async (event) => {
+  const [address, setAddress] = useState(/** @type {string | null} */ (null)); // while it is changed
+  const replace = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    if (address.trim() && (await act("PUT", "/track", { uri: address.trim() }))) setAddress(null);
+    const uri = address?.trim();
+    if (uri && (await act("PUT", "/track", { uri }))) setAddress(null);
   };
   return html`<fieldset disabled=${isGone} class="buttons">
     <button type="button" class="strong" onClick=${() => act("POST", "/play")}>Try again</button>
@@ -48,15 +58,26 @@ function Mend({ act, isGone }) {
     ${
       address !== null &&
       html`<form class="row" onSubmit=${replace}>
-      <input type="text" aria-label="New address" value=${address} spellcheck=${false} onInput=${(event) => setAddress(event.target.value)} /><button>Replace</button></form>`
+      <input type="text" aria-label="New address" value=${address} spellcheck=${false} onInput=${typed(setAddress)} /><button>Replace</button></form>`
     }
   </fieldset>`;
 }
 
+/**
+ * @typedef {object} ListenHereProps
+ * @property {NodeApi} api
+ * @property {number} node
+ * @property {string} id
+ * @property {PlayerNow} state
+ * @property {Notices} notices
+ * @property {Listening} listening
+ */
+/** @param {ListenHereProps} props */
 function ListenHere({ api, node, id, state, notices, listening }) {
   useStore(listening);
   const isHere = listening.isAt(api, id);
   const text = {
+    off: "",
     starting: "connecting …",
     on: state.paused ? "paused" : listening.of(api, id).way,
     lost: "connection lost, trying again",
@@ -68,10 +89,12 @@ function ListenHere({ api, node, id, state, notices, listening }) {
   </div>`;
 }
 
+/** @param {PlayerNow} state */
 export function isPlaying(state) {
   return !state.paused && state.state !== "idle" && state.state !== "failed";
 }
 
+/** @param {{ state: PlayerNow, act: Act, kind?: string }} props */
 export function Transport({ state, act, kind = "" }) {
   const toggle = isPlaying(state) ? "pause" : "play";
   return html`<${IconButton} label="Previous" icon="previous" onClick=${() => act("POST", "/previous")} />
@@ -79,6 +102,7 @@ export function Transport({ state, act, kind = "" }) {
     <${IconButton} label="Skip" icon="skip" onClick=${() => act("POST", "/skip")} />`;
 }
 
+/** @param {{ feed: PlayerFeed, state: PlayerNow, isGone?: boolean }} props */
 export function Artwork({ feed, state, isGone = false }) {
   const [missing, setMissing] = useState("");
   const isHere = state.trackId && missing !== state.trackId;
@@ -94,30 +118,36 @@ export function Artwork({ feed, state, isGone = false }) {
   </div>`;
 }
 
+/**
+ * @param {PlayerFeed} feed
+ * @param {PlayerNow} state
+ */
 export function artworkOf(feed, state) {
   return `${feed.api.url(feed.path("/artwork"))}?of=${state.trackId}`;
 }
 
+/** @param {{ state: PlayerNow, act: Act }} props */
 function Progress({ state, act }) {
   const now = useNow(250, isMoving(state));
   const begin = state.startMs ?? 0;
   const end = endOf(state);
   const position = positionAt(state, now);
   const canSeek = Boolean(end) && state.track.info.isSeekable;
-  const text = (value) => (end ? `${clock(value)} of ${clock(end)}` : clock(value));
-  const seek = (value) => act("PATCH", "/position", { position: Math.round(value) });
+  const text = (/** @type {number} */ value) => (end ? `${clock(value)} of ${clock(end)}` : clock(value));
+  const seek = (/** @type {number} */ value) => act("PATCH", "/position", { position: Math.round(value) });
   return html`<div class="progress">
-    <${Slider} label="Position" value=${Math.max(begin, position)} min=${begin} max=${end || begin + 1} step="1" keyStep=${SEEK_BY_KEY_MS}
+    <${Slider} label="Position" value=${Math.max(begin, position)} min=${begin} max=${end || begin + 1} step=${1} keyStep=${SEEK_BY_KEY_MS}
       text=${text} send=${seek} isLive=${false} disabled=${!canSeek} showsLabel=${false} showsValue=${false} />
     <p class="times"><span>${clock(position)}</span><span>${end ? clock(end) : state.track.info.isStream ? "live" : ""}</span></p>
   </div>`;
 }
 
+/** @param {{ state: PlayerNow, act: Act }} props */
 function Volume({ state, act }) {
   const most = state.volume > USUAL_VOLUME ? HIGHEST_VOLUME : USUAL_VOLUME;
   return html`<div class="volume" style=${{ "--usual": 1 / most }}>
     <${Icon} name="speaker" />
-    <${Slider} label="Volume" showsLabel=${false} value=${state.volume} min="0" max=${most} step="0.01" text=${percent}
-      send=${(volume) => act("PATCH", "/filters", { volume })} />
+    <${Slider} label="Volume" showsLabel=${false} value=${state.volume} min=${0} max=${most} step=${0.01} text=${percent}
+      send=${(/** @type {number} */ volume) => act("PATCH", "/filters", { volume })} />
   </div>`;
 }

@@ -1,12 +1,15 @@
 // The player's events, the newest first; those before the page was opened, too, as far as the node has kept them.
 
-import { Panel } from "./controls.js";
+import { Panel, ticked, typed } from "./controls.js";
 import { html, useState } from "./preact.js";
 import { clock, timeOfDay } from "./text.js";
+
+/** @import { NumberedEvent, PlayerParts } from "./types.js" */
 
 const SHOWN = 60;
 const COMMON = new Set(["op", "id", "seq", "time", "life"]);
 
+/** @param {NumberedEvent} event */
 function brief(event) {
   switch (event.op) {
     case "PlayerUpdate":
@@ -32,6 +35,7 @@ function brief(event) {
   }
 }
 
+/** @param {PlayerParts} props */
 export function EventLog({ feed }) {
   const [since, setSince] = useState("");
   const [showsUpdates, setShowsUpdates] = useState(false);
@@ -39,8 +43,8 @@ export function EventLog({ feed }) {
   const events = feed.events.filter((event) => event.seq > first && (showsUpdates || event.op !== "PlayerUpdate"));
   return html`<${Panel} title="Events" kind="event-panel">
     <div class="tools">
-      <label class="choice">Since number <input type="number" min="0" value=${since} onInput=${(event) => setSince(event.target.value)} /></label>
-      <label class="choice"><input type="checkbox" checked=${showsUpdates} onChange=${(event) => setShowsUpdates(event.target.checked)} /> updates, too</label>
+      <label class="choice">Since number <input type="number" min="0" value=${since} onInput=${typed(setSince)} /></label>
+      <label class="choice"><input type="checkbox" checked=${showsUpdates} onChange=${ticked(setShowsUpdates)} /> updates, too</label>
     </div>
     <ol class="events" aria-label="Events" tabindex="0">
       ${events.slice(0, SHOWN).map(

@@ -1,8 +1,17 @@
 // What the page knows of a node and of a player, kept as it is now by their events. Components subscribe.
 
-import { LastingSocket } from "./api.js";
-import { applied } from "./player_state.js";
+import { ApiError, LastingSocket } from "./api.js";
+import { applied, seen } from "./player_state.js";
 import { Store } from "./store.js";
+
+/** @import { NodeApi } from "./api.js" */
+/** @import { Connection, Figure, NumberedEvent, PlayerNow } from "./types.js" */
+/** @import { PlayFailure, PlayedTrack, Player, PlayerEvent, Process, QueuedTrackDetails, Stats, TrackOut } from "./wire.js" */
+
+/** @typedef {ReturnType<typeof setTimeout> | undefined} Timer */
+/** @typedef {"state" | "queue" | "history"} Readable */
+// Figures as they were read `at`, in ms of performance.now(); `load` is a process's in %.
+/** @typedef {Omit<Stats, "processes"> & { at: number, processes: Array<Process & { load?: number }> }} StatsNow */
 
 const FIGURES_EVERY_MS = 5000; // no event tells them, and a node with 500 players takes 8 ms to add them up
 const SECOND_FIGURES_MS = 1500; // what is told for each second needs two
@@ -16,15 +25,22 @@ const TITLES_WAIT_MS = 5000;
 class Feed extends Store {
   constructor() {
     super();
+    /** @type {Connection} */
     this.connection = "connecting";
+    /** @type {Error | null} */
     this.problem = null;
+    this.isDeleted = false;
   }
 
   // Whether what is shown may be otherwise by now, and nothing can be done.
   get isGone() {
-    return ["lost", "refused"].includes(this.connection) || Boolean(this.isDeleted);
+    return ["lost", "refused"].includes(this.connection) || this.isDeleted;
   }
 
+  /**
+   * @param {Connection} connection
+   * @param {Error | null} problem
+   */
   connected(connection, problem = null) {
     this.connection = connection === "connecting" && this.connection === "lost" ? "lost" : connection;
     this.problem = problem;
@@ -34,14 +50,23 @@ class Feed extends Store {
 
 // All players of a node, its figures, and the last failures.
 export class NodeFeed extends Feed {
+  /** @type {Timer} */
+  telling;
+
+  /** @param {NodeApi} api */
   constructor(api) {
     super();
     this.api = api;
+    /** @type {Map<string, PlayerNow>} */
     this.players = new Map();
+    /** @type {Array<{ id: string, time: number, error: PlayFailure, uri: string }>} */
     this.errors = [];
+    /** @type {StatsNow | null} */
     this.stats = null;
+    /** @type {Figure[]} */
     this.figures = []; // a line for each time: what is plotted
     this.isBegun = false;
+    /** @type {PlayerEvent[] | null} */
     this.early = null; // events that came before the list of the players
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
@@ -69,7 +94,10 @@ export class NodeFeed extends Feed {
 
   // What is shown stays until all players are known as they are now.
   async begin() {
-    const early = (this.early = []);
+    /** @type {PlayerEvent[]} */
+    const early = [];
+    this.early = early;
+    /** @type {Player[]} */
     let states;
     try {
       states = await this.api.get("v0/players");
@@ -81,7 +109,7 @@ export class NodeFeed extends Feed {
     this.early = null;
     this.players.clear();
     for (const state of states) {
-      this.players.set(state.id, applied({}, { ...state, op: "PlayerState" }, performance.now()));
+      this.players.set(state.id, seen(state, performance.now()));
       if (state.error && !this.errors.some(({ id }) => id === state.id))
         this.note(state.id, Date.now(), state.error, state.track);
     }
@@ -90,6 +118,7 @@ export class NodeFeed extends Feed {
     this.tellSoon();
   }
 
+  /** @param {PlayerEvent} event */
   take(event) {
     if (event.op === "EventsLost") {
       this.socket.restart();
@@ -106,29 +135,40 @@ export class NodeFeed extends Feed {
       const known = this.players.get(event.id);
       if (known && event.seq > known.seq) this.players.set(event.id, applied(known, event, performance.now()));
     }
-    if (event.error) this.note(event.id, event.time, event.error, event.track);
+    if ("error" in event && event.error)
+      this.note(event.id, event.time, event.error, "track" in event ? event.track : undefined);
     this.tellSoon();
   }
 
+  /** @param {string} id */
   async read(id) {
     try {
+      /** @type {Player} */
       const state = await this.api.get(this.api.player(id));
-      this.players.set(id, applied({}, { ...state, op: "PlayerState" }, performance.now()));
+      this.players.set(id, seen(state, performance.now()));
       this.tellSoon();
     } catch {
       // It is gone again, or the node is: then a snapshot comes.
     }
   }
 
+  /**
+   * @param {string} id
+   * @param {number} time
+   * @param {PlayFailure} error
+   * @param {TrackOut} [track]
+   */
   note(id, time, error, track) {
     if (this.errors.some((known) => known.id === id && known.error.message === error.message && !track)) return;
     this.errors = [{ id, time, error, uri: track?.info.uri ?? "" }, ...this.errors].slice(0, ERRORS_KEPT);
   }
 
   async readFigures() {
-    const stats = await this.api.get("v0/stats");
+    /** @type {Stats} */
+    const told = await this.api.get("v0/stats");
     const before = this.stats;
-    stats.at = performance.now();
+    /** @type {StatsNow} */
+    const stats = { ...told, at: performance.now() };
     if (before && stats.uptime > before.uptime) this.figures.push(this.line(before, stats));
     else this.figures = [];
     this.figures = this.figures.slice(-FIGURES_KEPT);
@@ -136,6 +176,11 @@ export class NodeFeed extends Feed {
     this.tellSoon();
   }
 
+  /**
+   * @param {StatsNow} before
+   * @param {StatsNow} stats
+   * @returns {Figure}
+   */
   line(before, stats) {
     const passed = (stats.at - before.at) / 1000;
     const cpu = { node: 0, decoder: 0, other: 0 };
@@ -144,7 +189,7 @@ export class NodeFeed extends Feed {
       process.load = known ? (100 * (process.cpuSeconds - known.cpuSeconds)) / passed : 0;
       cpu[process.kind] += process.load;
     }
-    const late = (limit) => (stats.framesLate[limit] - before.framesLate[limit]) / passed;
+    const late = (/** @type {string} */ limit) => (stats.framesLate[limit] - before.framesLate[limit]) / passed;
     return {
       time: Date.now() / 1000,
       cpu,
@@ -156,7 +201,7 @@ export class NodeFeed extends Feed {
   tellSoon() {
     this.telling ??= setTimeout(
       () => {
-        this.telling = null;
+        this.telling = undefined;
         this.tell();
       },
       Math.max(TOLD_AT_MOST_EVERY_MS, this.players.size),
@@ -166,36 +211,56 @@ export class NodeFeed extends Feed {
 
 // One player: its state, queue, history, and its last events.
 export class PlayerFeed extends Feed {
+  /** @type {Map<string, PlayerFeed>} */
   static open = new Map();
 
   // The one feed of a player, for all parts of the page that show the player. Each closes it when it needs it no more.
+  /**
+   * @param {NodeApi} api
+   * @param {string} id
+   */
   static of(api, id) {
     const key = api.url(api.player(id)).href;
-    if (!PlayerFeed.open.has(key)) PlayerFeed.open.set(key, new PlayerFeed(api, id, key));
-    const feed = PlayerFeed.open.get(key);
+    const feed = PlayerFeed.open.get(key) ?? new PlayerFeed(api, id, key);
+    PlayerFeed.open.set(key, feed);
     feed.users += 1;
     return feed;
   }
 
   // The feed of a player that something on the page shows.
+  /**
+   * @param {NodeApi} api
+   * @param {string} id
+   */
   static find(api, id) {
     return PlayerFeed.open.get(api.url(api.player(id)).href);
   }
 
+  /**
+   * @param {NodeApi} api
+   * @param {string} id
+   * @param {string} key
+   */
   constructor(api, id, key) {
     super();
     this.key = key;
     this.users = 0;
     this.api = api;
     this.id = id;
+    /** @type {PlayerNow | null} */
     this.state = null;
+    /** @type {{ offset: number, tracks: QueuedTrackDetails[] }} */
     this.queue = { offset: 0, tracks: [] }; // the part of it that is shown
     this.part = [0, QUEUE_PAGE];
+    /** @type {PlayedTrack[]} */
     this.history = [];
+    /** @type {NumberedEvent[]} */
     this.events = [];
+    /** @type {Map<string, { title: string }>} */
     this.titles = new Map(); // {title} of tracks that played, by their ids
+    /** @type {Map<string, string>} */
     this.sounds = new Map(); // which sound of the board an overlay is
-    this.isDeleted = false;
+    /** @type {Partial<Record<Readable, Timer>>} */
     this.reading = {};
     this.socket = new LastingSocket(api, () => this.eventsPath(), {
       message: (text) => this.take(JSON.parse(text)),
@@ -222,30 +287,39 @@ export class PlayerFeed extends Feed {
       await this.read("state");
       this.isDeleted = false;
     } catch (error) {
-      this.isDeleted = error.code === "player_not_found";
+      this.isDeleted = error instanceof ApiError && error.code === "player_not_found";
       throw error;
     }
     this.readSoon("queue");
     this.readSoon("history");
-    const newest = this.events.find(({ life }) => life === this.state.life);
+    const { life, seq } = this.known();
+    const newest = this.events.find((event) => event.life === life);
     if (!newest) this.events = [];
-    const since = newest ? newest.seq : Math.max(0, this.state.seq - EVENTS_KEPT + 1);
-    return this.path(`/events?snapshot=true&since=${this.state.life}.${since}`);
+    const since = newest ? newest.seq : Math.max(0, seq - EVENTS_KEPT + 1);
+    return this.path(`/events?snapshot=true&since=${life}.${since}`);
   }
 
+  // The state, once it was read: the socket is opened after that.
+  known() {
+    if (!this.state) throw new Error("The state was not read yet.");
+    return this.state;
+  }
+
+  /** @param {NumberedEvent} event */
   take(event) {
     this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
-    if (event.track) this.titles.set(event.trackId, { title: event.track.info.title });
+    if ("track" in event && event.trackId) this.titles.set(event.trackId, { title: event.track.info.title });
     if (event.op === "PlayerDelete") this.isDeleted = true;
     else if (event.op === "PlayerMoved")
       this.readSoon("state"); // with a new life, and numbers from 1
-    else if (event.op === "PlayerState" || event.seq > this.state.seq) {
-      this.state = applied(this.state, event, performance.now());
+    else if (event.op === "PlayerState" || event.seq > this.known().seq) {
+      this.state = applied(this.known(), event, performance.now());
       this.readWhatChanged(event);
     }
     this.tell();
   }
 
+  /** @param {NumberedEvent} event */
   readWhatChanged({ op }) {
     if (["QueueUpdate", "QueueDetails", "PlayerState"].includes(op)) this.readSoon("queue");
     if (["TrackEnd", "PlayerState"].includes(op)) this.readSoon("history");
@@ -253,11 +327,19 @@ export class PlayerFeed extends Feed {
     if (/^(TrackE|TrackStart|PlayerUpdate|ListenersChange|Overlay)/.test(op)) this.readSoon("state");
   }
 
+  /**
+   * @param {number} index
+   * @returns {QueuedTrackDetails | undefined}
+   */
   trackAt(index) {
     return this.queue.tracks[index - this.queue.offset];
   }
 
   // Has the entries from `first` to before `last` here, and some around.
+  /**
+   * @param {number} first
+   * @param {number} last
+   */
   showQueue(first, last) {
     const part = [Math.floor(first / QUEUE_PAGE) * QUEUE_PAGE, Math.max(1, Math.ceil(last / QUEUE_PAGE)) * QUEUE_PAGE];
     if (part.join() === this.part.join()) return;
@@ -271,7 +353,9 @@ export class PlayerFeed extends Feed {
     const { part } = this;
     const path = this.path(`/queue?details=true&offset=${offset}&limit=${end - offset}`);
     for (const more of ["", `&wait=${TITLES_WAIT_MS}`]) {
-      const version = (this.queueRead = {});
+      const version = Symbol();
+      this.queueRead = version;
+      /** @type {QueuedTrackDetails[]} */
       const tracks = await this.api.get(path + more);
       if (this.queueRead !== version || this.part !== part) return; // it was asked anew meanwhile
       this.queue = { offset, tracks };
@@ -280,20 +364,23 @@ export class PlayerFeed extends Feed {
     }
   }
 
+  /** @param {Readable} what */
   readSoon(what) {
     this.reading[what] ??= setTimeout(() => {
-      this.reading[what] = null;
+      this.reading[what] = undefined;
       this.read(what).catch(() => {}); // the socket tells that the node is gone
     }, 100);
   }
 
+  /** @param {Readable} what */
   async read(what) {
     if (what === "state") {
+      /** @type {Player} */
       const state = await this.api.get(this.path());
-      if (state.life === this.state?.life && state.seq < this.state.seq) return; // events were faster
-      const { stuck = "", streamTitle = "" } = state.trackId === this.state?.trackId ? this.state : {};
-      const { startMs, endMs } = state;
-      this.state = { ...state, startMs, endMs, stuck, streamTitle, heardAt: performance.now() };
+      const before = this.state;
+      if (before?.life === state.life && state.seq < before.seq) return; // events were faster
+      const { stuck, streamTitle } = before?.trackId === state.trackId ? before : { stuck: "", streamTitle: "" };
+      this.state = { ...state, stuck, streamTitle, heardAt: performance.now() };
     } else if (what === "queue") {
       await this.readQueue();
     } else {

@@ -4,6 +4,8 @@
 import { LastingSocket } from "./api.js";
 import { FRAME_MS, LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
 
+/** @import { FromHearing, Hearer } from "./types.js" */
+
 const HEADER_BYTES = 16;
 const PASSED_THROUGH = 8; // flags of the header
 const PRIMING = 4;
@@ -15,18 +17,23 @@ const TOLD_EVERY_MS = 500;
 
 const lateness = new Array(LATENESS_LIMITS_MS.length + 1).fill(0);
 let framesMissed = 0;
+/** @type {boolean | null} */
 let isPassedThrough = null;
+/** @type {Array<[number, number]>} */
 let recent = []; // arrivals: time and bytes
+/** @type {{ at: number, number: number, begin: number } | null} */
 let last = null;
 let toldAt = 0;
+/** @type {AudioDecoder | null} */
 let decoder = null;
 
 onmessage = ({ data: { url, format, output } }) => {
   const play = format === "opus" ? decodeOpus.bind(null, output) : playPcm.bind(null, output);
+  /** @type {Hearer<ArrayBuffer>} */
   const on = {
     state(connection) {
       last = null;
-      postMessage({ connection });
+      tell({ connection });
     },
     message(message) {
       const header = new DataView(message);
@@ -40,9 +47,19 @@ onmessage = ({ data: { url, format, output } }) => {
   new LastingSocket({ url: () => new URL(url) }, async () => "", on, "arraybuffer");
 };
 
+/** @param {FromHearing} told */
+function tell(told) {
+  postMessage(told);
+}
+
+/**
+ * @param {MessagePort} output
+ * @param {ArrayBuffer} data
+ * @param {number} number
+ */
 function decodeOpus(output, data, number) {
   if (decoder?.state !== "configured") {
-    const decoded = (sound) => {
+    const decoded = (/** @type {AudioData} */ sound) => {
       const samples = new Float32Array(2 * sound.numberOfFrames);
       sound.copyTo(samples, { planeIndex: 0, format: "f32" });
       sound.close();
@@ -54,12 +71,21 @@ function decodeOpus(output, data, number) {
   decoder.decode(new EncodedAudioChunk({ type: "key", timestamp: number * FRAME_MS * 1000, data }));
 }
 
+/**
+ * @param {MessagePort} output
+ * @param {ArrayBuffer} data
+ */
 function playPcm(output, data) {
   const samples = Float32Array.from(new Int16Array(data), (sample) => sample / 32768);
   output.postMessage(samples, [samples.buffer]);
 }
 
 // How late this frame is against the earliest one: a frame each 20 ms.
+/**
+ * @param {number} number
+ * @param {number} flags
+ * @param {number} bytes
+ */
 function measure(number, flags, bytes) {
   if (flags & PRIMING) return;
   const now = performance.now();
@@ -75,7 +101,6 @@ function measure(number, flags, bytes) {
   toldAt = now;
   recent = recent.filter(([at]) => now - at <= RATE_OVER_MS);
   const size = recent.reduce((sum, [, one]) => sum + one, 0);
-  postMessage({
-    figures: { lateness, framesMissed, isPassedThrough, bitrate: (size * 8000) / (recent.length * FRAME_MS) },
-  });
+  const bitrate = (size * 8000) / (recent.length * FRAME_MS);
+  tell({ figures: { lateness, framesMissed, isPassedThrough, bitrate } });
 }

@@ -1,98 +1,130 @@
 // Single keys that steer the player on the page, else the one that is heard.
 
-import { Dialog } from "./controls.js";
+import { Dialog, focusOn, ticked } from "./controls.js";
 import { isPlaying } from "./deck.js";
 import { html, useEffect, useState } from "./preact.js";
 import { boardOf, playSound } from "./soundboard.js";
 import { keep, kept } from "./store.js";
 
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { Listening } from "./listening.js" */
+/** @import { Notices } from "./controls.js" */
+/** @import { Act, PlayerNow } from "./types.js" */
+
+// What a key steers.
+/** @typedef {{ feed: PlayerFeed, state: PlayerNow, act: Act, listening: Listening }} Steered */
+/** @typedef {{ keys: string[], name: string, does: string, press: (steered: Steered, key: string) => unknown }} Command */
+
 const VOLUME_STEP = 0.05;
 const HIGHEST_VOLUME = 5;
 const FIELD_MS = 1000; // until the page that has it is there
 
-const seek =
-  (offset) =>
-  ({ act }) =>
-    act("PATCH", "/position", { offset });
-const post =
-  (path) =>
-  ({ act }) =>
-    act("POST", path);
-// By the state as it will be: keys are faster than the node's answers and events.
-const toggle = ({ feed, act }) => {
-  const paused = isPlaying(feed.state);
-  feed.state = { ...feed.state, paused };
-  return act("POST", paused ? "/pause" : "/play");
-};
-const louder =
-  (step) =>
-  ({ feed, act }) => {
-    const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, feed.state.volume + step))) / 100;
-    feed.state = { ...feed.state, volume };
-    return act("PATCH", "/filters", { volume });
-  };
+/**
+ * @param {Steered} steered
+ * @param {number} offset
+ */
+function seek({ act }, offset) {
+  return act("PATCH", "/position", { offset });
+}
 
+// By the state as it will be: keys are faster than the node's answers and events.
+/** @param {Steered} steered */
+function toggle({ feed, state, act }) {
+  const paused = isPlaying(state);
+  feed.state = { ...state, paused };
+  return act("POST", paused ? "/pause" : "/play");
+}
+
+/**
+ * @param {Steered} steered
+ * @param {number} step
+ */
+function louder({ feed, state, act }, step) {
+  const volume = Math.round(100 * Math.max(0, Math.min(HIGHEST_VOLUME, state.volume + step))) / 100;
+  feed.state = { ...state, volume };
+  return act("PATCH", "/filters", { volume });
+}
+
+/**
+ * @param {Steered} steered
+ * @param {string} key
+ */
+function playPad({ feed, state, act }, key) {
+  const sound = boardOf(state)[Number(key) - 1];
+  return sound && playSound(feed, act, sound);
+}
+
+/** @type {Command[]} */
 const COMMANDS = [
-  [[" ", "k"], "Space, K", "Play and pause", toggle],
-  [["j"], "J", "10 s back", seek(-10_000)],
-  [["l"], "L", "10 s on", seek(10_000)],
-  [["ArrowLeft"], "←", "5 s back", seek(-5000)],
-  [["ArrowRight"], "→", "5 s on", seek(5000)],
-  [["ArrowUp"], "↑", "Louder by 5 %", louder(VOLUME_STEP)],
-  [["ArrowDown"], "↓", "Softer by 5 %", louder(-VOLUME_STEP)],
-  [["n"], "N", "Next", post("/skip")],
-  [["p"], "P", "Previous", post("/previous")],
-  [["m"], "M", "Mute, and sound again", ({ listening }) => listening.mute()],
-  [
-    [..."123456789"],
-    "1 to 9",
-    "Play a sound of the board",
-    ({ feed, act }, key) => boardOf(feed.state)[key - 1] && playSound(feed, act, boardOf(feed.state)[key - 1]),
-  ],
+  { keys: [" ", "k"], name: "Space, K", does: "Play and pause", press: toggle },
+  { keys: ["j"], name: "J", does: "10 s back", press: (steered) => seek(steered, -10_000) },
+  { keys: ["l"], name: "L", does: "10 s on", press: (steered) => seek(steered, 10_000) },
+  { keys: ["ArrowLeft"], name: "←", does: "5 s back", press: (steered) => seek(steered, -5000) },
+  { keys: ["ArrowRight"], name: "→", does: "5 s on", press: (steered) => seek(steered, 5000) },
+  { keys: ["ArrowUp"], name: "↑", does: "Louder by 5 %", press: (steered) => louder(steered, VOLUME_STEP) },
+  { keys: ["ArrowDown"], name: "↓", does: "Softer by 5 %", press: (steered) => louder(steered, -VOLUME_STEP) },
+  { keys: ["n"], name: "N", does: "Next", press: ({ act }) => act("POST", "/skip") },
+  { keys: ["p"], name: "P", does: "Previous", press: ({ act }) => act("POST", "/previous") },
+  { keys: ["m"], name: "M", does: "Mute, and sound again", press: ({ listening }) => listening.mute() },
+  { keys: [..."123456789"], name: "1 to 9", does: "Play a sound of the board", press: playPad },
 ];
 
 // Whether what has the focus uses the key itself.
+/** @param {KeyboardEvent} event */
 function isUsed({ target, key }) {
+  if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || target.matches("textarea, select, input:not([type=range], [type=checkbox])"))
     return true;
   if (key === " ") return target.matches("button, summary, input");
   return key.startsWith("Arrow") && target.matches("input, [role=tab], [data-index] *, [tabindex='0']");
 }
 
+/**
+ * @typedef {object} KeysProps
+ * @property {Listening} listening
+ * @property {Notices} notices
+ * @property {() => PlayerFeed | null | undefined} steered
+ * @property {() => void} showQueue
+ * @property {boolean} isShown
+ * @property {(isShown: boolean) => void} show
+ */
+/** @param {KeysProps} props */
 export function Keys({ listening, notices, steered, showQueue, isShown, show }) {
   const [isOn, setOn] = useState(kept("keys", true));
   useEffect(() => {
-    const press = (event) => {
+    const press = (/** @type {KeyboardEvent} */ event) => {
       const { key } = event;
       if (!isOn || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
       if (document.querySelector("dialog[open]") || isUsed(event)) return;
       const feed = steered();
-      const found = COMMANDS.find(([keys]) => keys.includes(key.length === 1 ? key.toLowerCase() : key));
+      const found = COMMANDS.find(({ keys }) => keys.includes(key.length === 1 ? key.toLowerCase() : key));
       if (key === "?") show(true);
       else if (key === "/") focusField(showQueue);
       else if (!found || !feed?.state || feed.isGone) return;
-      else if (!event.repeat || key.startsWith("Arrow")) found[3]({ feed, act: notices.acting(feed), listening }, key);
+      else if (!event.repeat || key.startsWith("Arrow"))
+        found.press({ feed, state: feed.state, act: notices.acting(feed), listening }, key);
       event.preventDefault();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   });
-  const change = (event) => {
-    setOn(event.target.checked);
-    keep("keys", event.target.checked);
-  };
+  const change = ticked((isTicked) => {
+    setOn(isTicked);
+    keep("keys", isTicked);
+  });
   if (!isShown) return null;
-  const rows = [...COMMANDS, [[], "/", "To “Add to queue”, or “Search”"], [[], "?", "This list"]];
+  const rows = [...COMMANDS, { name: "/", does: "To “Add to queue”, or “Search”" }, { name: "?", does: "This list" }];
   return html`<${Dialog} title="Keys" close=${() => show(false)}>
     <label class="choice"><input type="checkbox" checked=${isOn} onChange=${change} /> Keys</label>
-    <table><tbody>${rows.map(([, name, does]) => html`<tr><th scope="row"><kbd>${name}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    <table><tbody>${rows.map(({ name, does }) => html`<tr><th scope="row"><kbd>${name}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
   <//>`;
 }
 
+/** @param {() => void} showQueue */
 async function focusField(showQueue) {
-  const find = () => document.querySelector("[data-shortcut='/']");
+  const field = "[data-shortcut='/']";
   showQueue(); // even where the field is still there: another tab may have been chosen that is not drawn yet
-  for (const until = performance.now() + FIELD_MS; !find() && performance.now() < until;)
+  for (const until = performance.now() + FIELD_MS; !document.querySelector(field) && performance.now() < until;)
     await new Promise(requestAnimationFrame);
-  find()?.focus();
+  focusOn(field);
 }

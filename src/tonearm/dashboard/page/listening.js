@@ -2,13 +2,18 @@
 // has WebCodecs, else PCM. A media element plays it, so that a phone's lock screen shows it. Where there is no
 // AudioWorklet, on pages that are neither https nor from this machine, the element plays a stream.
 
+import { messageOf } from "./api.js";
 import { PlayerFeed } from "./feeds.js";
 import { LATENESS_LIMITS_MS, RATE_HZ } from "./frames.js";
 import { Store, keep, kept } from "./store.js";
 
+/** @import { NodeApi } from "./api.js" */
+/** @import { FromHearing, Heard, Measured } from "./types.js" */
+
 const ELEMENT_MS = 105; // by which the media element is behind the graph: measured in Chromium with PulseAudio, 105 to 110
 
 // What is known of the frames that come; `way` is how they come, `told` what the audio thread said.
+/** @type {Heard} */
 export const NOTHING_HEARD = {
   way: "",
   told: null,
@@ -19,12 +24,30 @@ export const NOTHING_HEARD = {
 };
 
 export class Listening extends Store {
+  /** @type {NodeApi | null} */
+  api = null;
+  node = 0;
+  id = "";
+  /** @type {PlayerFeed | null} */
+  feed = null;
+  /** @type {AudioContext | null} */
+  context = null;
+  /** @type {HTMLAudioElement | null} */
+  element = null;
+  /** @type {GainNode | null} */
+  gain = null;
+  /** @type {AudioWorkletNode | null} */
+  output = null;
+  /** @type {Worker | null} */
+  worker = null;
+
   constructor() {
     super();
     this.meters = new Store(); // tells twenty times a second, for what shows it
     this.volume = kept("volume", 1);
     this.isMuted = false;
-    this.state = "off"; // or "starting", "on", "lost"
+    /** @type {"off" | "starting" | "on" | "lost"} */
+    this.state = "off";
     this.heard = NOTHING_HEARD;
   }
 
@@ -32,29 +55,48 @@ export class Listening extends Store {
     return this.state !== "off";
   }
 
+  /**
+   * @param {NodeApi} api
+   * @param {string} id
+   */
   isAt(api, id) {
     return this.isOn && this.api === api && this.id === id;
   }
 
   // What is known of the sound of this player, which may be another than the one that is heard.
+  /**
+   * @param {NodeApi} api
+   * @param {string} id
+   */
   of(api, id) {
     return this.isAt(api, id) ? this.heard : NOTHING_HEARD;
   }
 
   // What is heard is so much behind what the node sends, as far as the page knows: frames in hand, element, sound card.
   get delayMs() {
-    return this.heard.told.inHandMs + ELEMENT_MS + 1000 * (this.context.outputLatency || this.context.baseLatency || 0);
+    const outputS = this.context?.outputLatency || this.context?.baseLatency || 0;
+    return (this.heard.told?.inHandMs ?? 0) + ELEMENT_MS + 1000 * outputS;
   }
 
   // By the state as it is now: of many clicks between two pictures the last one counts.
-  toggle(api, node, id) {
+  /**
+   * @param {NodeApi} api
+   * @param {number} node
+   * @param {string} id
+   */
+  async toggle(api, node, id) {
     if (!this.isAt(api, id)) return this.start(api, node, id);
     this.stop();
-    return null;
   }
 
   // Called by a click: browsers let no page sound before one. Where `created` becomes false there is no such player, and
   // what was heard before goes on.
+  /**
+   * @param {NodeApi} api
+   * @param {number} node
+   * @param {string} id
+   * @param {Promise<boolean> | null} created
+   */
   async start(api, node, id, created = null) {
     const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE_HZ });
     const element = new Audio();
@@ -65,8 +107,8 @@ export class Listening extends Store {
       return;
     }
     this.stop();
-    Object.assign(this, { api, node, id, context, element, feed: PlayerFeed.of(api, id), state: "starting" });
-    const { feed } = this;
+    const feed = PlayerFeed.of(api, id);
+    Object.assign(this, { api, node, id, context, element, feed, state: "starting" });
     feed.subscribe(() => feed.connection === "refused" && this.feed === feed && this.stop());
     this.tell();
     try {
@@ -74,15 +116,19 @@ export class Listening extends Store {
       if (this.context !== context) return; // it was stopped meanwhile
       Object.assign(this, graph);
       this.sound();
-      if (graph) await this.connect(context);
-      else await this.playStream();
+      if (graph) await this.connect(context, graph.output, api);
+      else await this.playStream(element, api);
     } catch (error) {
       if (this.context !== context) return;
       this.stop();
-      throw new Error(`The page cannot play it: ${error.message}`);
+      throw new Error(`The page cannot play it: ${messageOf(error)}`);
     }
   }
 
+  /**
+   * @param {AudioContext} context
+   * @param {HTMLAudioElement} element
+   */
   async begin(context, element) {
     context.resume();
     const gain = new GainNode(context, { gain: 0 });
@@ -93,7 +139,7 @@ export class Listening extends Store {
     isPlaying.catch(() => {});
     await context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
     const output = new AudioWorkletNode(context, "tonearm-output", { numberOfInputs: 0, outputChannelCount: [2] });
-    output.port.onmessage = ({ data }) => {
+    output.port.onmessage = (/** @type {MessageEvent<Measured>} */ { data }) => {
       if (this.output !== output) return;
       this.heard = { ...this.heard, told: data };
       this.meters.tell();
@@ -103,38 +149,48 @@ export class Listening extends Store {
     return { gain, output };
   }
 
-  async connect(context) {
-    const { output, api, id } = this;
+  /**
+   * @param {AudioContext} context
+   * @param {AudioWorkletNode} output
+   * @param {NodeApi} api
+   */
+  async connect(context, output, api) {
+    const { id } = this;
     const format = await opusOrPcm();
     if (this.context !== context) return;
     this.heard = { ...NOTHING_HEARD, way: format === "opus" ? "Opus by WebSocket" : "PCM by WebSocket" };
     const frames = new MessageChannel();
     output.port.postMessage(frames.port1, [frames.port1]);
     this.worker = new Worker(new URL("hearing.js", import.meta.url), { type: "module" });
-    this.worker.onmessage = ({ data: { connection, figures } }) => {
+    this.worker.onmessage = (/** @type {MessageEvent<FromHearing>} */ { data: { connection, figures } }) => {
       if (figures) this.heard = { ...this.heard, ...figures };
-      else this.state = { connecting: this.state, open: "on", lost: "lost" }[connection];
+      else if (connection === "open") this.state = "on";
+      else if (connection === "lost") this.state = "lost";
       this.tell();
     };
     const url = api.url(api.player(id, `/ws?format=${format}&header=1&maxLatencyMs=200`)).href;
     this.worker.postMessage({ url, format, output: frames.port2 }, [frames.port2]);
   }
 
-  playStream() {
+  /**
+   * @param {HTMLAudioElement} element
+   * @param {NodeApi} api
+   */
+  playStream(element, api) {
     this.heard = { ...NOTHING_HEARD, way: "WAV in an <audio> element" };
-    const { element } = this;
-    const changed = (state) => {
+    const changed = (/** @type {"on" | "lost"} */ state) => {
       if (this.element !== element) return;
       this.state = state;
       this.tell();
     };
-    element.src = this.api.url(this.api.player(this.id, "/stream.wav")).href;
+    element.src = api.url(api.player(this.id, "/stream.wav")).href;
     element.onplaying = () => changed("on");
     element.onerror = () => changed("lost");
     return element.play();
   }
 
   // My volume, in this browser only. Where the browser has a graph, the graph does it: an iPhone's element cannot.
+  /** @param {number} volume */
   setVolume(volume) {
     keep("volume", volume);
     this.volume = volume;
@@ -156,7 +212,7 @@ export class Listening extends Store {
 
   stop() {
     this.worker?.terminate();
-    if (this.context) silence(this.context, this.element);
+    if (this.context && this.element) silence(this.context, this.element);
     this.feed?.close();
     this.worker = this.element = this.context = this.output = this.gain = this.feed = null;
     this.state = "off";
@@ -165,6 +221,10 @@ export class Listening extends Store {
   }
 }
 
+/**
+ * @param {AudioContext} context
+ * @param {HTMLAudioElement} element
+ */
 function silence(context, element) {
   element.pause();
   element.removeAttribute("src");

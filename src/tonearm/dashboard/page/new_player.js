@@ -1,12 +1,18 @@
 // A new player: by an address, by many that are pasted or dropped as a list, from the node's folders, or by a search.
 
+import { ApiError, messageOf } from "./api.js";
 import { ChooseMusic } from "./choose_music.js";
-import { Dialog } from "./controls.js";
+import { Dialog, ticked, typed } from "./controls.js";
 import { isId, linkTo } from "./places.js";
 import { html, useEffect, useState } from "./preact.js";
 import { createPlayer } from "./queue_requests.js";
 import { addressesIn, clock, titleOf } from "./text.js";
 
+/** @import { NodeApi } from "./api.js" */
+/** @import { PageParts } from "./types.js" */
+/** @import { FoundTracks } from "./wire.js" */
+
+/** @param {PageParts & { close: () => void, name?: string, uris?: string[] }} props */
 export function NewPlayer({ api, node, notices, listening, uploads, close, name: wanted = "", uris = [] }) {
   const [name, setName] = useState(wanted);
   const [text, setText] = useState(uris.join("\n"));
@@ -14,12 +20,12 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
   const [problem, setProblem] = useState({ message: "", taken: "" });
   const [isChoosing, setChoosing] = useState(false);
   const isWrong = name !== "" && !isId(name);
-  const open = (id) => {
+  const open = (/** @type {string} */ id) => {
     close();
     location.hash = linkTo(node, id);
   };
-  const create = async (event) => {
-    event?.preventDefault();
+  const create = async (/** @type {Event} */ event) => {
+    event.preventDefault();
     if (!isId(name)) return;
     setProblem({ message: "", taken: "" });
     const created = createPlayer(api, name, addressesIn(text));
@@ -41,25 +47,26 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
       notices.show(`The player ${name} was created.${leftOut}`);
       open(name);
     } catch (error) {
-      setProblem({ message: error.message, taken: error.code === "player_exists" ? name : "" });
+      const isTaken = error instanceof ApiError && error.code === "player_exists";
+      setProblem({ message: messageOf(error), taken: isTaken ? name : "" });
     }
   };
-  const key = (event) => {
+  const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key === "Enter" && !event.shiftKey) create(event);
   };
-  const take = async (more) => setText((now) => [...addressesIn(now), ...more].join("\n"));
+  const take = async (/** @type {string[]} */ more) => setText((now) => [...addressesIn(now), ...more].join("\n"));
   useEffect(() => uploads.towards({ api, take }), []); // what is dropped, too
   return html`<${Dialog} title="New player" close=${close} submit=${create} done="Create">
       <label>Name<input type="text" required maxlength="128" autocomplete="off" spellcheck=${false} value=${name} aria-invalid=${isWrong}
-        aria-describedby="name-help" onInput=${(event) => setName(event.target.value.replace(/\s/g, "-"))} /></label>
+        aria-describedby="name-help" onInput=${typed((text) => setName(text.replace(/\s/g, "-")))} /></label>
       <p id="name-help" class=${isWrong ? "problem" : "quiet"}>Letters without accents, digits and . _ ~ : @ + - are for names.</p>
       <label>Address<textarea rows="4" spellcheck=${false} value=${text} onKeyDown=${key} aria-describedby="address-help"
-        onInput=${(event) => setText(event.target.value)}></textarea></label>
+        onInput=${typed(setText)}></textarea></label>
       <p class="help"><span id="address-help" class="quiet">A file on the node's machine, a link, a station or a playlist. Several, one a line,
         become the queue. Without one the player waits for its first track.</span>
         <button type="button" onClick=${() => setChoosing(true)}>Browse</button></p>
-      <${Search} api=${api} take=${(uri) => take([uri])} />
-      <label class="choice"><input type="checkbox" checked=${listens} onChange=${(event) => setListens(event.target.checked)} /> Listen here</label>
+      <${Search} api=${api} take=${(/** @type {string} */ uri) => take([uri])} />
+      <label class="choice"><input type="checkbox" checked=${listens} onChange=${ticked(setListens)} /> Listen here</label>
       <p role="alert" class="problem">${problem.message}
         ${problem.taken && html` <button type="button" onClick=${() => open(problem.taken)}>Open ${problem.taken}</button>`}</p>
     <//>
@@ -67,10 +74,11 @@ export function NewPlayer({ api, node, notices, listening, uploads, close, name:
 }
 
 // Searches by the node's resolver; it shows nothing where that is off.
+/** @param {{ api: NodeApi, take: (uri: string) => unknown }} props */
 export function Search({ api, take }) {
-  const [isThere, setThere] = useState(null);
+  const [isThere, setThere] = useState(false);
   const [words, setWords] = useState("");
-  const [found, setFound] = useState(null);
+  const [found, setFound] = useState(/** @type {FoundTracks["tracks"]} */ ([]));
   const [problem, setProblem] = useState("");
   useEffect(() => {
     api.hasResolver().then(setThere);
@@ -79,23 +87,24 @@ export function Search({ api, take }) {
   const search = async () => {
     setProblem("Searching …");
     try {
+      /** @type {FoundTracks} */
       const { tracks } = await api.get(`v0/search?limit=8&query=${encodeURIComponent(words)}`);
       setFound(tracks);
       setProblem(tracks.length ? "" : "Nothing was found.");
     } catch (error) {
-      setProblem(error.message);
+      setProblem(messageOf(error));
     }
   };
-  const key = (event) => {
+  const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
     search();
   };
   return html`<div class="search">
     <div class="row"><input type="search" aria-label="Words to search for" placeholder="Search by words" value=${words} onKeyDown=${key}
-      onInput=${(event) => setWords(event.target.value)} /><button type="button" onClick=${search}>Search</button></div>
+      onInput=${typed(setWords)} /><button type="button" onClick=${search}>Search</button></div>
     <p role="status" class="quiet">${problem}</p>
-    <ul class="found">${(found ?? []).map(
+    <ul class="found">${found.map(
       ({ info }) => html`<li>
       <button type="button" onClick=${() => take(info.identifier)}>${titleOf(info)}</button>
       <span class="quiet">${info.author} ${info.length ? clock(info.length) : ""}</span>

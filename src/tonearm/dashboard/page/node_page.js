@@ -1,6 +1,6 @@
 // A node: its players, its figures, what went wrong last.
 
-import { Badge, Connection, IconButton, Panel, useNow, useStore } from "./controls.js";
+import { Badge, Connection, IconButton, Panel, ticked, typed, useNow, useStore } from "./controls.js";
 import { isPlaying } from "./deck.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer } from "./new_player.js";
@@ -13,6 +13,10 @@ import { Component, html, useEffect, useMemo, useState } from "./preact.js";
 import { createPlayer } from "./queue_requests.js";
 import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
 
+/** @import { VNode } from "preact" */
+/** @import { PageParts, PlayerNow, PlotLine } from "./types.js" */
+
+/** @param {PageParts} props */
 export function NodePage(props) {
   const { api, node } = props;
   const feed = useStore(useMemo(() => new NodeFeed(api), [api]));
@@ -37,22 +41,26 @@ export function NodePage(props) {
   `;
 }
 
+/** @type {PlotLine[]} */
 const LISTENER_LINES = [
   { name: "PCM", value: (line) => line.listeners.pcm },
   { name: "Opus", value: (line) => line.listeners.opus },
   { name: "MP3", value: (line) => line.listeners.mp3 },
   { name: "Voice", value: (line) => line.listeners.voice },
 ];
+/** @type {PlotLine[]} */
 const CPU_LINES = [
   { name: "node", value: (line) => line.cpu.node },
   { name: "decoders", value: (line) => line.cpu.decoder },
 ];
+/** @type {PlotLine[]} */
 const LATE_LINES = [
   { name: "by 5 ms", value: (line) => line.late.over5ms },
   { name: "by 20 ms", value: (line) => line.late.over20ms },
   { name: "by 100 ms", value: (line) => line.late.over100ms },
 ];
 
+/** @param {{ feed: NodeFeed }} props */
 function Tiles({ feed }) {
   const { stats, figures } = feed;
   const now = figures.at(-1);
@@ -84,6 +92,7 @@ function Tiles({ feed }) {
   </dl>`;
 }
 
+/** @type {Array<{ name: string, key: (state: PlayerNow) => string | number, kind?: string }>} */
 const COLUMNS = [
   { name: "Player", key: (state) => state.id.toLowerCase() },
   { name: "State", key: doing },
@@ -94,12 +103,13 @@ const COLUMNS = [
 
 const ORDERS = ["Pause", "Play", "Skip"];
 
+/** @param {PageParts & { feed: NodeFeed, create: () => void }} props */
 function Players({ api, node, notices, listening, feed, create }) {
   useStore(listening);
   const [words, setWords] = useState("");
   const [sorting, setSorting] = useState({ column: 0, isDown: false });
-  const [chosen, setChosen] = useState(new Set());
-  const [deleting, setDeleting] = useState(null); // ids, while it is asked
+  const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
+  const [deleting, setDeleting] = useState(/** @type {string[] | null} */ (null)); // ids, while it is asked
   const all = [...feed.players.values()];
   const now = useNow(1000, !feed.isGone && all.some(isMoving));
   if (!feed.isBegun) return html`<p class="quiet">Not told yet.</p>`;
@@ -116,18 +126,26 @@ function Players({ api, node, notices, listening, feed, create }) {
     const [a, b] = [key(one), key(other)];
     return a < b ? -order : a > b ? order : one.id < other.id ? -1 : 1;
   });
-  const sort = (column) => setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
+  const sort = (/** @type {number} */ column) =>
+    setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
   const ids = found.map(({ id }) => id).filter((id) => chosen.has(id));
-  const choose = (those, isChosen) => {
+  const choose = (/** @type {string[]} */ those, /** @type {boolean} */ isChosen) => {
     const next = new Set(chosen);
     for (const id of those) isChosen ? next.add(id) : next.delete(id);
     setChosen(next);
   };
-  const say = (those, verb) => notices.of(Promise.all(those.map((id) => api.ask("POST", api.player(id, `/${verb}`)))));
-  const rowOf = { say, choose, remove: setDeleting, listen: (id) => notices.of(listening.toggle(api, node, id)) };
+  const chooseAll = ticked((isChosen) => {
+    const all = found.map(({ id }) => id);
+    choose(all, isChosen);
+  });
+  const say = (/** @type {string[]} */ those, /** @type {string} */ verb) =>
+    notices.of(Promise.all(those.map((id) => api.ask("POST", api.player(id, `/${verb}`)))));
+  const listen = (/** @type {string} */ id) => notices.of(listening.toggle(api, node, id));
+  /** @type {RowOrders} */
+  const orders = { say, choose, listen, remove: setDeleting };
   return html`
     <div class="tools">
-      <input type="search" aria-label="Search" placeholder="Search" data-shortcut="/" value=${words} onInput=${(event) => setWords(event.target.value)} />
+      <input type="search" aria-label="Search" placeholder="Search" data-shortcut="/" value=${words} onInput=${typed(setWords)} />
       <span class="quiet">${words ? `${found.length} of ${all.length}` : count(all.length, "player")}</span>
       ${
         ids.length > 0 &&
@@ -140,11 +158,7 @@ function Players({ api, node, notices, listening, feed, create }) {
       <table aria-label="Players" class="players">
         <thead><tr>
           <td><input type="checkbox" aria-label="Choose all" checked=${ids.length === found.length && ids.length > 0}
-            onChange=${(event) =>
-              choose(
-                found.map(({ id }) => id),
-                event.target.checked,
-              )} /></td>
+            onChange=${chooseAll} /></td>
           ${COLUMNS.map(({ name, kind }, column) => {
             const isSorted = sorting.column === column;
             const direction = sorting.isDown ? "descending" : "ascending";
@@ -154,32 +168,54 @@ function Players({ api, node, notices, listening, feed, create }) {
           })}
           <td></td>
         </tr></thead>
-        <tbody>${found.map(
-          (
-            state,
-          ) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} isGone=${feed.isGone}
-          isChosen=${chosen.has(state.id)} isHeard=${listening.isAt(api, state.id)} of=${rowOf} />`,
-        )}</tbody>
+        <tbody>${found.map((state) => {
+          const position = shownPosition(state, now);
+          return html`<${Row} key=${state.id} state=${state} node=${node} position=${position} isGone=${feed.isGone}
+            isChosen=${chosen.has(state.id)} isHeard=${listening.isAt(api, state.id)} of=${orders} />`;
+        })}</tbody>
       </table>
     </div>
     ${deleting && html`<${AskDelete} api=${api} ids=${deleting} notices=${notices} close=${() => setDeleting(null)} />`}`;
 }
 
+/**
+ * @param {PlayerNow} state
+ * @param {number} now
+ */
 function shownPosition(state, now) {
   return state.state === "idle" || state.state === "failed" ? "" : clock(positionAt(state, now));
 }
 
 // Hundreds of them, with a place that moves each second: what else is in a line is made anew only where it is another.
+/**
+ * @typedef {object} RowOrders
+ * @property {(ids: string[], verb: string) => unknown} say
+ * @property {(ids: string[], isChosen: boolean) => unknown} choose
+ * @property {(id: string) => unknown} listen
+ * @property {(ids: string[]) => unknown} remove
+ */
+/**
+ * @typedef {object} RowProps
+ * @property {PlayerNow} state
+ * @property {number} node
+ * @property {string} position
+ * @property {boolean} isGone
+ * @property {boolean} isChosen
+ * @property {boolean} isHeard
+ * @property {RowOrders} of
+ */
+/** @extends {Component<RowProps>} */
 class Row extends Component {
+  look = "";
+  /** @type {Array<VNode | VNode[]>} */
+  parts = [];
+
+  /** @param {RowProps} next */
   shouldComponentUpdate(next) {
     return next.position !== this.props.position || lookOf(next) !== this.look;
   }
 
-  // What a button does, by the functions as they are when it is pressed.
-  does(verb, ...values) {
-    return () => this.props.of[verb](...values);
-  }
-
+  /** @param {RowProps} props */
   render(props) {
     const { state, position } = props;
     const look = lookOf(props);
@@ -192,27 +228,30 @@ class Row extends Component {
     </tr>`;
   }
 
+  // Its buttons use the functions as they are when one is pressed.
+  /** @param {RowProps} props */
   made({ state, node, isGone, isChosen, isHeard }) {
     const { id } = state;
     const { title, author } = shownTitle(state);
     const toggle = isPlaying(state) ? "pause" : "play";
     const before = html`
-      <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${(event) => this.props.of.choose([id], event.target.checked)} /></td>
+      <td><input type="checkbox" aria-label=${`Choose ${id}`} checked=${isChosen} onChange=${ticked((isOn) => this.props.of.choose([id], isOn))} /></td>
       <th scope="row"><a href=${linkTo(node, id)}>${id}</a></th>
       <td><${Badge} of=${isGone ? "unknown" : doing(state)} /></td>
       <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>`;
     const after = html`
       <td class="number">${state.listeners}</td>
       <td class="verbs">
-        <${IconButton} label=${toggle === "pause" ? "Pause" : "Play"} icon=${toggle} disabled=${isGone} onClick=${this.does("say", [id], toggle)} />
-        <${IconButton} label="Skip" icon="skip" disabled=${isGone} onClick=${this.does("say", [id], "skip")} />
-        <${IconButton} label=${isHeard ? "Stop listening" : "Listen here"} icon="headphones" kind=${isHeard ? "on" : ""} onClick=${this.does("listen", id)} />
-        <${IconButton} label="Delete" icon="remove" disabled=${isGone} onClick=${this.does("remove", [id])} />
+        <${IconButton} label=${toggle === "pause" ? "Pause" : "Play"} icon=${toggle} disabled=${isGone} onClick=${() => this.props.of.say([id], toggle)} />
+        <${IconButton} label="Skip" icon="skip" disabled=${isGone} onClick=${() => this.props.of.say([id], "skip")} />
+        <${IconButton} label=${isHeard ? "Stop listening" : "Listen here"} icon="headphones" kind=${isHeard ? "on" : ""} onClick=${() => this.props.of.listen(id)} />
+        <${IconButton} label="Delete" icon="remove" disabled=${isGone} onClick=${() => this.props.of.remove([id])} />
       </td>`;
     return [before, after];
   }
 }
 
+/** @param {RowProps} props */
 function lookOf({ state, isGone, isChosen, isHeard }) {
   const { title, author } = shownTitle(state);
   return [doing(state), isPlaying(state), title, author, endOf(state), state.listeners, isGone, isChosen, isHeard].join(
@@ -221,6 +260,7 @@ function lookOf({ state, isGone, isChosen, isHeard }) {
 }
 
 // What a newcomer sees first.
+/** @param {Pick<PageParts, "api" | "node" | "notices" | "listening"> & { create: () => void }} props */
 function Empty({ api, node, notices, listening, create }) {
   const welcome = async () => {
     const created = notices.of(createPlayer(api, "demo", [api.clip]));
@@ -245,6 +285,7 @@ function Empty({ api, node, notices, listening, create }) {
   </div>`;
 }
 
+/** @param {{ feed: NodeFeed, node: number }} props */
 function Errors({ feed, node }) {
   if (!feed.errors.length) return html`<p class="quiet">None since this page was opened.</p>`;
   return html`<ul class="errors">
@@ -258,6 +299,7 @@ function Errors({ feed, node }) {
   </ul>`;
 }
 
+/** @param {{ stats: NodeFeed["stats"] }} props */
 function Processes({ stats }) {
   if (!stats) return html`<p class="quiet">Not told yet.</p>`;
   return html`

@@ -3,17 +3,23 @@
 import { Panel } from "./controls.js";
 import { html, useEffect, useState } from "./preact.js";
 
+/** @import { NodeApi } from "./api.js" */
+/** @import { NodeFeed } from "./feeds.js" */
+/** @import { PageParts, PlayerParts } from "./types.js" */
+/** @import { ClusterNode, ClusterNodes } from "./wire.js" */
+
 const EVERY_MS = 2000;
 
+/** @param {PageParts & { feed: NodeFeed }} props */
 export function Nodes({ api, notices, feed }) {
   const nodes = useNodes(api);
   if (!nodes.length) return null;
-  const drain = ({ name, draining }) => {
+  const drain = (/** @type {ClusterNode} */ { name, draining }) => {
     const done = draining ? `${name} takes players again.` : `${name} gives its players to other nodes.`;
     notices.of(api.ask(draining ? "DELETE" : "POST", `v0/nodes/${name}/drain`), done);
   };
-  const latency = nodes.find(({ engineLatencyMs }) => engineLatencyMs !== undefined)?.engineLatencyMs;
-  const aside = latency !== undefined && html`<span class="quiet">the engine answers within ${latency} ms</span>`;
+  const latency = nodes.find(({ engineLatencyMs }) => typeof engineLatencyMs === "number")?.engineLatencyMs;
+  const aside = typeof latency === "number" && html`<span class="quiet">the engine answers within ${latency} ms</span>`;
   return html`<${Panel} title="Nodes" aside=${aside}><div class="table-frame scrolls"><table aria-label="Nodes">
     <thead><tr><th scope="col">Node</th><th scope="col">State</th><th scope="col" class="number">Players</th>
       <th scope="col" class="number">Load</th><th scope="col" class="number">Last sign of life</th><td></td></tr></thead>
@@ -27,23 +33,25 @@ export function Nodes({ api, notices, feed }) {
   </table></div><//>`;
 }
 
+/** @param {PlayerParts} props */
 export function Place({ api, state, act }) {
   const nodes = useNodes(api);
   const others = nodes.filter(({ name, alive, draining }) => alive && !draining && name !== state.node);
   if (!state.node || !others.length) return null;
-  const move = (name) => act("POST", "/move", { node: name }, `The player goes on at ${name}.`);
+  const move = (/** @type {string} */ name) => act("POST", "/move", { node: name }, `The player goes on at ${name}.`);
   return html`<${Panel} title="Node">
     <p>The player is at ${state.node}.</p>
     <p class="buttons">${others.map(({ name }) => html`<button type="button" key=${name} onClick=${() => move(name)}>Move to ${name}</button>`)}</p>
   <//>`;
 }
 
+/** @param {NodeApi} api */
 function useNodes(api) {
-  const [nodes, setNodes] = useState([]);
+  const [nodes, setNodes] = useState(/** @type {ClusterNode[]} */ ([]));
   useEffect(() => {
     if (!api.isInCluster) return undefined;
     let isOver = false;
-    const told = ({ nodes }) => isOver || setNodes(nodes);
+    const told = (/** @type {ClusterNodes} */ { nodes }) => isOver || setNodes(nodes);
     const read = () => document.hidden || api.get("v0/nodes").then(told, () => {}); // the page's socket tells what is wrong
     read();
     const timer = setInterval(read, EVERY_MS);
@@ -55,11 +63,13 @@ function useNodes(api) {
   return nodes;
 }
 
+/** @param {ClusterNode} node */
 function stateOf({ alive, draining }) {
   if (!alive) return "lost";
   return draining ? "draining" : "alive";
 }
 
+/** @param {ClusterNode} node */
 function verbOf({ draining }) {
   return draining ? "Stop draining" : "Drain";
 }

@@ -7,11 +7,13 @@ export function place() {
   return { node: Number.parseInt(node, 10) || 0, player: decoded(player), tab };
 }
 
+/** @param {number} node */
 export function linkTo(node, player = "", tab = "") {
   return ["#", node, encodeURIComponent(player), tab].join("/").replace(/\/+$/, "");
 }
 
 // Whether a player can be called so.
+/** @param {string} text */
 export function isId(text) {
   return /^[\w.~:@+-]{1,128}$/.test(text) && !/^\.\.?$/.test(text);
 }

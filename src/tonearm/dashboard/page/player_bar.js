@@ -7,6 +7,12 @@ import { endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { html, useEffect, useLayoutEffect } from "./preact.js";
 import { clock } from "./text.js";
 
+/** @import { Notices } from "./controls.js" */
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { Listening } from "./listening.js" */
+/** @import { Act, PlayerNow } from "./types.js" */
+
+/** @param {{ listening: Listening, notices: Notices }} props */
 export function PlayerBar({ listening, notices }) {
   useStore(listening);
   const { feed } = listening;
@@ -28,13 +34,14 @@ export function PlayerBar({ listening, notices }) {
     }
     <div class="my-volume">
       <${IconButton} label=${listening.isMuted ? "Unmute" : "Mute"} icon=${listening.isMuted ? "mute" : "speaker"} onClick=${() => listening.mute()} />
-      <${Slider} label="My volume" showsLabel=${false} value=${listening.isMuted ? 0 : listening.volume} min="0" max="1" step="0.01" text=${percent}
-        send=${async (volume) => listening.setVolume(volume)} />
+      <${Slider} label="My volume" showsLabel=${false} value=${listening.isMuted ? 0 : listening.volume} min=${0} max=${1} step=${0.01} text=${percent}
+        send=${(/** @type {number} */ volume) => listening.setVolume(volume)} />
     </div>
     <${IconButton} label="Stop listening" icon="remove" onClick=${() => listening.stop()} />
   </section>`;
 }
 
+/** @param {{ state: PlayerNow }} props */
 function Place({ state }) {
   const now = useNow(500, isMoving(state));
   const end = endOf(state);
@@ -42,35 +49,38 @@ function Place({ state }) {
 }
 
 // What the system shows of the player, and the keys and buttons that it has for it.
+/** @param {{ feed: PlayerFeed, state: PlayerNow, act: Act, listening: Listening }} props */
 function MediaKeys({ feed, state, act, listening }) {
-  const session = navigator.mediaSession;
+  /** @type {MediaSession | undefined} */
+  const session = navigator.mediaSession; // not every browser has one
   const { title, author } = shownTitle(state);
   const isPaused = !isMoving(state);
   // Taken back at once: what is done after the next picture would take away the next player's.
   useLayoutEffect(() => {
-    const seek = (body) => act("PATCH", "/position", body);
+    const seek = (/** @type {object} */ body) => act("PATCH", "/position", body);
+    /** @type {Partial<Record<MediaSessionAction, MediaSessionActionHandler>>} */
     const handlers = {
       play: () => act("POST", "/play"),
       pause: () => act("POST", "/pause"),
       nexttrack: () => act("POST", "/skip"),
       previoustrack: () => act("POST", "/previous"),
-      seekto: ({ seekTime }) => seek({ position: Math.round(1000 * seekTime) }),
+      seekto: ({ seekTime = 0 }) => seek({ position: Math.round(1000 * seekTime) }),
       seekbackward: ({ seekOffset = 10 }) => seek({ offset: Math.round(-1000 * seekOffset) }),
       seekforward: ({ seekOffset = 10 }) => seek({ offset: Math.round(1000 * seekOffset) }),
       stop: () => listening.stop(),
     };
-    const set = (handlerOf) => {
-      for (const name of Object.keys(handlers)) {
+    const set = (/** @type {boolean} */ isOn) => {
+      for (const [name, handler] of Object.entries(handlers)) {
         try {
-          session?.setActionHandler(name, handlerOf(name));
+          session?.setActionHandler(/** @type {MediaSessionAction} */ (name), isOn ? handler : null);
         } catch {
           // This browser knows no such action.
         }
       }
     };
-    set((name) => handlers[name]);
+    set(true);
     return () => {
-      set(() => null);
+      set(false);
       if (session) Object.assign(session, { metadata: null, playbackState: "none" });
     };
   }, [feed]);

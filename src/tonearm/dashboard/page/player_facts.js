@@ -1,27 +1,39 @@
 // What is to be read about a player: the way of its sound, how well it does, where to hear it, its metadata.
 
-import { Panel, useStore } from "./controls.js";
+import { messageOf } from "./api.js";
+import { Panel, typed, useStore } from "./controls.js";
 import { words } from "./effects.js";
 import { LATENESS_LIMITS_MS } from "./frames.js";
 import { effectsAtWork } from "./player_state.js";
 import { html, useState } from "./preact.js";
 import { count, rounded } from "./text.js";
 
+/** @import { PlayerParts } from "./types.js" */
+/** @import { SourceForm } from "./wire.js" */
+
+const PLACES = new Map([
+  ["http", "from the web"],
+  ["file", "from a file"],
+]);
+
+/** @param {SourceForm} source */
 function codedAs({ codec, sampleRate, channels, bitrate }) {
   const rate = `${rounded(sampleRate / 1000, 1)} kHz`;
-  const sides = { 1: "mono", 2: "stereo" }[channels] ?? `${channels} channels`;
+  const sides = ["", "mono", "stereo"][channels] || `${channels} channels`;
   return [codec, rate, sides, bitrate ? kilobits(bitrate) : ""].filter(Boolean).join(" · ");
 }
 
+/** @param {number} bitrate */
 function kilobits(bitrate) {
   return `${Math.round(bitrate / 1000)} kbit/s`;
 }
 
+/** @param {PlayerParts} props */
 export function SignalPath({ api, feed, state, listening, effects: schema }) {
   useStore(listening);
   const mine = listening.of(api, feed.id);
   const { info } = state.track;
-  const place = { http: "from the web", file: "from a file" }[info.sourceName] ?? info.sourceName;
+  const place = PLACES.get(info.sourceName) ?? info.sourceName;
   const source = state.source ? codedAs(state.source) : "source";
   const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
   const work = effectsAtWork(state, schema);
@@ -30,12 +42,14 @@ export function SignalPath({ api, feed, state, listening, effects: schema }) {
     mine.isPassedThrough === null || !mine.bitrate
       ? ""
       : `${kilobits(mine.bitrate)}, ${mine.isPassedThrough ? "passed through" : "encoded"}`;
-  const outputs = [
+  /** @type {Array<[string, number, string]>} */
+  const all = [
     ["PCM", pcm, "1536 kbit/s"],
     ["Opus", opus, mine.way.startsWith("Opus") ? heard : ""],
     ["MP3", mp3, ""],
     ["Discord voice", voice, state.voice?.dave.ready ? "end-to-end encrypted" : ""],
-  ].filter(([, listeners]) => listeners);
+  ];
+  const outputs = all.filter(([, listeners]) => listeners);
   const isPassed = mine.isPassedThrough;
   return html`<${Panel} title="Signal path">
     <ol class="path">
@@ -60,6 +74,7 @@ export function SignalPath({ api, feed, state, listening, effects: schema }) {
   <//>`;
 }
 
+/** @param {PlayerParts} props */
 export function Quality({ api, feed, state, listening }) {
   useStore(listening);
   const { quality } = state;
@@ -80,6 +95,7 @@ export function Quality({ api, feed, state, listening }) {
 }
 
 // How late frames came to this page, against the earliest.
+/** @param {{ counts: number[] }} props */
 function Lateness({ counts }) {
   const all = counts.reduce((sum, one) => sum + one, 0);
   if (!all) return html`<p class="quiet">Listen here to see how evenly the frames come.</p>`;
@@ -93,16 +109,18 @@ function Lateness({ counts }) {
   </table>`;
 }
 
+/** @param {PlayerParts} props */
 export function Links({ api, feed, notices }) {
-  if (!api.streams) return null;
-  const link = (kind) => new URL(feed.path(`/stream.${kind}`), api.streams).href;
+  const { streams } = api;
+  if (!streams) return null;
+  const link = (/** @type {string} */ kind) => new URL(feed.path(`/stream.${kind}`), streams).href;
   const links = [
     ["mpv", `mpv ${link("ogg")}`],
     ["VLC", `vlc ${link("mp3")}`],
     ["<audio>", `<audio controls src="${link("mp3")}"></audio>`],
     ["Least delay", link("wav")],
   ];
-  const copy = (text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
+  const copy = (/** @type {string} */ text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
   return html`<${Panel} title="Elsewhere">
     <ul class="links">${links.map(
       ([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
@@ -111,15 +129,17 @@ export function Links({ api, feed, notices }) {
   <//>`;
 }
 
+/** @param {PlayerParts} props */
 export function Metadata({ state, act, notices }) {
-  const [draft, setDraft] = useState(null);
-  const save = async (event) => {
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
+    if (draft === null) return;
     let value;
     try {
       value = JSON.parse(draft);
     } catch (error) {
-      notices.show(`This is no JSON: ${error.message}`, true);
+      notices.show(`This is no JSON: ${messageOf(error)}`, { isProblem: true });
       return;
     }
     if (await act("PATCH", "/metadata", { value, merge: false }, "The metadata was saved.")) setDraft(null);
@@ -128,7 +148,7 @@ export function Metadata({ state, act, notices }) {
   return html`<${Panel} title="Metadata">
     <form onSubmit=${save}>
       <textarea class="code" aria-label="Metadata, as JSON" rows=${Math.min(12, text.split("\n").length + 1)} spellcheck=${false} value=${text}
-        onInput=${(event) => setDraft(event.target.value)}></textarea>
+        onInput=${typed(setDraft)}></textarea>
       <p class="buttons"><button type="button" disabled=${draft === null} onClick=${() => setDraft(null)}>Undo</button>
         <button disabled=${draft === null}>Save</button></p>
     </form>

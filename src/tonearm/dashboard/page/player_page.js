@@ -1,6 +1,6 @@
 // A player: what it plays and how to steer it.
 
-import { Badge, Connection, Dialog, useStore } from "./controls.js";
+import { Badge, Connection, Dialog, focusOn, useStore } from "./controls.js";
 import { Crossfade } from "./crossfade.js";
 import { Deck } from "./deck.js";
 import { Effects } from "./effects.js";
@@ -18,6 +18,12 @@ import { Sound } from "./sound.js";
 import { Soundboard } from "./soundboard.js";
 import { Voice } from "./voice.js";
 
+/** @import { NodeApi } from "./api.js" */
+/** @import { Notices } from "./controls.js" */
+/** @import { PlayerPageParts, PlayerParts } from "./types.js" */
+
+/** @typedef {keyof typeof TABS} Tab */
+
 const TABS = {
   queue: { name: "Queue", parts: [Queue, Played] },
   sound: { name: "Sound", parts: [Equalizer, Sound, Effects, Crossfade] },
@@ -25,6 +31,7 @@ const TABS = {
   details: { name: "Details", parts: [SignalPath, Voice, Place, Quality, EventLog, Links, Metadata] },
 };
 
+/** @param {Omit<PlayerPageParts, "creating">} props */
 export function PlayerPage(props) {
   const creating = useState(false); // it stays while the player that it makes comes
   return isId(props.id)
@@ -32,6 +39,7 @@ export function PlayerPage(props) {
     : html`<${NoPlayer} ...${props} creating=${creating} />`;
 }
 
+/** @param {PlayerPageParts} props */
 function Player(props) {
   const { api, node, id, tab, notices } = props;
   const feed = useStore(useMemo(() => PlayerFeed.of(api, id), [api, id]));
@@ -43,6 +51,7 @@ function Player(props) {
     return html`<div class="title-line"><h1 tabindex="-1">${id}</h1><${Connection} feed=${feed} /></div>
       <p>${feed.problem?.message ?? ""} ${feed.problem && html`<a href=${linkTo(node)}>All players</a>`}</p>`;
   }
+  /** @type {PlayerParts} */
   const common = { ...props, feed, state, act: notices.acting(feed), isGone: feed.isGone };
   return html`
     <div class="title-line">
@@ -51,20 +60,27 @@ function Player(props) {
       <button type="button" class="danger" disabled=${feed.isGone} onClick=${() => setAsking(true)}>Delete</button>
     </div>
     <${Deck} ...${common} />
-    <${Tabs} node=${node} id=${id} shown=${TABS[tab] ? tab : "queue"} common=${common} />
+    <${Tabs} node=${node} id=${id} shown=${Object.hasOwn(TABS, tab) ? tab : "queue"} common=${common} />
     ${isAsking && html`<${AskDelete} api=${api} ids=${[id]} notices=${notices} close=${() => setAsking(false)} then=${() => (location.hash = linkTo(node))} />`}`;
 }
 
+/** @param {{ node: number, id: string, shown: Tab, common: PlayerParts }} props */
 function Tabs({ node, id, shown, common }) {
-  const names = Object.keys(TABS);
-  const show = (tab) => location.replace(linkTo(node, id, tab));
-  const key = (event) => {
-    const to = { ArrowRight: 1, ArrowLeft: -1, Home: -names.indexOf(shown), End: -1 - names.indexOf(shown) }[event.key];
+  const names = /** @type {Tab[]} */ (Object.keys(TABS));
+  const at = names.indexOf(shown);
+  const show = (/** @type {string} */ tab) => location.replace(linkTo(node, id, tab));
+  const key = (/** @type {KeyboardEvent} */ event) => {
+    const to = new Map([
+      ["ArrowRight", (at + 1) % names.length],
+      ["ArrowLeft", at - 1],
+      ["Home", 0],
+      ["End", -1],
+    ]).get(event.key);
     if (to === undefined) return;
     event.preventDefault();
-    const tab = names.at((names.indexOf(shown) + to) % names.length);
+    const tab = names.at(to) ?? shown;
     show(tab);
-    document.getElementById(`tab-${tab}`).focus();
+    focusOn(`#tab-${tab}`);
   };
   return html`<div role="tablist" aria-label="Player" class="tabs" onKeyDown=${key}>
       ${names.map(
@@ -81,6 +97,7 @@ function Tabs({ node, id, shown, common }) {
     </div>`;
 }
 
+/** @param {PlayerPageParts} props */
 function NoPlayer({ creating: [isCreating, setCreating], ...props }) {
   const { api, node, id } = props;
   const close = () => {
@@ -92,9 +109,18 @@ function NoPlayer({ creating: [isCreating, setCreating], ...props }) {
     ${isCreating && html`<${NewPlayer} ...${props} name=${isId(id) ? id : ""} close=${close} />`}`;
 }
 
+/**
+ * @typedef {object} AskDeleteProps
+ * @property {NodeApi} api
+ * @property {string[]} ids
+ * @property {Notices} notices
+ * @property {() => void} close
+ * @property {() => void} [then]
+ */
+/** @param {AskDeleteProps} props */
 export function AskDelete({ api, ids, notices, close, then }) {
   const what = ids.length === 1 ? `the player ${ids[0]}, with its queue` : `${ids.length} players, with their queues`;
-  const remove = async (event) => {
+  const remove = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const work = Promise.all(ids.map((id) => api.ask("DELETE", api.player(id))));
     const isDone = await notices.of(

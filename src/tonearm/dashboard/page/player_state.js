@@ -1,11 +1,30 @@
 // What a player does, as its events tell it: values only.
 
+/** @import { EffectsSchema, NumberedEvent, PlayerNow } from "./types.js" */
+/** @import { Filters, Player } from "./wire.js" */
+
+// `player` as it was told at `heardAt` of performance.now().
+/**
+ * @template {Player} P
+ * @param {P} player
+ * @param {number} heardAt
+ */
+export function seen(player, heardAt) {
+  return { ...player, heardAt, streamTitle: "", stuck: "" };
+}
+
 // `state` after `event`, with `heardAt` of performance.now().
+/**
+ * @param {PlayerNow} state
+ * @param {NumberedEvent} event
+ * @param {number} heardAt
+ * @returns {PlayerNow}
+ */
 export function applied(state, event, heardAt) {
   const at = { seq: event.seq ?? state.seq, heardAt: state.heardAt };
   switch (event.op) {
     case "PlayerState":
-      return { ...event, heardAt, streamTitle: "" };
+      return seen(event, heardAt);
     case "PlayerUpdate": {
       const { state: doing, paused, position, positionRate } = event;
       return { ...state, ...at, state: doing, paused, position, positionRate, heardAt };
@@ -58,11 +77,16 @@ export function applied(state, event, heardAt) {
   }
 }
 
+/** @param {PlayerNow} state */
 export function isMoving(state) {
   return state.state === "playing" && !state.paused;
 }
 
 // In ms of the file, at `now` of performance.now().
+/**
+ * @param {PlayerNow} state
+ * @param {number} now
+ */
 export function positionAt(state, now) {
   const passed = isMoving(state) ? (now - state.heardAt) * state.positionRate : 0;
   const end = endOf(state) || Infinity;
@@ -70,26 +94,35 @@ export function positionAt(state, now) {
 }
 
 // Where the track ends in its file; 0 when that is not known.
+/** @param {PlayerNow} state */
 export function endOf(state) {
   return state.endMs || state.track.info.length;
 }
 
 // In one word, for a badge.
+/** @param {PlayerNow} state */
 export function doing(state) {
   return state.paused && state.state === "playing" ? "paused" : state.state;
 }
 
+/** @param {PlayerNow} state */
 export function shownTitle(state) {
   const { title, author } = state.track.info;
   return { title: state.streamTitle || title || (state.trackId ? state.track.info.identifier : ""), author };
 }
 
 // Equalizer and volume are no effects: each stands before one in the way of the sound.
+/** @type {Partial<Record<keyof Filters, keyof Filters>>} */
 const JUST_BEFORE = { lowPass: "eq", limiter: "volume" };
 
 // What does something to the sound now, in the order in which the sound goes through it, as `schema` has the effects.
+/**
+ * @param {PlayerNow} state
+ * @param {EffectsSchema} schema
+ */
 export function effectsAtWork(state, schema) {
-  const names = Object.keys(schema.properties).flatMap((name) => [JUST_BEFORE[name] ?? [], name].flat());
+  const effects = /** @type {Array<keyof Filters>} */ (Object.keys(schema.properties));
+  const names = effects.flatMap((name) => [JUST_BEFORE[name] ?? [], name].flat());
   return names.filter((name) => {
     if (name === "eq") return state.eq.some((band) => band.gain_db !== 0);
     if (name === "volume") return state.volume !== 1;
@@ -99,10 +132,12 @@ export function effectsAtWork(state, schema) {
   });
 }
 
+/** @param {PlayerNow} state */
 function isNormalizing({ normalization }) {
-  return Boolean(normalization) && normalization.mode !== "off";
+  return Boolean(normalization && normalization.mode !== "off");
 }
 
+/** @param {PlayerNow} state */
 export function isLimiting(state) {
   const enabled = state.limiter?.enabled;
   const isWanted = state.compressor || isNormalizing(state) || state.crossfade.durationMs || state.overlays.length;

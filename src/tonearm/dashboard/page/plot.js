@@ -2,18 +2,31 @@
 
 import { html, useEffect, useRef } from "./preact.js";
 
+/** @import { AlignedData, Axis } from "uplot" */
+/** @import { Figure, PlotLine } from "./types.js" */
+
 const HEIGHT_PX = 120;
 const SHOWN_S = 300;
 const LEAST_MAXIMUM = 5;
 
 // A colour of the styles, as a canvas takes it: by `element`, whose own colour nothing shows.
+/**
+ * @param {HTMLElement} element
+ * @param {string} name
+ */
 function colorOf(element, name) {
   element.style.color = `var(${name})`;
   return getComputedStyle(element).color;
 }
 
+/**
+ * @param {HTMLElement} element
+ * @param {PlotLine[]} lines
+ * @param {string} unit
+ */
 function made(element, lines, unit) {
-  const color = colorOf.bind(null, element);
+  const color = (/** @type {string} */ name) => colorOf(element, name);
+  /** @type {Axis} */
   const axis = {
     stroke: () => color("--quiet"),
     grid: { stroke: () => color("--line"), width: 1 },
@@ -57,22 +70,26 @@ function made(element, lines, unit) {
 }
 
 // `lines` are {name, value(figure)}, `figures` have `time` in s. The newest values stand beside the names, as text.
+/** @param {{ lines: PlotLine[], figures: Figure[], unit: string }} props */
 export function Plot({ lines, figures, unit }) {
-  const element = useRef(null);
-  const plot = useRef(null);
+  const element = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const plot = useRef(/** @type {uPlot | null} */ (null));
   useEffect(() => {
-    plot.current = made(element.current, lines, unit);
+    const { current: place } = element;
+    if (!place) return undefined;
+    const drawn = made(place, lines, unit);
+    plot.current = drawn;
     const size = new ResizeObserver(([{ contentRect }]) =>
-      plot.current.setSize({ width: contentRect.width, height: HEIGHT_PX }),
+      drawn.setSize({ width: contentRect.width, height: HEIGHT_PX }),
     );
-    size.observe(element.current);
+    size.observe(place);
     return () => {
       size.disconnect();
-      plot.current.destroy();
+      drawn.destroy();
     };
   }, []);
   useEffect(() => {
-    plot.current.setData([figures.map(({ time }) => time), ...lines.map(({ value }) => figures.map(value))]);
+    plot.current?.setData([figures.map(({ time }) => time), ...lines.map(({ value }) => figures.map(value))]);
   });
   const newest = figures.at(-1);
   return html`

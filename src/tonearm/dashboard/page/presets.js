@@ -1,5 +1,6 @@
 // Sounds to begin with. Each replaces all filters.
 
+/** @param {number[]} gains */
 function bands(...gains) {
   return gains.map((gain_db, band) => ({ band, gain_db }));
 }

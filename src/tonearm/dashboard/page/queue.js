@@ -2,84 +2,101 @@
 
 import { add } from "./adding.js";
 import { ChooseMusic } from "./choose_music.js";
-import { Icon, IconButton, LongList, Panel } from "./controls.js";
+import { Icon, IconButton, LongList, Panel, typed } from "./controls.js";
 import { Search } from "./new_player.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { enqueue } from "./queue_requests.js";
 import { addressesIn, clock, count, timeOfDay, titleOf } from "./text.js";
+
+/** @import { On, PlayerParts, TrackToQueue } from "./types.js" */
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { PlayedTrack, QueuedTrackDetails } from "./wire.js" */
 
 const DRAGGED = "application/x-tonearm-track";
 const PLAYED_SHOWN = 10;
 const ROW_PX = 42;
 const LOOPS = { none: "off", track: "track", queue: "queue" };
 
+/** @param {PlayerParts} props */
 export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
   const [text, setText] = useState("");
   const [isChoosing, setChoosing] = useState(false);
-  const list = useRef(null);
-  const field = useRef(null);
-  const focused = useRef(null); // what had the focus that a change takes away
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const focused = useRef(/** @type {{ id: string, index: number, verb: string } | null} */ (null)); // what had the focus that a change takes away
   const { queueLength } = state;
   // The button that moved a track keeps the focus where the track went; where the track is gone the next one's has it.
   useEffect(() => {
-    if (!focused.current) return;
+    if (!focused.current || !list.current) return;
     const { id, index, verb } = focused.current;
     const isGoing = verb === "remove" || verb === "skip";
     if (isGoing && feed.queue.tracks.some((track) => track.id === id)) return; // it is still there
     focused.current = null;
     if (document.activeElement !== document.body && !list.current.contains(document.activeElement)) return; // it is elsewhere by now
-    const of = (row) => [...list.current.querySelectorAll(`${row} [data-verb]:not(:disabled)`)];
-    const enabled = [`[data-track="${id}"]`, `[data-index="${index}"]`, "li:last-child"]
-      .map(of)
-      .find((found) => found.length) ?? [field.current];
-    (enabled.find(({ dataset }) => dataset.verb === verb) ?? enabled.at(-1)).focus();
+    const rows = [`[data-track="${id}"]`, `[data-index="${index}"]`, "li:last-child"].map((row) => {
+      /** @type {NodeListOf<HTMLButtonElement> | undefined} */
+      const buttons = list.current?.querySelectorAll(`${row} [data-verb]:not(:disabled)`);
+      return [...(buttons ?? [])];
+    });
+    const enabled = rows.find((buttons) => buttons.length) ?? [];
+    (enabled.find(({ dataset }) => dataset.verb === verb) ?? enabled.at(-1) ?? field.current)?.focus();
   }, [feed.queue]);
+  /**
+   * @param {QueuedTrackDetails} track
+   * @param {number} index
+   * @param {string} verb
+   * @param {Promise<unknown>} work
+   */
   const changing = (track, index, verb, work) => {
     focused.current = { id: track.id, index, verb };
     return work;
   };
-  const addAll = (uris) => add(api, feed.id, notices, uris);
-  const submit = async (event) => {
+  const addAll = (/** @type {string[]} */ uris) => add(api, feed.id, notices, uris);
+  const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const sent = text; // more may be typed before the answer comes
     if (await addAll(addressesIn(sent))) setText((now) => (now === sent ? "" : now));
   };
-  const paste = (event) => {
-    const lines = addressesIn(event.clipboardData.getData("text"));
-    if (event.clipboardData.files.length || lines.length < 2) return;
+  const paste = (/** @type {ClipboardEvent} */ event) => {
+    const lines = addressesIn(event.clipboardData?.getData("text") ?? "");
+    if (event.clipboardData?.files.length || lines.length < 2) return;
     event.preventDefault();
     addAll(lines);
   };
-  const move = (track, index, verb) => changing(track, index, verb, act("PATCH", `/queue/${track.id}`, { index }));
-  const back = (tracks, index) => notices.of(enqueue(api, feed.id, tracks.map(asQueued), { index }));
-  const remove = async (track, index) => {
+  const move = (/** @type {QueuedTrackDetails} */ track, /** @type {number} */ index, /** @type {string} */ verb) =>
+    changing(track, index, verb, act("PATCH", `/queue/${track.id}`, { index }));
+  const back = (/** @type {QueuedTrackDetails[]} */ tracks, /** @type {number} */ index) =>
+    notices.of(enqueue(api, feed.id, tracks.map(asQueued), { index }));
+  const remove = async (/** @type {QueuedTrackDetails} */ track, /** @type {number} */ index) => {
     if (await changing(track, index, "remove", act("DELETE", `/queue/${track.id}`)))
       notices.went(`${titleOf(track)} was removed.`, () => back([track], index));
   };
   const clear = async () => {
+    /** @type {QueuedTrackDetails[] | undefined} */
     const tracks = await notices.of(api.get(feed.path("/queue?details=true")));
     if (!tracks || !(await act("DELETE", "/queue"))) return;
     notices.went(`${count(tracks.length, "track")} ${tracks.length === 1 ? "was" : "were"} cleared.`, () =>
       back(tracks, 0),
     );
-    field.current.focus();
+    field.current?.focus();
   };
-  const drop = (event, index) => {
-    const id = event.dataTransfer.getData(DRAGGED);
+  const drop = (/** @type {DragEvent} */ event, /** @type {number} */ index) => {
+    const id = event.dataTransfer?.getData(DRAGGED);
     if (!id) return;
     event.preventDefault();
     act("PATCH", `/queue/${id}`, { index });
   };
-  const entry = (index) => {
+  const entry = (/** @type {number} */ index) => {
     const track = feed.trackAt(index);
     if (!track) return {};
-    const key = (event) => {
-      const to = index + { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (!event.altKey || !(to >= 0 && to < queueLength)) return;
+    const key = (/** @type {On<HTMLElement, KeyboardEvent>} */ event) => {
+      const to = index + Number(event.key === "ArrowDown") - Number(event.key === "ArrowUp");
+      if (!event.altKey || to === index || to < 0 || to >= queueLength) return;
       event.preventDefault();
-      move(track, to, event.target.dataset.verb);
+      move(track, to, event.target.dataset.verb ?? "");
     };
-    const dragged = (event) => {
+    const dragged = (/** @type {DragEvent} */ event) => {
+      if (!event.dataTransfer) return;
       event.dataTransfer.setData(DRAGGED, track.id);
       event.dataTransfer.effectAllowed = "move";
     };
@@ -89,10 +106,10 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
       draggable: true,
       onKeyDown: key,
       onDragStart: dragged,
-      onDrop: (event) => drop(event, index),
+      onDrop: (/** @type {DragEvent} */ event) => drop(event, index),
     };
   };
-  const row = (index) => {
+  const row = (/** @type {number} */ index) => {
     const track = feed.trackAt(index);
     if (!track) return html`<span class="place">${index + 1}</span><span class="quiet">…</span>`;
     const name = titleOf(track);
@@ -109,7 +126,7 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
   };
   const aside = html`<span class="quiet number">${totalOf(feed, queueLength)}</span><span class="gap"></span><span class="buttons">
     <label class="round loop" title=${`Loop: ${LOOPS[state.loop]}`}><${Icon} name=${state.loop} />
-      <select aria-label="Loop" value=${state.loop} onChange=${(event) => act("PATCH", "/loop", { mode: event.target.value })}>
+      <select aria-label="Loop" value=${state.loop} onChange=${typed((mode) => act("PATCH", "/loop", { mode }))}>
         ${Object.entries(LOOPS).map(([mode, name]) => html`<option value=${mode}>${name}</option>`)}</select></label>
     <button type="button" disabled=${isGone || queueLength < 2} onClick=${() => act("POST", "/queue/shuffle")}>Shuffle</button>
     <button type="button" disabled=${isGone || !queueLength} onClick=${clear}>Clear queue</button>
@@ -117,24 +134,29 @@ export function Queue({ api, feed, state, act, notices, uploads, isGone }) {
   return html`<${Panel} title="Up next" aside=${aside}>
     <form class="row" onSubmit=${submit}>
       <input type="text" ref=${field} aria-label="Add to queue" placeholder="Address of a file, link, station or playlist" value=${text} spellcheck=${false}
-        data-shortcut="/" onPaste=${paste} onInput=${(event) => setText(event.target.value)} />
+        data-shortcut="/" onPaste=${paste} onInput=${typed(setText)} />
       <button class="strong" disabled=${isGone}>Add</button><button type="button" disabled=${isGone} onClick=${() => setChoosing(true)}>Browse</button>
     </form>
-    <${Search} api=${api} take=${(uri) => addAll([uri])} />
+    <${Search} api=${api} take=${(/** @type {string} */ uri) => addAll([uri])} />
     <fieldset disabled=${isGone}>
-      <${LongList} label="Queue" of=${list} total=${queueLength} rowPx=${ROW_PX} row=${row} entry=${entry} onDragOver=${(event) => event.preventDefault()}
-        needs=${(first, last) => feed.showQueue(first, last)} />
+      <${LongList} label="Queue" of=${list} total=${queueLength} rowPx=${ROW_PX} row=${row} entry=${entry} onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
+        needs=${(/** @type {number} */ first, /** @type {number} */ last) => feed.showQueue(first, last)} />
     </fieldset>
     ${!queueLength && html`<p class="quiet">Nothing waits. Paste addresses above, many at once if you like, or drop music or a list on this page.</p>`}
     ${isChoosing && html`<${ChooseMusic} api=${api} uploads=${uploads} take=${addAll} close=${() => setChoosing(false)} />`}
   <//>`;
 }
 
-function lengthOf({ length, startMs, endMs }) {
+/** @param {QueuedTrackDetails} track */
+function lengthOf({ length = 0, startMs, endMs }) {
   return (endMs || length) - (startMs || 0);
 }
 
 // How many wait and for how long, as far as it is known.
+/**
+ * @param {PlayerFeed} feed
+ * @param {number} queueLength
+ */
 function totalOf(feed, queueLength) {
   if (!queueLength) return "";
   const known = feed.queue.tracks.filter(({ length }) => length);
@@ -142,9 +164,11 @@ function totalOf(feed, queueLength) {
   return `${count(queueLength, "track")}${sum ? `, ${known.length < queueLength ? "over " : ""}${clock(sum)}` : ""}`;
 }
 
+/** @param {PlayerParts} props */
 export function Played({ feed, act }) {
   if (!feed.history.length) return null;
-  const again = (track) => act("POST", "/queue", asQueued(track), "It waits at the end of the queue.");
+  const again = (/** @type {PlayedTrack} */ track) =>
+    act("POST", "/queue", asQueued(track), "It waits at the end of the queue.");
   return html`<${Panel} title="Played">
     <ol class="queue" aria-label="History">
       ${feed.history.slice(0, PLAYED_SHOWN).map((track) => {
@@ -160,6 +184,10 @@ export function Played({ feed, act }) {
   <//>`;
 }
 
+/**
+ * @param {TrackToQueue} track
+ * @returns {TrackToQueue}
+ */
 function asQueued({ uri, metadata, startMs, endMs }) {
   return { uri, metadata, startMs, endMs };
 }

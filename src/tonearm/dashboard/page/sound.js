@@ -5,24 +5,31 @@ import { isLimiting } from "./player_state.js";
 import { html, useEffect, useRef } from "./preact.js";
 import { count } from "./text.js";
 
+/** @import { Listening } from "./listening.js" */
+/** @import { Measured, PlayerNow, PlayerParts } from "./types.js" */
+
 const LOWEST_DB = -60;
 const LOWEST_HZ = 30;
 const HIGHEST_HZ = 18000;
 const BARS = 48;
 const DRAWN_EVERY_MS = 80;
 
+/** @param {number} amplitude */
 function decibels(amplitude) {
   return 20 * Math.log10(amplitude);
 }
 
+/** @param {number} value */
 function shownDb(value) {
   return value > -100 ? value.toFixed(1) : "−∞";
 }
 
+/** @param {number} db */
 function filled(db) {
   return `${Math.max(0, Math.min(100, 100 * (1 - db / LOWEST_DB)))}%`;
 }
 
+/** @param {PlayerParts} props */
 export function Sound({ api, feed, state, listening }) {
   useStore(listening);
   useStore(listening.meters);
@@ -39,10 +46,11 @@ export function Sound({ api, feed, state, listening }) {
   <//>`;
 }
 
+/** @param {{ told: Measured, state: PlayerNow }} props */
 function Levels({ told, state }) {
   const { peak, rms, lufs } = told;
   const highest = decibels(Math.max(...peak));
-  const holds = isLimiting(state) && highest >= state.limiter.ceilingDb - 0.3;
+  const holds = isLimiting(state) && highest >= (state.limiter?.ceilingDb ?? 0) - 0.3;
   return html`<div class="levels" aria-hidden="true">
     ${["L", "R"].map((name, channel) => html`<span>${name}</span><div class="level" style=${{ "--rms": filled(decibels(rms[channel])), "--peak": filled(decibels(peak[channel])) }}></div>`)}
   </div>
@@ -55,22 +63,24 @@ function Levels({ told, state }) {
 }
 
 // Bars by frequency, from the same sound. The eye needs no more pictures a second.
+/** @param {{ listening: Listening }} props */
 function Spectrum({ listening }) {
-  const canvas = useRef(null);
+  const canvas = useRef(/** @type {HTMLCanvasElement | null} */ (null));
   useEffect(() => {
     const { output, context } = listening;
     const { current: element } = canvas; // the last pictures may be drawn when it is gone from the page
-    if (!output || matchMedia("(prefers-reduced-motion: reduce)").matches) return undefined;
+    const paint = element?.getContext("2d");
+    if (!output || !context || !element || !paint) return undefined;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return undefined;
     const analyser = new AnalyserNode(context, { fftSize: 4096, smoothingTimeConstant: 0.4 });
     output.connect(analyser);
     const values = new Float32Array(analyser.frequencyBinCount);
     const hertz = context.sampleRate / analyser.fftSize;
-    const edge = (bar) => (LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS)) / hertz;
+    const edge = (/** @type {number} */ bar) => (LOWEST_HZ * (HIGHEST_HZ / LOWEST_HZ) ** (bar / BARS)) / hertz;
     const bars = Array.from({ length: BARS }, (_, bar) => [
       Math.floor(edge(bar)),
       Math.max(Math.floor(edge(bar)) + 1, Math.ceil(edge(bar + 1))),
     ]);
-    const paint = element.getContext("2d");
     const draw = () => {
       if (document.hidden) return;
       const { width, height } = element;

@@ -1,39 +1,67 @@
 // Sounds over the music. The player's metadata keeps which ones there are, so every browser has them; the node plays them.
 
-import { IconButton, Panel, Slider, useNow } from "./controls.js";
+import { IconButton, Panel, Slider, typed, useNow } from "./controls.js";
 import { percent } from "./deck.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { keep, kept } from "./store.js";
 import { clock, titleOf } from "./text.js";
 
+/** @import { PlayerFeed } from "./feeds.js" */
+/** @import { Act, BoardSound, PlayerNow, PlayerParts } from "./types.js" */
+/** @import { Json, OverlayCreated } from "./wire.js" */
+
 const KEYS = 9; // sounds that have one
 
+/**
+ * @param {PlayerNow} state
+ * @returns {BoardSound[]}
+ */
 export function boardOf({ metadata }) {
-  return Array.isArray(metadata?.board) ? metadata.board.filter((sound) => typeof sound?.uri === "string") : [];
+  const board = isObject(metadata) ? metadata.board : null;
+  const sounds = Array.isArray(board) ? board.filter((sound) => isObject(sound) && typeof sound.uri === "string") : [];
+  return /** @type {BoardSound[]} */ (/** @type {unknown} */ (sounds)); // the page alone writes what else is in them
+}
+
+/**
+ * @param {Json} value
+ * @returns {value is { [name: string]: Json }}
+ */
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 // Plays a sound of the board over what the player of `feed` plays. One that cannot be played is marked at its button.
+/**
+ * @param {PlayerFeed} feed
+ * @param {Act} act
+ * @param {BoardSound} sound
+ */
 export async function playSound(feed, act, { uri, volume = 1, duckDb = -12 }) {
-  const answer = await act("POST", "/overlays", { uri, volume, duckDb });
+  const answer = /** @type {OverlayCreated | undefined} */ (await act("POST", "/overlays", { uri, volume, duckDb }));
   if (answer) feed.sounds.set(answer.overlayId, uri);
 }
 
 // Why a sound failed when it was played last; "" when it did not.
+/**
+ * @param {PlayerFeed} feed
+ * @param {string} uri
+ */
 function failureOf(feed, uri) {
-  const told = feed.events.find(
-    ({ op, overlayId }) => ["OverlayStart", "OverlayException"].includes(op) && feed.sounds.get(overlayId) === uri,
-  );
-  return told?.error ? told.error.message : "";
+  for (const event of feed.events) {
+    if (event.op !== "OverlayStart" && event.op !== "OverlayException") continue;
+    if (feed.sounds.get(event.overlayId) === uri) return event.op === "OverlayException" ? event.error.message : "";
+  }
+  return "";
 }
 
+/** @param {PlayerParts} props */
 export function Soundboard({ feed, state, act, notices }) {
   const [uri, setUri] = useState("");
   const [opened, setOpened] = useState("");
-  const field = useRef(null);
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const sounds = boardOf(state);
-  const save = (changed) => {
-    const { metadata } = state;
-    if (typeof metadata !== "object" || Array.isArray(metadata)) {
+  const save = async (/** @type {BoardSound[]} */ changed) => {
+    if (state.metadata !== null && !isObject(state.metadata)) {
       notices.show("The board is kept in the player's metadata, which must be an object for it: {}.", {
         isProblem: true,
       });
@@ -49,24 +77,25 @@ export function Soundboard({ feed, state, act, notices }) {
     return act("PATCH", "/metadata", { value: { board } });
   };
   useEffect(() => {
-    const before = kept("soundboard", []); // what a browser kept by itself
+    const before = kept("soundboard", /** @type {BoardSound[]} */ ([])); // what a browser kept by itself
     const missing = before.filter((sound) => sound?.uri && !sounds.some((known) => known.uri === sound.uri));
     if (missing.length)
       Promise.resolve(save([...sounds, ...missing])).then((saved) => saved && keep("soundboard", null));
   }, []);
-  const submit = async (event) => {
+  const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     const address = uri.trim();
     if (!address || sounds.some((sound) => sound.uri === address)) return;
     if (await save([...sounds, { uri: address }])) setUri("");
   };
-  const forget = async (at) => {
+  const forget = async (/** @type {number} */ at) => {
     if (await save(sounds.filter((_, other) => other !== at))) {
       notices.went(`${sounds[at].name} was taken off the board.`, () => save(sounds));
       field.current?.focus();
     }
   };
-  const set = (at, fields) => save(sounds.map((sound, other) => (other === at ? { ...sound, ...fields } : sound)));
+  const set = (/** @type {number} */ at, /** @type {Partial<BoardSound>} */ fields) =>
+    save(sounds.map((sound, other) => (other === at ? { ...sound, ...fields } : sound)));
   return html`<${Panel} title="Soundboard">
     <div class="pads">
       ${sounds.map((sound, at) => {
@@ -85,13 +114,13 @@ export function Soundboard({ feed, state, act, notices }) {
       (sound, at) =>
         sound.uri === opened &&
         html`<div class="fields" role="group" aria-label=${sound.name} key=${sound.uri}>
-      <label class="amount">Name<input type="text" value=${sound.name} onChange=${(event) => set(at, { name: event.target.value })} /></label>
-      <${Slider} label="Loudness" value=${sound.volume ?? 1} min="0" max="2" step="0.05" text=${percent} isLive=${false} send=${(volume) => set(at, { volume })} />
-      <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min="-60" max="0" step="1" text=${(value) => `${value} dB`} isLive=${false} send=${(duckDb) => set(at, { duckDb })} />
+      <label class="amount">Name<input type="text" value=${sound.name} onChange=${typed((name) => set(at, { name }))} /></label>
+      <${Slider} label="Loudness" value=${sound.volume ?? 1} min=${0} max=${2} step=${0.05} text=${percent} isLive=${false} send=${(/** @type {number} */ volume) => set(at, { volume })} />
+      <${Slider} label="Music meanwhile" value=${sound.duckDb ?? -12} min=${-60} max=${0} step=${1} text=${(/** @type {number} */ value) => `${value} dB`} isLive=${false} send=${(/** @type {number} */ duckDb) => set(at, { duckDb })} />
     </div>`,
     )}
     <form class="row" onSubmit=${submit}>
-      <input type="text" ref=${field} aria-label="Sound" placeholder="Address of a jingle, a horn, an announcement" value=${uri} spellcheck=${false} onInput=${(event) => setUri(event.target.value)} />
+      <input type="text" ref=${field} aria-label="Sound" placeholder="Address of a jingle, a horn, an announcement" value=${uri} spellcheck=${false} onInput=${typed(setUri)} />
       <button>Keep</button>
     </form>
     <p class="quiet">Keys 1 to 9 play the first nine.</p>
@@ -99,6 +128,7 @@ export function Soundboard({ feed, state, act, notices }) {
   <//>`;
 }
 
+/** @param {{ state: PlayerNow, act: Act }} props */
 function Sounding({ state, act }) {
   const now = useNow(250, true);
   return html`<ul class="sounding" aria-label="Sounding now">

@@ -1,15 +1,20 @@
 // Values as people read them.
 
+/**
+ * @param {number} ms
+ * @returns {string}
+ */
 export function clock(ms) {
   if (ms < 0) return `-${clock(-ms)}`;
   const seconds = Math.floor(ms / 1000);
-  const two = (number) => String(number).padStart(2, "0");
+  const two = (/** @type {number} */ number) => String(number).padStart(2, "0");
   const minutes = Math.floor(seconds / 60);
   return minutes < 60
     ? `${minutes}:${two(seconds % 60)}`
     : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
+/** @param {number} ms */
 export function lasting(ms) {
   const minutes = Math.floor(ms / 60000);
   if (minutes < 1) return `${Math.floor(ms / 1000)} s`;
@@ -18,30 +23,39 @@ export function lasting(ms) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
+/** @param {number} ms */
 export function timeOfDay(ms) {
   return new Date(ms).toLocaleTimeString([], { hour12: false });
 }
 
+/** @param {number} bytes */
 export function megabytes(bytes) {
   return `${Math.round(bytes / 1e6)} MB`;
 }
 
+/**
+ * @param {number} number
+ * @param {string} one
+ */
 export function count(number, one, many = `${one}s`) {
   return `${number.toLocaleString()} ${number === 1 ? one : many}`;
 }
 
+/** @param {number} number */
 export function rounded(number, digits = 2) {
   return String(Number(number.toFixed(digits)));
 }
 
 // What a track or an entry of a list is called: its title, else the last part of its address.
+/** @param {{ title?: string, uri?: string }} track */
 export function titleOf(track) {
   if (track.title) return track.title;
   const uri = track.uri ?? "";
-  return decoded(uri.split(/[?#]/)[0].replace(/\/+$/, "").split("/").pop()) || uri;
+  return decoded(uri.split(/[?#]/)[0].replace(/\/+$/, "").split("/").pop() ?? "") || uri;
 }
 
 // What is not percent-encoded as it should be stays as it is.
+/** @param {string} text */
 export function decoded(text) {
   try {
     return decodeURIComponent(text);
@@ -51,6 +65,7 @@ export function decoded(text) {
 }
 
 // Addresses in a text of lines, as it is pasted, or in an M3U file.
+/** @param {string} text */
 export function addressesIn(text) {
   return text
     .replace(/^\uFEFF/, "")

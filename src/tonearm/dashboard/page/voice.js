@@ -3,6 +3,10 @@
 import { Panel } from "./controls.js";
 import { html } from "./preact.js";
 
+/** @import { PlayerParts } from "./types.js" */
+/** @import { VoiceEncryption } from "./wire.js" */
+
+/** @type {Partial<Record<string, string>>} */
 const STATES = {
   connecting: "connecting",
   connected: "connected",
@@ -16,6 +20,7 @@ const ACTIONS = {
   fix: "The node lacks something: look at its network, its configuration and its version.",
 };
 
+/** @param {PlayerParts} props */
 export function Voice({ state, act }) {
   const { voice } = state;
   if (!voice) return null;
@@ -36,6 +41,7 @@ export function Voice({ state, act }) {
   <//>`;
 }
 
+/** @param {VoiceEncryption} dave */
 function encryption({ version, ready }) {
   if (!version) return "none in this channel";
   return ready ? "on" : "on; nothing is sent until somebody else is there";

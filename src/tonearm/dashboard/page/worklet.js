@@ -1,6 +1,8 @@
 // Plays what comes over the network at the pace of the sound card, with as little in hand as the network allows, and
 // measures what it plays. Runs in the audio thread.
 
+/** @import { Measured } from "./types.js" */
+
 const RATE_HZ = 48000;
 const KEPT_SAMPLES = 4 * RATE_HZ; // for each channel
 const FIRST_TARGET_MS = 120;
@@ -19,11 +21,21 @@ const SHELF = [1.53512485958697, -2.69169618940638, 1.19839281085285, -1.6906592
 const HIGH_PASS = [1, -2, 1, -1.99004745483398, 0.99007225036621];
 
 class Biquad {
+  x = 0;
+  y = 0;
+
+  /** @param {number[]} coefficients */
   constructor([b0, b1, b2, a1, a2]) {
-    Object.assign(this, { b0, b1, b2, a1, a2, x: 0, y: 0 });
+    this.b0 = b0;
+    this.b1 = b1;
+    this.b2 = b2;
+    this.a1 = a1;
+    this.a2 = a2;
   }
 
+  /** @param {number} input */
   next(input) {
+    /** @type {number} */
     const output = this.b0 * input + this.x;
     this.x = this.b1 * input - this.a1 * output + this.y;
     this.y = this.b2 * input - this.a2 * output;
@@ -32,11 +44,13 @@ class Biquad {
 }
 
 class Meter {
-  constructor() {
-    this.filters = [0, 1].map(() => [new Biquad(SHELF), new Biquad(HIGH_PASS)]);
-    this.moments = [];
-    this.clear();
-  }
+  filters = [0, 1].map(() => [new Biquad(SHELF), new Biquad(HIGH_PASS)]);
+  /** @type {number[]} */
+  moments = [];
+  peak = [0, 0];
+  squares = [0, 0];
+  weighted = 0;
+  samples = 0;
 
   clear() {
     this.peak = [0, 0];
@@ -45,6 +59,10 @@ class Meter {
     this.samples = 0;
   }
 
+  /**
+   * @param {number} channel
+   * @param {number} sample
+   */
   add(channel, sample) {
     const size = Math.abs(sample);
     if (size > this.peak[channel]) this.peak[channel] = size;
@@ -55,6 +73,7 @@ class Meter {
   }
 
   // What was measured since the last time.
+  /** @returns {Pick<Measured, "peak" | "rms" | "lufs">} */
   take() {
     this.moments = [...this.moments, this.weighted / this.samples].slice(-MOMENT_BLOCKS);
     const power = this.moments.reduce((sum, moment) => sum + moment, 0) / this.moments.length;
@@ -78,12 +97,13 @@ class Output extends AudioWorkletProcessor {
     this.targetMs = FIRST_TARGET_MS;
     this.isFilling = true;
     this.underruns = 0;
+    /** @type {number | null} */
     this.dryAt = null;
     this.quietSince = currentTime;
     this.toldAt = currentTime;
     this.meter = new Meter();
     // Frames come by a port of their own, from the worker that decodes them.
-    this.port.onmessage = ({ data: frames }) => {
+    this.port.onmessage = (/** @type {MessageEvent<MessagePort>} */ { data: frames }) => {
       frames.onmessage = ({ data }) => this.take(data);
     };
   }
@@ -93,6 +113,7 @@ class Output extends AudioWorkletProcessor {
   }
 
   // `samples` are interleaved.
+  /** @param {Float32Array} samples */
   take(samples) {
     for (let index = 0; index < samples.length; index += 2) {
       const place = this.written++ % KEPT_SAMPLES;
@@ -112,6 +133,10 @@ class Output extends AudioWorkletProcessor {
     this.read = this.written - (this.targetMs * RATE_HZ) / 1000;
   }
 
+  /**
+   * @param {Float32Array[][]} _
+   * @param {Float32Array[][]} outputs
+   */
   process(_, [[left, right]]) {
     const inHandMs = this.inHandMs;
     if (this.isFilling && inHandMs >= this.targetMs) {
@@ -137,12 +162,20 @@ class Output extends AudioWorkletProcessor {
     this.meter.samples += left.length;
     if (currentTime - this.toldAt >= TOLD_EVERY_S) {
       this.toldAt = currentTime;
-      const { targetMs, underruns } = this;
-      this.port.postMessage({ inHandMs: this.inHandMs, targetMs, underruns, ...this.meter.take() });
+      const { inHandMs, targetMs, underruns } = this;
+      /** @type {Measured} */
+      const told = { inHandMs, targetMs, underruns, ...this.meter.take() };
+      this.port.postMessage(told);
     }
     return true;
   }
 
+  /**
+   * @param {Float32Array} left
+   * @param {Float32Array} right
+   * @param {number} index
+   * @param {number} pace
+   */
   playOne(left, right, index, pace) {
     const whole = Math.floor(this.read);
     const part = this.read - whole;
