@@ -236,9 +236,16 @@ export function Slider({
 /** @param {{ value: string, send: (value: number) => unknown, [attribute: string]: unknown }} props */
 export function NumberField({ value, send, ...more }) {
   const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  const input = typed((text) => {
+    clearTimeout(timer.current); // it was left a moment ago
+    setDraft(text);
+  });
   const change = (/** @type {On<HTMLInputElement>} */ { target }) => send(target.valueAsNumber);
-  return html`<input type="number" value=${draft ?? value} onInput=${typed(setDraft)}
-    onChange=${change} onBlur=${() => setTimeout(() => setDraft(null), DRAFT_KEPT_MS)} ...${more} />`;
+  const leave = () => {
+    timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
+  };
+  return html`<input type="number" value=${draft ?? value} onInput=${input} onChange=${change} onBlur=${leave} ...${more} />`;
 }
 
 const PATHS = {
