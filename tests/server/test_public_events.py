@@ -1,6 +1,7 @@
 """Who follows a player at the public address: in whose name the node is asked, and what becomes of the slow."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -89,14 +90,11 @@ async def test_those_who_only_follow_give_way_to_those_who_listen(node: StillNod
 
         listeners = [await listens()]
         followers = [await stack.enter_async_context(websocket(port, "/p/events")) for _ in range(2)]
-        idle = await stack.enter_async_context(connected(port))
-        listeners.append(await listens())
-        assert await idle.read_to_end() == b""  # who did nothing goes before them
-        for follower in followers:  # the oldest first
-            assert (await follower.read_frame()).opcode == TEXT
+        idle = await stack.enter_async_context(connected(port))  # does nothing
+        for gone in (followers[0], idle, followers[1]):  # of those who follow and those who do nothing, the more
             listeners.append(await listens())
-            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
-                await follower.read_frame()
+            with contextlib.suppress(ConnectionResetError):
+                await gone.read_to_end()
         late = await stack.enter_async_context(connected(port))
         late.send_request("GET", "/p.mp3")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
@@ -119,11 +117,11 @@ async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: StillNode)
                 window.send(told(UPDATE))
                 assert (await other.read_frame()).opcode == TEXT
 
-        await tell(5000)  # a megabyte
+        await tell(2000)  # the kernel takes a thousand
         frame = await slow.read_frame()
         frames = 0
         while frame.opcode == TEXT:
             frame, frames = await slow.read_frame(), frames + 1
         assert frame.close_code() == CloseCode.TOO_SLOW
-        assert MAX_BEHIND <= frames < 5000
+        assert MAX_BEHIND <= frames < 2000
         await tell(1)
