@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from tests.support.audio_files import music, wav
 from tests.support.command import RunningTonearm, run_tonearm
@@ -24,6 +25,9 @@ from tests.support.environment import environment
 from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode, shared_node
 from tests.support.stranger import stranger
+from tonearm.commands.doctor import Finding, findings_of_node
+from tonearm.commands.running import NodeOptions
+from tonearm.config.schema import ServerConfig
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +68,7 @@ async def test_players_and_queue(node: RunningNode) -> None:
     assert missing.stderr.startswith("tonearm: There is no player 'nobody'; `tonearm players` shows")
 
 
-@pytest.mark.parametrize("columns", [80, 50, 40, 1])
-def test_tables_have_a_line_for_each_in_so_many_columns(node: RunningNode, tmp_path: Path, columns: int) -> None:
+def test_tables_have_a_line_for_each_in_so_many_columns(tmp_path: Path) -> None:
     """Titles are shortened first, ids last."""
     with shared_node(tmp_path, IMPATIENT) as own:
         (tmp_path / "A title of thirty letters, yes.wav").write_bytes(wav(music(0.2)))
@@ -74,13 +77,14 @@ def test_tables_have_a_line_for_each_in_so_many_columns(node: RunningNode, tmp_p
             assert asked(own, "POST", "/v0/players", body).status == 201
         asked(own, "POST", "/v0/players/lobby/queue", {"uri": "A title of thirty letters, yes.wav"})
         (waiting,) = asked(own, "GET", "/v0/players/lobby/queue").json()
-        variables = {"TONEARM_URL": own.url, "COLUMNS": str(columns)}
-        for words, count in ((("players",), 3), (("queue", "lobby"), 2)):
-            lines = run_tonearm(*words, folder=tmp_path, variables=variables).stdout.splitlines()
-            assert (len(lines), max(map(len, lines)) <= columns) == (count, True), lines
-            if columns >= 40:
-                assert "A tit" in lines[1]
-                assert columns < 50 or lines[-1].startswith("living-room  ") or waiting["id"] in lines[-1]
+        for columns in (80, 50, 40, 1):
+            variables = {"TONEARM_URL": own.url, "COLUMNS": str(columns)}
+            for words, count in ((("players",), 3), (("queue", "lobby"), 2)):
+                lines = run_tonearm(*words, folder=tmp_path, variables=variables).stdout.splitlines()
+                assert (len(lines), max(map(len, lines)) <= columns) == (count, True), lines
+                if columns >= 40:
+                    assert "A tit" in lines[1]
+                    assert columns < 50 or lines[-1].startswith("living-room  ") or waiting["id"] in lines[-1]
 
 
 def test_info(node: RunningNode) -> None:
@@ -240,16 +244,22 @@ def test_doctor_asks_the_node_of_the_configuration(tmp_path: Path) -> None:
         asked = run_tonearm("doctor", folder=tmp_path)
         assert (asked.returncode, f"✓ node: {own.url} is tonearm" in asked.stdout) == (0, True), asked.stdout
         assert "port:" not in asked.stdout
-        told = run_tonearm("doctor", "--url", own.url.replace("127.0.0.1", "localhost"), folder=tmp_path)
-        assert "wants its password" in told.stdout
-        away = run_tonearm("doctor", "--url", "http://127.0.0.1:1", folder=tmp_path)
-        assert (away.returncode, "port:" in away.stdout) == (0, False), away.stdout
-        (tmp_path / "tonearm.toml").write_text(f"[server]\nport = {other.rpartition(':')[2]}\n")
-        taken = run_tonearm("doctor", folder=tmp_path)
-        assert (taken.returncode, "choose another server.port" in taken.stdout) == (1, True), taken.stdout
-        (tmp_path / "tonearm.toml").write_text("[server]\nport = 0\n")
-        unknown = run_tonearm("doctor", folder=tmp_path)
-        assert (unknown.returncode, "give --url" in unknown.stdout) == (0, True), unknown.stdout
+        configured = ServerConfig(host="0.0.0.0", port=own.port, password=SecretStr("sesame"))
+        for url, server, verdict, remedy in (
+            (own.url.replace("127.0.0.1", "localhost"), configured, "wrong", ""),
+            ("http://127.0.0.1:1", configured, "note", "tonearm serve"),  # and nothing of the configured port
+            ("", ServerConfig(port=int(other.rpartition(":")[2])), "wrong", "choose another server.port"),
+            ("", ServerConfig(port=0), "note", "give --url"),
+        ):
+            (finding,) = asyncio.run(found(url, server))
+            assert (finding.verdict, finding.remedy) == (verdict, remedy), finding
+            assert ("wants its password" in finding.text) == ("localhost" in url)
+
+
+async def found(url: str, server: ServerConfig) -> list[Finding]:
+    """What `tonearm doctor` finds of the node at `url`; where that is empty, of the one of the configuration."""
+    at = NodeOptions(url or "http://127.0.0.1:2333", "")
+    return [finding async for finding in findings_of_node(at, None, server, has_url=bool(url))]
 
 
 def test_a_shell_can_complete(node: RunningNode) -> None:

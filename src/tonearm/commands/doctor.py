@@ -86,7 +86,7 @@ async def _findings(
     for one in _voice(Config() if config is None else config):
         yield one
     yield await _clock()
-    async for one in _node(at, uri, None if config is None else config.server, has_url=has_url):
+    async for one in findings_of_node(at, uri, None if config is None else config.server, has_url=has_url):
         yield one
     if discord:
         for one in _discord():
@@ -221,7 +221,7 @@ async def _clock() -> Finding:
     return Finding("ok", "clock", text)
 
 
-async def _node(
+async def findings_of_node(
     at: NodeOptions, uri: str | None, server: ServerConfig | None, *, has_url: bool
 ) -> AsyncIterator[Finding]:
     """`server` is the configured one: it is asked unless there `has_url`, and nobody else is told its password."""
