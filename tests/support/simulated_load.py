@@ -172,7 +172,7 @@ class SimulatedNode:
     def _tick(self) -> None:
         self.now_s += TICK_S
         if self._processors is not None:
-            others = OTHERS_COST * sum(player.is_sounding for player in self.players)
+            others = OTHERS_COST * sum([player.is_sounding for player in self.players])
             working = sum(bool(process.debt_s or self._due(process)) for process in self.processes)
             for process in self.processes:
                 process.share = min(1.0, max(0.1, self._processors - others) / max(1, working))
@@ -182,8 +182,7 @@ class SimulatedNode:
                     self._open(player, is_admitted=True)
             del process.coming[: process.come_at_once]
             self._work(process)
-            for player in tuple(process.players):
-                self._play(player)
+            self._play(process)
         if self.now_s >= self._report_at_s:
             self._report_at_s += REPORT_S
             for process in self.processes:
@@ -196,12 +195,18 @@ class SimulatedNode:
                     player.yields_s = yields_s(place, len(process.players))
 
     def _work(self, process: Process) -> None:
-        time_s, opening_s = TICK_S - process.debt_s, 0.0
+        now_s, time_s, opening_s = self.now_s, TICK_S - process.debt_s, 0.0
         is_turn = False
         due = sorted(self._due(process), key=self._place_s)
         opening = [player for player in process.players if not player.is_open]
         opening.sort(key=lambda player: (not player.is_heard, self._claim_of(player)))
-        too_late = sum(self._late_s(player) > LATE_FOR_OPENINGS_S for player in due)
+        too_late = sum(
+            [
+                self._late_s(player) > LATE_FOR_OPENINGS_S
+                for player in due
+                if now_s - player.due_since_s > LATE_FOR_OPENINGS_S
+            ]
+        )
         while time_s > 0 and (due or opening):
             is_turn = not is_turn  # threads that open and one that decodes share the processor
             if due and (not opening or too_late or is_turn):
@@ -229,32 +234,35 @@ class SimulatedNode:
     def _due(self, process: Process) -> list[Player]:
         return [player for player in process.players if player.is_open and player.ahead_s + CHUNK_S <= MOST_AHEAD_S]
 
-    def _deadline_s(self, player: Player) -> float:
-        return self.now_s + player.ahead_s - RENDERED_S + (0.0 if player.is_heard else 30.0)
-
     def _place_s(self, player: Player) -> float:
-        return self._deadline_s(player) + player.yields_s
+        """Its deadline, and by how much it yields."""
+        return self.now_s + player.ahead_s - RENDERED_S + (0.0 if player.is_heard else 30.0) + player.yields_s
 
     def _late_s(self, player: Player) -> float:
-        return max(0.0, self.now_s - max(self._deadline_s(player), player.due_since_s))
+        deadline_s = self.now_s + player.ahead_s - RENDERED_S + (0.0 if player.is_heard else 30.0)
+        return max(0.0, self.now_s - max(deadline_s, player.due_since_s))
 
-    def _play(self, player: Player) -> None:
-        if not player.is_sounding and player.ahead_s >= ENOUGH_S:
-            player.is_sounding = player.has_sounded = True
-            if player.first_heard_s is None:
-                player.first_heard_s = self.now_s
-        if player.is_sounding and not player.is_paused:
+    def _play(self, process: Process) -> None:
+        now_s = self.now_s
+        for player in tuple(process.players):
+            if not player.is_sounding:
+                if player.ahead_s < ENOUGH_S:
+                    continue
+                player.is_sounding = player.has_sounded = True
+                if player.first_heard_s is None:
+                    player.first_heard_s = now_s
+            if player.is_paused:
+                continue
             player.has_sounded = True
             if player.ahead_s < TICK_S:
                 player.is_sounding = False
                 player.underruns += 1
-                return
+                continue
             was_full = player.ahead_s + CHUNK_S > MOST_AHEAD_S
             player.ahead_s -= TICK_S
             player.heard_s += TICK_S
             if was_full and player.ahead_s + CHUNK_S <= MOST_AHEAD_S:
-                player.due_since_s = self.now_s
-            has_left = self.now_s >= player.left_s + SLEEP_AFTER_S
-            if not player.is_heard and player.sleeps and has_left:
+                player.due_since_s = now_s
+            if not player.is_heard and player.sleeps and now_s >= player.left_s + SLEEP_AFTER_S:
                 self._take_out(player)
                 player.is_asleep = True
