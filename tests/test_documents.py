@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,12 @@ NAMES_OF_OTHERS = {"web.Server", "run_delay", "no_new_privs", "SO_SNDBUF", "RWF_
 EXPLAINED = ["ARCHITECTURE.md", *(f"docs/design/{page}.md" for page in ("frames", "processes", "choices"))]
 
 
+@cache
+def words_of_the_code() -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.values())))
+
+
+@cache
 def is_a_module(*parts: str) -> bool:
     """Whether there is a module or a package whose path ends with `parts`."""
     return any(path.with_suffix("").parts[-len(parts) :] == parts for path in SOURCES) or any(
@@ -91,8 +98,7 @@ def is_a_module(*parts: str) -> bool:
 def test_modules_and_classes_that_the_design_names_are_there(document: str) -> None:
     text = (REPOSITORY / document).read_text(encoding="utf-8")
     spans = set(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)))
-    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES.values())
-    words = set(re.findall(r"\w+", code))
+    words = words_of_the_code()
     for span in spans - NAMES_OF_OTHERS:
         if re.fullmatch(r"[a-z_/]+\.py", span):
             assert (REPOSITORY / span).exists() or is_a_module(*span.removesuffix(".py").split("/")), span

@@ -46,18 +46,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
         shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSES.md"):
         shutil.copy(REPOSITORY / name, copy)
-    build = ("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder))
-    pip(*build, str(copy))
+    build(copy, folder)
     release = copy / "src" / "tonearm" / "__init__.py"
     release.write_text(release.read_text().replace(f'"{tonearm.VERSION}"', f'"{CLIENT_VERSION}"'))
-    pip(*build, str(copy / "client"))
+    build(copy / "client", folder)
     (node,), (client,) = folder.glob("tonearm-*.whl"), folder.glob("tonearm_client-*.whl")
     return Wheels(node, client)
 
 
-def pip(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    subprocess.run(command, check=True, capture_output=True, env=environment())
+def build(project: Path, folder: Path) -> None:
+    """As pip asks for a wheel."""
+    script = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", script, str(folder)], cwd=project, check=True, capture_output=True, env=environment()
+    )
 
 
 class Place:
@@ -76,48 +78,21 @@ class Place:
                 (libraries / found.name).symlink_to(found)
         (self.packages / "libraries.pth").write_text(f"{libraries}\n")
 
-    def install(self, *wheels: Path) -> None:
-        pip("--python", str(self.python), "install", "--no-deps", "--no-index", "--no-compile", *map(str, wheels))
+    def install(self, wheel: Path) -> None:
+        self._pip("install", "--no-deps", "--no-index", "--no-compile", str(wheel))
 
     def uninstall(self, name: str) -> None:
-        pip("--python", str(self.python), "uninstall", "--yes", name)
+        self._pip("uninstall", "--yes", name)
+
+    def _pip(self, *arguments: str) -> None:
+        command = [str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments]
+        subprocess.run(command, check=True, capture_output=True, env=environment())
 
     def says(self, script: str) -> str:
         """What a program prints, or the last line of its error."""
         command = [str(self.python), "-W", "ignore", "-c", script]
         done = subprocess.run(command, cwd=self.packages.parent, capture_output=True, text=True, check=False)
         return (done.stdout if done.returncode == 0 else done.stderr).strip().rpartition("\n")[2]
-
-
-def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path, wheels: Wheels) -> None:
-    held = set(zipfile.ZipFile(wheels.node).namelist())
-    sources = REPOSITORY / "src"
-    kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
-    missing = {name for name in kept - held if "__pycache__" not in name and not name.endswith(".d.ts")}
-    assert not missing, f"add to package-data in pyproject.toml: {sorted(missing)}"
-
-    place = Place(tmp_path)
-    place.install(wheels.node)
-    assert place.says("import tonearm; print(tonearm.__file__)").startswith(str(place.packages))
-
-    (tmp_path / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
-    command = str(place.python.with_name("tonearm"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    node = subprocess.Popen([command, "serve", "--port", str(port)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert node.stderr is not None
-    try:
-        while "listens on" not in (line := node.stderr.readline()):
-            assert line, "the node did not start"
-        play = [command, "play", "tone.wav", "--url", f"http://127.0.0.1:{port}"]
-        played = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        assert (played.returncode, played.stdout) == (0, "tone\n"), played.stderr
-    finally:
-        node.terminate()
-        with node.stderr:
-            node.stderr.read()
-        node.wait(60)
 
 
 def test_what_is_pinned_is_checked_when_it_is_installed() -> None:
@@ -150,7 +125,9 @@ def test_a_copy_in_place_of_the_checkout_is_told(tmp_path: Path) -> None:
 WHICH: Final = "import tonearm, tonearm.discord as bot, tonearm.client; print(tonearm.VERSION, bot.join.__name__)"
 
 
-def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path, wheels: Wheels) -> None:
+def test_the_bots_wheel_needs_nothing_of_the_node_which_may_come_and_stay_beside_it(
+    tmp_path: Path, wheels: Wheels
+) -> None:
     place = Place(tmp_path)
     place.install(wheels.client)
     assert place.says(WHICH) == f"{CLIENT_VERSION} join"
@@ -158,26 +135,58 @@ def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path, wheels: Wheels
     with zipfile.ZipFile(wheels.client) as wheel:
         (licence,) = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
         assert wheel.read(licence) == (REPOSITORY / "LICENSE").read_bytes()
+    place.install(wheels.node)
+    assert_both_are_whole(place, wheels)
+    place.uninstall("tonearm-client")
+    assert place.says("import tonearm.node.node, tonearm.client; print('whole')") == "whole"
+    assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
 
 
-@pytest.mark.parametrize("first", ["node", "client"])
-def test_node_and_client_of_two_versions_never_mix_their_files(tmp_path: Path, wheels: Wheels, first: str) -> None:
-    place = Place(tmp_path)
-    order = (wheels.node, wheels.client) if first == "node" else (wheels.client, wheels.node)
-    for wheel in order:
-        place.install(wheel)
-    for wheel in order:
-        for name in (name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/RECORD")):
-            assert (place.packages / name).read_bytes() == zipfile.ZipFile(wheel).read(name), name
+def assert_both_are_whole(place: Place, wheels: Wheels) -> None:
+    """Node and client of two versions are installed, and have not mixed their files."""
+    for path in wheels:
+        with zipfile.ZipFile(path) as wheel:
+            for name in (name for name in wheel.namelist() if not name.endswith("/RECORD")):
+                assert (place.packages / name).read_bytes() == wheel.read(name), name
     assert place.says(WHICH) == f"{tonearm.VERSION} join"  # the node's, which has all
     assert place.says("import tonearm.node.node; print('whole')") == "whole"
-    if first == "node":
-        place.uninstall("tonearm")
-        assert place.says(WHICH) == f"{CLIENT_VERSION} join"
-    else:
-        place.uninstall("tonearm-client")
-        assert place.says("import tonearm.node.node, tonearm.client; print('whole')") == "whole"
-        assert not [path for path in place.packages.rglob("*") if "tonearm_client" in str(path) and path.is_file()]
+
+
+def test_the_wheel_plays_a_tone_in_an_empty_environment_and_goes_without_what_is_the_clients(
+    tmp_path: Path, wheels: Wheels
+) -> None:
+    held = set(zipfile.ZipFile(wheels.node).namelist())
+    sources = REPOSITORY / "src"
+    kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
+    missing = {name for name in kept - held if "__pycache__" not in name and not name.endswith(".d.ts")}
+    assert not missing, f"add to package-data in pyproject.toml: {sorted(missing)}"
+
+    place = Place(tmp_path)
+    place.install(wheels.node)
+    assert place.says("import tonearm; print(tonearm.__file__)").startswith(str(place.packages))
+
+    (tmp_path / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
+    command = str(place.python.with_name("tonearm"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    node = subprocess.Popen([command, "serve", "--port", str(port)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert node.stderr is not None
+    try:
+        while "listens on" not in (line := node.stderr.readline()):
+            assert line, "the node did not start"
+        play = [command, "play", "tone.wav", "--url", f"http://127.0.0.1:{port}"]
+        played = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert (played.returncode, played.stdout) == (0, "tone\n"), played.stderr
+    finally:
+        node.terminate()
+        with node.stderr:
+            node.stderr.read()
+        node.wait(60)
+    place.install(wheels.client)
+    assert_both_are_whole(place, wheels)
+    place.uninstall("tonearm")
+    assert place.says(WHICH) == f"{CLIENT_VERSION} join"
 
 
 def test_the_image_names_what_there_is() -> None:
@@ -256,26 +265,25 @@ def test_docker_takes_the_composition() -> None:
     subprocess.run([*compose, "--profile", "cluster", "config", "--quiet"], env=variables, check=True)
 
 
-@pytest.mark.parametrize(
-    ("password", "name"),
-    [("", "TONEARM_PASSWORD"), ("sesame", "TONEARM_PASSWORD"), ("sesame", "TONEARM_SERVER__PASSWORD")],
-)
-async def test_the_image_asks_whether_the_node_answers(tmp_path: Path, password: str, name: str) -> None:
+async def test_the_image_asks_whether_the_node_answers(tmp_path: Path) -> None:
     (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
     python, *arguments = json.loads(check)
     assert python == "python"
 
-    async def exit_code(port: int, password: str) -> int | None:
+    async def exit_code(port: int, password: str, name: str = "TONEARM_PASSWORD") -> int | None:
         variables = {"TONEARM_SERVER__PORT": str(port), name: password}
         process = await asyncio.create_subprocess_exec(
             sys.executable, *arguments, env=environment(variables), stderr=subprocess.DEVNULL
         )
         return await process.wait()
 
-    async with running_node(tmp_path, f'[server]\npassword = "{password}"\n') as node:
-        assert await exit_code(node.port, password) == 0
-        assert await exit_code(node.port, "wrong") == (1 if password else 0)
-    assert await exit_code(node.port, password) == 1
+    async with running_node(tmp_path) as node:
+        assert await exit_code(node.port, "") == await exit_code(node.port, "wrong") == 0
+    assert await exit_code(node.port, "") == 1
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as node:
+        for name in ("TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"):
+            assert await exit_code(node.port, "sesame", name) == 0
+        assert await exit_code(node.port, "wrong") == 1
 
 
 @needs("systemd-analyze")

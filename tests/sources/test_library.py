@@ -9,13 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tonearm.core.frame import FRAME_S
 from tonearm.core.library import LibrarySettings
 from tonearm.sources.library import Library
+
+MANY: Final = (
+    25_000  # a quarter of what a folder may have, and a quarter of the time; all would be traced for ten seconds
+)
 
 
 class LongestStep:
@@ -43,10 +47,8 @@ def folder_in_memory() -> Iterator[str]:
         yield folder
 
 
-async def test_a_hundred_thousand_files_are_listed_in_steps(
-    folder_in_memory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(100_000):
+async def test_very_many_files_are_listed_in_steps(folder_in_memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(MANY):
         os.mknod(f"{folder_in_memory}/Track {number}.wav")
     library, step = Library(LibrarySettings((folder_in_memory,))), LongestStep()
     start = _thread.start_new_thread
@@ -64,6 +66,6 @@ async def test_a_hundred_thousand_files_are_listed_in_steps(
         found = await library.listing("/0", "", 19_990, 1000)
     finally:
         gc.enable()
-    assert (found.total, len(found.entries), found.entries[0].name) == (100_000, 1000, "Track 19990.wav")
-    assert step.lines > 100_000
-    assert step.seconds < FRAME_S
+    assert (found.total, len(found.entries), found.entries[0].name) == (MANY, 1000, "Track 19990.wav")
+    assert step.lines > MANY
+    assert step.seconds < FRAME_S * MANY / 100_000
