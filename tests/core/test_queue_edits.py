@@ -52,8 +52,12 @@ EDITS: list[tuple[str, Edit, str]] = [
 
 @pytest.mark.parametrize("mode", LoopMode)
 @pytest.mark.parametrize("is_due", [False, True])
-@pytest.mark.parametrize(("names", "edit", "queue"), EDITS)
-def test_an_edit_of_the_queue(names: str, edit: Edit, queue: str, is_due: bool, mode: LoopMode) -> None:
+def test_an_edit_of_the_queue(is_due: bool, mode: LoopMode) -> None:
+    for names, edit, queue in EDITS:
+        assert_edited(names, edit, queue, is_due=is_due, mode=mode)
+
+
+def assert_edited(names: str, edit: Edit, queue: str, *, is_due: bool, mode: LoopMode) -> None:
     log = playing_player(names, mode)
     player = log.playback
     if is_due:

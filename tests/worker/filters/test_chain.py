@@ -1,5 +1,6 @@
 """What a listener hears of the sound settings: levels, clipping, ramps, and no click at any change."""
 
+import itertools
 from itertools import accumulate
 
 import numpy as np
@@ -192,20 +193,19 @@ CHANGES = {
 class TestNoClick:
     """No step from sample to sample is much larger than the larger of those that both settings have by themselves."""
 
-    @pytest.mark.parametrize("frequency_hz", [25, 60, 200, 440, 1_000, 12_345.6])
-    @pytest.mark.parametrize("phase", [0.0, np.pi / 2])
-    def test_tones(self, before_after: tuple[Filters, Filters], frequency_hz: float, phase: float) -> None:
+    def test_tones(self, before_after: tuple[Filters, Filters]) -> None:
         before, after = before_after
-        pcm = tone(frequency_hz, frames=45, peak=1_500, phase=phase)
         near = slice(28 * FRAME_BYTES, None)
-        result = through_change(before, after, pcm, at_frame=30)
-        alone = [process(ChainState.steady(filters), pcm)[0] for filters in before_after]
-        steps = max(largest_step(steady[near]) for steady in alone)
-        more = 0.1 * steps
-        if frequency_hz <= 200:
-            # A period is not short against the ramp: the level itself moves by up to pi / 2 / RAMP_SAMPLES a sample.
-            more = sum(np.abs(channels(steady)).max() for steady in alone) * np.pi / 2 / RAMP_SAMPLES
-        assert largest_step(result[near]) <= steps + more + 1
+        for frequency_hz, phase in itertools.product((25, 60, 200, 440, 1_000, 12_345.6), (0.0, np.pi / 2)):
+            pcm = tone(frequency_hz, frames=45, peak=1_500, phase=phase)
+            result = through_change(before, after, pcm, at_frame=30)
+            alone = [process(ChainState.steady(filters), pcm)[0] for filters in before_after]
+            steps = max(largest_step(steady[near]) for steady in alone)
+            more = 0.1 * steps
+            if frequency_hz <= 200:
+                # A period is not short against the ramp: the level moves by up to pi / 2 / RAMP_SAMPLES a sample.
+                more = sum(np.abs(channels(steady)).max() for steady in alone) * np.pi / 2 / RAMP_SAMPLES
+            assert largest_step(result[near]) <= steps + more + 1, (frequency_hz, phase)
 
 
 some_filters = st.builds(

@@ -36,12 +36,10 @@ def gain_heard_db(gains_db: tuple[float, ...], frequency_hz: float, *, peak: flo
 
 
 @pytest.mark.parametrize("gain_db", [-24.0, -6.0, 0.5, 6.0, 24.0])
-@pytest.mark.parametrize("band", range(BAND_COUNT))
-def test_a_band_alone_gives_its_gain_at_its_centre(band: int, gain_db: float) -> None:
-    heard_db = gain_heard_db(
-        one_band(band, gain_db), BAND_FREQUENCIES_HZ[band], peak=2_000.0 if gain_db > 0 else 30_000
-    )
-    assert heard_db == pytest.approx(gain_db, abs=0.05)
+def test_a_band_alone_gives_its_gain_at_its_centre(gain_db: float) -> None:
+    for band, frequency_hz in enumerate(BAND_FREQUENCIES_HZ):
+        heard_db = gain_heard_db(one_band(band, gain_db), frequency_hz, peak=2_000.0 if gain_db > 0 else 30_000)
+        assert heard_db == pytest.approx(gain_db, abs=0.05), band
 
 
 @pytest.mark.parametrize("gains_db", SETTINGS.values(), ids=SETTINGS.keys())

@@ -1,5 +1,6 @@
 """A source without a process around it: what it reports, how far it decodes ahead, and how urgent it is."""
 
+import itertools
 import queue
 import resource
 import time
@@ -201,17 +202,14 @@ def demand_with(used: float, use: Use) -> Demand:
     return demand
 
 
-@pytest.mark.parametrize("reads_only", [False, True])
-@pytest.mark.parametrize("used", [0.0, LESS_AHEAD_FROM, 0.7, LEAST_AHEAD_FROM, 1.0])
-@pytest.mark.parametrize("is_heard", [True, False])
 @pytest.mark.parametrize(("rate", "reads_ahead"), [(0.25, 0), (1.0, 0), (1.0, 22_000), (2.0, 8_000), (4.0, 15_000)])
-def test_with_too_little_left_for_a_frame_more_is_decoded_whatever_its_speed(
-    rate: float, reads_ahead: int, is_heard: bool, used: float, reads_only: bool
-) -> None:
-    demand = demand_with(used, Use(is_current=True, is_heard=is_heard, rate=rate, reads_ahead=reads_ahead))
+def test_with_too_little_left_for_a_frame_more_is_decoded_whatever_its_speed(rate: float, reads_ahead: int) -> None:
     left = max(int(FIRST_STEP_SAMPLES * rate), reads_ahead)
-    assert demand.needs_more(left, reads_only=reads_only)
-    assert demand.has_room(left, reads_only=reads_only)
+    every_use = itertools.product([0.0, LESS_AHEAD_FROM, 0.7, LEAST_AHEAD_FROM, 1.0], [True, False], [True, False])
+    for used, is_heard, reads_only in every_use:
+        demand = demand_with(used, Use(is_current=True, is_heard=is_heard, rate=rate, reads_ahead=reads_ahead))
+        assert demand.needs_more(left, reads_only=reads_only), (used, is_heard, reads_only)
+        assert demand.has_room(left, reads_only=reads_only), (used, is_heard, reads_only)
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 2.0, 4.0])
