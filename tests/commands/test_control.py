@@ -16,8 +16,9 @@ from tests.support.running_node import RunningNode, shared_node
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[RunningNode]:
+    song = wav(tone(440, 100.0, 8_000, channels=1), 8_000)
     for name in "abcd":
-        (tmp_path / f"{name}.wav").write_bytes(wav(tone(440, 100.0)))
+        (tmp_path / f"{name}.wav").write_bytes(song)
     with shared_node(tmp_path, IMPATIENT) as process:
         yield process
 

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -139,6 +139,11 @@ async def test_a_player_of_another_speed_sleeps_too_and_is_heard_where_it_says_t
     assert (rises / heard_s - lowest_hz) / hz_per_s == pytest.approx(position_s - heard_s * speed / 2, abs=0.1)
 
 
+@cache
+def minute(encode: Callable[[Signal, int], bytes], rate_hz: int) -> bytes:
+    return encode(tone(440, 60.0, rate_hz, channels=1), rate_hz)
+
+
 @pytest.mark.parametrize(
     ("encode", "rate_hz", "setting"),
     [
@@ -156,7 +161,7 @@ async def test_a_player_of_another_speed_goes_on_after_a_seek_when_its_listener_
     node: Node, shelf: Shelf, encode: Callable[[Signal, int], bytes], rate_hz: int, setting: Timescale
 ) -> None:
     """More of the file passes in its frames, so more of it has to be there before they are made."""
-    await without_listener(node, "p", shelf.put("song", encode(music(60.0, rate_hz), rate_hz)))
+    await without_listener(node, "p", shelf.put("song", minute(encode, rate_hz)))
     player = node.player("p")
     player.do(Requests.change_filters, FilterChange(effects={"timescale": setting}))
     await asleep(node, "p")
@@ -176,7 +181,7 @@ async def test_a_player_of_another_speed_goes_on_after_a_seek_when_its_listener_
 async def test_a_player_that_falls_asleep_after_an_overlay_in_its_pause_goes_on_when_it_plays(
     node: Node, shelf: Shelf
 ) -> None:
-    events = await without_listener(node, "p", shelf.put("song.wav", wav(music(60.0))))
+    events = await without_listener(node, "p", shelf.put("song.wav", wav(tone(440, 60.0, channels=1))))
     await asleep(node, "p")
     player = node.player("p")
     player.do(Requests.pause)
@@ -193,7 +198,7 @@ async def test_a_player_that_falls_asleep_after_an_overlay_in_its_pause_goes_on_
 async def test_an_overlay_in_a_pause_does_not_wait_for_the_music_to_be_opened_again(
     node: Node, server: MediaServer, shelf: Shelf, *, has_begun: bool
 ) -> None:
-    song = wav(music(60.0))
+    song = wav(tone(440, 60.0, channels=1))
     uri = server.serve("/song.wav", media(song, content_type="audio/wav"))
     if has_begun:
         await without_listener(node, "p", uri)
@@ -215,7 +220,7 @@ async def test_an_overlay_in_a_pause_does_not_wait_for_the_music_to_be_opened_ag
 async def test_live_and_unseekable_sources_and_the_last_minute_of_estimated_lengths_stay_awake(
     node: Node, server: MediaServer
 ) -> None:
-    song = music(30.0, 44_100)
+    song = tone(440, 30.0, 44_100, channels=1)
     estimated = mp3(song, options={"write_xing": "0", "id3v2_version": "0"})
     uris = {
         "live": server.serve("/live", radio(mp3(tone(440, 3.0, 44_100)), bytes_per_s=40_000)),
@@ -234,7 +239,7 @@ async def test_live_and_unseekable_sources_and_the_last_minute_of_estimated_leng
 async def test_a_song_from_a_server_is_asked_for_again_where_the_listener_comes(
     node: Node, server: MediaServer
 ) -> None:
-    signal = music(60.0)
+    signal = music(30.0)
     await without_listener(node, "p", server.serve("/song.wav", media(wav(signal), content_type="audio/wav")))
     await asleep(node, "p")
     await server.all_gone()
