@@ -192,12 +192,12 @@ def test_those_that_are_left_are_the_heirs_and_who_drains_is_none() -> None:
 def test_five_hundred_nodes_get_players_evenly() -> None:
     dice = random.Random(1)
     nodes = {f"node-{number}": NodeRecord("http://x") for number in range(500)}
-    for _ in range(50_000):
+    for _ in range(10_000):
         name = placed(nodes, dice)
         assert name is not None
         nodes[name] = NodeRecord("http://x", players=nodes[name].players + 1)
     counts = [record.players for record in nodes.values()]
-    assert 90 <= min(counts) <= max(counts) <= 110
+    assert 16 <= min(counts) <= max(counts) <= 24
 
 
 @pytest.mark.parametrize(

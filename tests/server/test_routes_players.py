@@ -105,11 +105,11 @@ async def test_a_record_may_hold_as_many_values_as_metadata_of_a_full_queue_have
         assert reason in answer.json()["message"]
 
 
-async def test_the_record_of_a_full_queue_with_metadata_is_taken(node: StillNode, port: int) -> None:
+async def test_the_record_of_a_long_queue_with_metadata_is_taken(node: StillNode, port: int) -> None:
     await node.enqueue("p", "now.mp3", {})
     record = (await request(port, "GET", "/v0/players/p/state")).json()
     metadata = {f"field {number}": number for number in range(17)}
-    waiting = [{"id": f"t{number}", "uri": "a.mp3", "metadata": metadata} for number in range(10_000)]
+    waiting = [{"id": f"t{number}", "uri": "a.mp3", "metadata": metadata} for number in range(2_500)]
     waiting[900]["metadata"] = {"numbers": [0] * 49_000}  # before a part of 20 000 values is full
     record["queue"], record["tracks"] = [track["id"] for track in waiting], record["tracks"] + waiting
     assert (await send_json(port, "PUT", "/v0/players/q/state", record)).status == 201
@@ -202,7 +202,10 @@ async def test_no_other_method_is_known(port: int, path: str, allow: str) -> Non
         ("POST /v0/players", None, "body must be an object"),
         ("POST /v0/players", {"id": "x", "encoded": 5}, "`encoded` must be a string"),
         ("POST /v0/players/p/queue", {"uri": ["a"]}, "`uri` must be a string"),
-        *(("POST /v0/players/p/queue", {"uri": "a", "index": wrong}, "index") for wrong in (-1, 1.5, "0", True, None)),
+        *(
+            ("POST /v0/players/p/queue", {"uri": "a.mp3", "index": wrong}, "index")
+            for wrong in (-1, 1.5, "0", True, None)
+        ),
         *(("POST /v0/players/p/queue", {"uri": "a", **part}, "Ms") for part in NO_PARTS),
         ("POST /v0/players/p/queue", {"tracks": []}, "The field `tracks` must not be empty."),
         ("POST /v0/players/p/queue", {"tracks": {}}, "`tracks` must be an array"),
@@ -325,7 +328,7 @@ async def test_a_link_to_a_page_that_will_not_play_is_said_when_it_is_added(port
         ("PUT", "/v0/players/p/track", {"uri": other}, ["soundcloud.com"]),
         ("POST", "/v0/players/p/queue", {"uri": "https://f4.bandcamp.com/stream/a.mp3"}, []),
         ("POST", "/v0/players/p/queue", {"uri": "https://radio.example/live"}, []),
-        ("POST", "/v0/players/p/queue", {"uri": "/youtube.com/watch"}, []),
+        ("POST", "/v0/players/p/queue", {"uri": "/youtube.com/watch.mp3"}, []),
         ("POST", "/v0/players/p/queue", {"uri": "https://youtube.com.example/watch"}, []),
     ):
         answer = await send_json(port, method, path, body)
