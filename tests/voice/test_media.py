@@ -22,8 +22,18 @@ from tonearm.voice.media import VoiceProcesses
 SAMPLES = 960
 
 
-@pytest_asyncio.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def processes() -> AsyncIterator[VoiceProcesses]:
+    """Shared by tests that leave the process as it is."""
+    async with voice_processes() as processes:
+        yield processes
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def own_processes() -> AsyncIterator[VoiceProcesses]:
     async with voice_processes() as processes:
         yield processes
 
@@ -177,34 +187,34 @@ async def test_what_is_sent_is_counted(processes: VoiceProcesses) -> None:
 
 
 async def test_a_process_that_dies_is_told_to_each_of_its_connections_and_another_takes_them(
-    processes: VoiceProcesses,
+    own_processes: VoiceProcesses,
 ) -> None:
     first, second = VoiceEnds(), VoiceEnds()
-    async with voice_ends(processes, first, second):
+    async with voice_ends(own_processes, first, second):
         await play(first, frames(2))
-        dead = pid_of(processes)
+        dead = pid_of(own_processes)
         os.kill(dead, signal.SIGKILL)
         await first.changes.until(lambda: first.losses, "the first hears it")
         await second.changes.until(lambda: second.losses, "the second hears it")
         first.media.frame(b"into nothing")  # its connection may not know yet
         await first.media.finish()
-        async with voice_ends(processes, again := VoiceEnds()):
+        async with voice_ends(own_processes, again := VoiceEnds()):
             await play(again, frames(3))
             await again.until_sounds(3)
-            figures = processes.figures()
+            figures = own_processes.figures()
     (process,) = figures.processes
     assert process.pid != dead
     assert figures.restarts == 1
     assert (first.losses, second.losses) == (1, 1)
 
 
-async def test_one_that_dies_while_a_connection_finishes_is_waited_for_no_longer(processes: VoiceProcesses) -> None:
+async def test_one_that_dies_while_a_connection_finishes_is_waited_for_no_longer(own_processes: VoiceProcesses) -> None:
     ends = VoiceEnds()
-    async with voice_ends(processes, ends):
-        os.kill(pid_of(processes), signal.SIGSTOP)
+    async with voice_ends(own_processes, ends):
+        os.kill(pid_of(own_processes), signal.SIGSTOP)
         finishing = asyncio.ensure_future(ends.media.finish())
         await asyncio.sleep(0)
-        os.kill(pid_of(processes), signal.SIGKILL)
+        os.kill(pid_of(own_processes), signal.SIGKILL)
         await finishing
 
 
@@ -348,13 +358,13 @@ async def test_where_nobody_listens_the_next_packet_is_tried_all_the_same(proces
     assert ends.losses == 0
 
 
-async def test_a_large_call_has_a_process_of_its_own(processes: VoiceProcesses) -> None:
+async def test_a_large_call_has_a_process_of_its_own(own_processes: VoiceProcesses) -> None:
     large, *small = VoiceEnds(is_large=True), VoiceEnds(), VoiceEnds()
-    async with voice_ends(processes, large, *small):
-        assert sorted(the_pids(processes).values()) == [1, 2]
+    async with voice_ends(own_processes, large, *small):
+        assert sorted(the_pids(own_processes).values()) == [1, 2]
         large.media.close()
-        async with voice_ends(processes, VoiceEnds(is_large=True)):
-            assert sorted(the_pids(processes).values()) == [1, 2]
+        async with voice_ends(own_processes, VoiceEnds(is_large=True)):
+            assert sorted(the_pids(own_processes).values()) == [1, 2]
 
 
 async def test_two_processes_share_the_connections_where_two_are_configured() -> None:
@@ -375,12 +385,12 @@ async def test_it_is_shut_in(processes: VoiceProcesses) -> None:
     assert "NoNewPrivs:\t1\n" in status
 
 
-async def test_no_key_is_in_a_text_or_a_log(processes: VoiceProcesses, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_key_is_in_a_text_or_a_log(own_processes: VoiceProcesses, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     ends = VoiceEnds(dave_version=1)
-    async with voice_ends(processes, ends):
+    async with voice_ends(own_processes, ends):
         await play(ends, frames(3))
-        os.kill(pid_of(processes), signal.SIGKILL)
+        os.kill(pid_of(own_processes), signal.SIGKILL)
         await ends.changes.until(lambda: ends.losses, "the loss is told")
         seen = caplog.text + repr(ends.setting) + repr(ends.media) + repr(vars(ends.media))
     assert not any(
