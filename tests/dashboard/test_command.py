@@ -2,7 +2,7 @@
 
 import signal
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from tests.support.audio_files import tone, wav
 from tests.support.command import RunningTonearm
 from tests.support.dashboard_command import DashboardCommand, dashboard_before_two, running_dashboard
 from tests.support.http_client import connected
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node, shared_node
 
 PASSWORD = (("Authorization", "sesame"),)
 
@@ -24,10 +25,24 @@ async def browser() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningNode]]:
+    """One with a password, one without."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
+    for folder in folders:
+        (folder / "tone.wav").write_bytes(wav(tone(440.0, 60.0, 8_000, channels=1), 8_000))
+    with shared_node(folders[0], '[server]\npassword = "sesame"\n') as one, shared_node(folders[1], "") as other:
+        yield [one, other]
+
+
 @pytest_asyncio.fixture
-async def page(tmp_path: Path) -> AsyncIterator[DashboardCommand]:
-    async with dashboard_before_two(tmp_path) as page:
+async def page(nodes: list[RunningNode], tmp_path: Path) -> AsyncIterator[DashboardCommand]:
+    (tmp_path / "password").write_text("sesame\n", encoding="utf-8")
+    with running_dashboard(tmp_path, nodes) as page:
         yield page
+    for node, password in zip(nodes, (PASSWORD, ()), strict=True):
+        for player in (await node.request("GET", "/v0/players", headers=password)).json():
+            assert (await node.request("DELETE", f"/v0/players/{player['id']}", headers=password)).status == 204
 
 
 async def test_a_browser_with_the_key_sees_and_steers_all_nodes(page: DashboardCommand) -> None:
@@ -186,8 +201,8 @@ async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: Das
                 assert answer.status in (403, 404)
 
 
-async def test_a_node_that_is_gone_is_named(page: DashboardCommand) -> None:
-    async with browser() as own:
+async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
+    async with dashboard_before_two(tmp_path) as page, browser() as own:
         await page.enter(own)
         page.nodes[1].process.send_signal(signal.SIGTERM)
         await page.nodes[1].ended()
