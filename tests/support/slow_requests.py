@@ -166,7 +166,12 @@ def slow_requests() -> Iterator[SlowRequest]:
         "a record of too many bytes", "PUT", f"{fat}/state", (429,), lambda: record(TRACKS, "x" * 3_400), is_long=True
     )
     yield SlowRequest(
-        "a record that is wrong at its end", "PUT", f"{fat}/state", (400,), lambda: record(TRACKS, FAT_METADATA)[:-9]
+        "a record that is wrong at its end",
+        "PUT",
+        f"{fat}/state",
+        (400,),
+        lambda: record(TRACKS, FAT_METADATA)[:-9],
+        is_long=True,
     )
     yield SlowRequest(
         "a record of 9,000 fat tracks", "PUT", f"{fat}/state", (200, 201), lambda: record(TRACKS, FAT_METADATA)
