@@ -190,6 +190,24 @@ async def test_a_change_waits_for_a_node_that_is_just_starting_again(tmp_path: P
         assert changed.header("Tonearm-Node") == "a"
 
 
+async def test_a_player_whose_node_has_left_is_known_until_it_is_taken(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
+        a, b = cluster.nodes.values()
+        connection = await nats.connect(cluster.engine.url)
+        players = await connection.jetstream().key_value("ta_test_players")
+        key = base64.urlsafe_b64encode(b"p").decode().rstrip("=")
+        await asyncio.sleep(LEASE_S)  # so that they know who lives
+        for node in (a, b):
+            await a.request("POST", "/v0/players", {"id": "p", "uri": "song.wav", "node": "a"})
+            value = (await players.get(key)).value or b""
+            assert (await a.request("DELETE", "/v0/players/p")).status == 204
+            await players.put(key, value.replace(b'"owner": "a"', b'"owner": "z"'))
+            changed = await node.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})
+            assert changed.status == 204, changed.body
+            assert (await node.request("DELETE", "/v0/players/p")).status == 204
+        await connection.close()
+
+
 async def test_a_move_is_hardly_heard_and_loses_nothing(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, "a", "b", prepare=songs) as cluster:
         a, b = cluster.nodes.values()

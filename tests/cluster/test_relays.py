@@ -195,3 +195,20 @@ async def test_a_node_that_stands_still_is_left_for_the_one_that_takes_its_playe
         await asyncio.to_thread(a.stop)  # at once, before it has found out what became of it
         assert not any("leaving anyway" in line for line in a.log)
         assert [*before, *after] == sorted({*before, *after})
+
+
+async def test_a_player_that_is_on_its_way_to_another_node_is_taken_back_once(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, "a", "b", "c", prepare=songs) as cluster:
+        a, b, c = cluster.nodes.values()
+        await create(a, at="a")
+        async with listening(c) as (listener,):
+            before = await listener.hear(50)
+            os.kill(b.pid, signal.SIGSTOP)
+            try:
+                moved = await a.request("POST", "/v0/players/p/move", {"node": "b"})
+            finally:
+                os.kill(b.pid, signal.SIGCONT)
+            assert (moved.status, moved.json()["code"]) == (503, "node_unreachable")
+            after = await listener.hear(300)  # it is not told that the player is deleted
+        assert [*before, *after] == sorted({*before, *after})
+        assert sum("player p taken over" in line for line in a.log) == 1

@@ -431,7 +431,7 @@ class Cluster:
         if owner is None:
             return None
         record = self.membership.members.records().get(owner)
-        return None if record is None and owner != self.own else (record.address if record else "", owner)
+        return (record.address if record else "", owner)  # one that has left has none until its players are taken
 
     async def _created(self, request: EdgeRequest) -> web.StreamResponse | None:
         """Where the player is to be made; None: here."""
@@ -557,13 +557,22 @@ class Cluster:
         epoch = self.ownership.epoch_of(player_id)
         if epoch is None:
             raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
+        self._taking.add(player_id)  # it is nobody's until it is there, and not for this node to find
+        try:
+            await self._hand_over(player_id, epoch, to, living[to].address)
+        finally:
+            self._taking.discard(player_id)
+
+    async def _hand_over(self, player_id: str, epoch: int, to: str, address: str) -> None:
+        """As `_move`, for a player of this `epoch`, to the node at this address."""
+        assert self._node is not None
         self.ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
         snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
         record = state_out(snapshot, self._wall_ms())
         try:
             path = f"/v0/players/{quote(player_id, safe='')}/move?from={quote(self.own, safe='')}&epoch={epoch}"
             async with asyncio.timeout(_MOVE_WITHIN_S):
-                await self._forwarding.ask(living[to].address, "PUT", path, record)
+                await self._forwarding.ask(address, "PUT", path, record)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             log.warning("player %s could not be moved to %s: %s", player_id, to, error)
             try:
