@@ -4,10 +4,10 @@ wrong. What nodes, listeners and clients had to wait for a core is added to each
 import argparse
 import asyncio
 import random
+import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,6 @@ from tools.chaos.world import FAULTS, NODES, OF_A_NODE, Fault, World, running_wo
 BACK_WITHIN_S: Final = 8.0 + LEASE_S
 UNHEARD_S: Final = 2.0  # what nobody hears may be late
 TOGETHER_SHARE: Final = 0.4
-_SONG_S: Final = 10.0
 
 
 class Chaos:
@@ -37,22 +36,28 @@ class Chaos:
         self._listeners = [Listener(world, *place, "socket") for place in places]
         self._listeners += [Listener(world, *place, forms[n * 2 % 3]) for n, place in enumerate(places)]
         self._watches = [Watch(world, name) for name in names]
-        self._deck = [*reversed(FAULTS)]
-        self._lag_s = 0.0
+        self._deck, self._lag_s = [*reversed(FAULTS)], 0.0
         self.figures: dict[str, list[tuple[float, float]]] = {}
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds: float, song: str) -> None:
         world, clients, begun_s = self._world, self._clients, time.monotonic()
         await eventually(world.are_one, "all nodes are one")
-        await clients.begin()
-        watching = [watch.watch(self._http, name) for watch in self._watches for name in NODES]
-        listening = [one.listen(self._http) for one in self._listeners]
-        async with going_on(self._measure_lag(), *watching, *listening):
+        for player in clients.players:
+            assert (await clients.ask("POST", "/v0/players", {"id": player.id, "uri": song, "loop": "track"}))[2]
+        async with asyncio.TaskGroup() as group:
+            beside = [self._measure_lag(), *(one.listen(self._http) for one in self._listeners)]
+            beside += [watch.watch(self._http, name) for watch in self._watches for name in NODES]
+            tasks = [group.create_task(one) for one in beside]
             await self._heard_again(time.monotonic())
-            async with going_on(*map(clients.change, clients.players), clients.visit()):
+            async with asyncio.TaskGroup() as changing:
+                for work in (*map(clients.change, clients.players), clients.visit()):
+                    changing.create_task(work)
                 while time.monotonic() - begun_s < seconds:
                     await self._round(f"{time.monotonic() - begun_s:6.1f} s")
+                clients.is_over = True
             await self._judge_end()
+            for task in tasks:
+                task.cancel()
         await world.stop(*NODES)
         for name, node in world.started:
             if "Traceback" in (log := "".join(node.log)):
@@ -61,7 +66,9 @@ class Chaos:
     async def _round(self, when: str) -> None:
         world, faults = self._world, self._drawn()
         world.is_alone = len(faults) == 1
-        works = [*zip(faults, await self._targets(len(faults)), strict=True)]
+        owner = await world.cluster.owner(self._dice.choice(self._clients.players).id)  # of whom something is heard
+        names = sorted(self._dice.sample(NODES, len(NODES)), key=lambda name: name != owner)
+        works = [*zip(faults, names, strict=False)]
         what = " + ".join(fault.kind if fault.of_engine else f"{name} {fault.kind}" for fault, name in works)
         for one in self._listeners:
             one.silence_s = 0.0
@@ -72,7 +79,7 @@ class Chaos:
         await self._heard_again(over_s)
         lasted_s, back_s = over_s - at_s, time.monotonic() - over_s
         late_s = self._lag_s + waited.seconds(*(node.pid for node in world.nodes.values()))
-        hit = {name for fault, name in works if fault.hits}
+        hit = {name for fault, name in works if not fault.of_engine}
         silence_s = max(one.silence_s for one in self._listeners if one.name not in hit and one.player != "m0")
         figures = f"{lasted_s:.1f} s, silence {silence_s:.2f} s, heard again after {back_s:.2f} s"
         print(f"{when}  {what}: {figures}", flush=True)
@@ -96,19 +103,13 @@ class Chaos:
         others = [one for one in FAULTS if not one.is_alone and not (one.of_engine and fault.of_engine)]
         return [fault, self._dice.choice(others)]
 
-    async def _targets(self, count: int) -> list[str]:
-        """First one that has a player, so that something is heard of it."""
-        names = self._dice.sample(NODES, len(NODES))
-        owner = await self._world.cluster.owner(self._dice.choice(self._clients.players).id)
-        return sorted(names, key=lambda name: name != owner)[:count]
-
     async def _heard_again(self, since_s: float) -> None:
         """By all whose player is not paused."""
         paused = {player.id for player in self._clients.players if True in player.may_be["paused"]}
         waiting = [one for one in self._listeners if one.player not in paused]
         await eventually(
             lambda: all(one.last_s > since_s for one in waiting),
-            lambda: f"{', '.join(str(one) for one in waiting if one.last_s <= since_s)} hear something",
+            lambda: f"{', '.join(one.who for one in waiting if one.last_s <= since_s)} hear something",
         )
         await eventually(self._world.are_one, "all nodes are one again")
 
@@ -122,18 +123,13 @@ class Chaos:
             asked = [await node.request("GET", "/v0/players", headers=by) for by in ((), OF_A_NODE) for node in nodes]
             shown = [sorted(player["id"] for player in answer.json()) for answer in asked]
             said[:] = *ready, *shown
-            by_each, own = shown[: len(nodes)], sorted(chain(*shown[len(nodes) :]))
-            return (
-                own == wanted
-                and all(one == {"status": "ready"} for one in ready)
-                and all(one == wanted for one in by_each)
-            )
+            by_all = [{"status": "ready"}] * len(nodes), [wanted] * len(nodes)
+            return (ready, shown[: len(nodes)]) == by_all and sorted(chain(*shown[len(nodes) :])) == wanted
 
         await eventually(is_well, lambda: f"all nodes have {wanted}, not {said}")
         await self._clients.compare(BACK_WITHIN_S)
 
     async def _measure_lag(self) -> None:
-        """How late this process was."""
         while True:
             due_s = time.monotonic() + 0.02
             await asyncio.sleep(0.02)
@@ -143,33 +139,21 @@ class Chaos:
         lines = [f"{'fault':24} {'times':>5} {'most silence, s':>16} {'most until all hear again, s':>30}"]
         for kind, found in self.figures.items():
             lines.append(f"{kind:24} {len(found):5} {max(s for s, _ in found):16.2f} {max(b for _, b in found):30.2f}")
-        return "\n".join([*lines, f"Answers by status: {dict(sorted(self._clients.answers.items()))}"])
-
-
-@asynccontextmanager
-async def going_on(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Does it beside; an error of it is raised at the end."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
+        return "\n".join([*lines, f"answers by status: {dict(sorted(self._clients.answers.items()))}"])
 
 
 async def run(folder: Path, seconds: float, seed: int) -> list[str]:
     """What was wrong."""
-    (folder / "song.wav").write_bytes(wav(tone(440, _SONG_S)))
+    (folder / "song.wav").write_bytes(wav(tone(440, 10.0)))
     connections = aiohttp.TCPConnector(limit=0)
     patience = aiohttp.ClientTimeout(total=None, sock_connect=5)
     async with running_world(folder) as world, aiohttp.ClientSession(connector=connections, timeout=patience) as http:
-        chaos = Chaos(world, http, str(folder / "song.wav"), seed)
-        await chaos.run(seconds)
+        song = str(folder / "song.wav")
+        chaos = Chaos(world, http, song, seed)
+        await chaos.run(seconds, song)
         print(chaos.table())
+        for number, (name, node) in enumerate(world.started):
+            (folder / f"{number}-{name}.log").write_text("".join(node.log))
     return world.wrong
 
 
@@ -179,10 +163,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()
     print(f"The same again: make chaos SECONDS={options.seconds:g} SEED={options.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        wrong = asyncio.run(run(Path(folder), options.seconds, options.seed))
-    print(f"{len(wrong)} things were wrong." if wrong else "All was well.")
-    return int(bool(wrong))
+    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    if wrong := asyncio.run(run(folder, options.seconds, options.seed)):
+        print(f"{len(wrong)} things were wrong; the logs of the nodes are in {folder}.")
+        return 1
+    shutil.rmtree(folder)
+    return 0
 
 
 if __name__ == "__main__":

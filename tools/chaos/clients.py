@@ -18,8 +18,7 @@ _PAUSE_S: Final = 0.3
 
 
 class Player:
-    """A player and what it must be; one change at a time. `may_be`: of each setting the value that was acknowledged,
-    and those that may have been set since."""
+    """A player and what it must be. `may_be`: of each setting what was acknowledged, and what may be set since."""
 
     def __init__(self, player_id: str) -> None:
         self.id, self.path = player_id, f"/v0/players/{player_id}"
@@ -41,19 +40,17 @@ class Player:
 
 
 class Clients:
-    """`song` is what they play. `guests` are the players that come and go: True for those that must be there, False
-    for those that must not, None where nobody knows."""
+    """`guests` come and go: True for those that must be there, False for those that must not, None for others."""
 
     def __init__(self, world: World, http: aiohttp.ClientSession, song: str, seed: int) -> None:
-        self._world, self._http, self._song = world, http, song
-        self._dice = random.Random(seed)
+        self._world, self._http, self._song, self._dice = world, http, song, random.Random(seed)
         self.players = [Player(name) for name in ("s0", "s1", "s2", "m0")]  # only the last one is paused
         self.guests: dict[str, bool | None] = {}
         self._visiting = asyncio.Lock()
         self.answers = Counter[int]()
-        self._number = 0
+        self._number, self.is_over = 0, False
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any, bool]:
+    async def ask(self, method: str, path: str, body: Any = None, allowed: int = 503) -> tuple[int, Any, bool]:
         """Status, JSON, and whether the change is acknowledged for good, by any node. Status 0: no answer came."""
         node = self._dice.choice([*self._world.nodes.values()])
         limit = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
@@ -62,83 +59,69 @@ class Clients:
                 value = await answer.json() if answer.content_type == "application/json" else None
                 is_kept = answer.status < 300 and "Tonearm-Unsaved" not in answer.headers
                 found = answer.status, value, is_kept
+                if answer.status not in (200, 201, 204, 503, allowed):
+                    self._world.blame(f"{method} {path} was answered with {answer.status} {value}")
         except GONE:
             await asyncio.sleep(0.5)  # what is on its way to another node is done by then
             found = 0, None, False
         self.answers[found[0]] += 1
         return found
 
-    def _allow(self, what: str, status: int, value: Any, *statuses: int) -> None:
-        if status not in (0, 503, *statuses):
-            self._world.blame(f"{what} was answered with {status} {value}")
-
-    async def begin(self) -> None:
-        for player in self.players:
-            body = {"id": player.id, "uri": self._song, "loop": "track"}
-            self._allow(f"creating {player.id}", *(await self.ask("POST", "/v0/players", body))[:2], 201)
-
     async def change(self, player: Player) -> None:
-        """For ever."""
         kinds = ["add", "add", "take out", "metadata", "volume", "seek", *["paused"] * 3 * (player.id == "m0")]
-        while True:
+        while not self.is_over:
             async with player.changing:
                 await self._change(player, self._dice.choice(kinds))
             await asyncio.sleep(self._dice.uniform(0, 2 * _PAUSE_S))
 
     async def _change(self, player: Player, kind: str) -> None:
         if kind == "add" and len(player.waiting) < _MOST_WAITING:
-            status, value, is_kept = await self.ask("POST", f"{player.path}/queue", {"uri": self._song})
+            _, value, is_kept = await self.ask("POST", f"{player.path}/queue", {"uri": self._song})
             player.waiting += [value["trackId"]] if is_kept else []
         elif kind == "take out" and player.waiting:
             track_id = player.waiting.pop(self._dice.randrange(len(player.waiting)))
-            status, value, is_kept = await self.ask("DELETE", f"{player.path}/queue/{track_id}")
-            player.taken_out |= {track_id} if is_kept else set()
+            if (await self.ask("DELETE", f"{player.path}/queue/{track_id}"))[2]:
+                player.taken_out.add(track_id)
         elif kind == "seek":
-            position = {"position": self._dice.randrange(9000)}
-            status, value, _ = await self.ask("PATCH", f"{player.path}/position", position)
+            await self.ask("PATCH", f"{player.path}/position", {"position": self._dice.randrange(9000)})
         else:
-            status, value, _ = await self.adjust(player, kind if kind in player.may_be else "metadata")
-        self._allow(f"{kind} of {player.id}", status, value, 200, 201, 204)
+            await self.adjust(player, kind if kind in player.may_be else "metadata")
 
     async def adjust(self, player: Player, name: str, paused: bool | None = None) -> tuple[int, Any, bool]:
         self._number += 1
+        value: Any = {"n": self._number}
         if name == "paused":
-            value: Any = self._dice.random() < 0.5 if paused is None else paused
+            value = self._dice.random() < 0.5 if paused is None else paused
             answer = await self.ask("POST", f"{player.path}/{'pause' if value else 'play'}")
         elif name == "volume":
-            value = self._dice.randrange(20, 100) / 100
+            value = self._number / 10_000
             answer = await self.ask("PATCH", f"{player.path}/filters", {"volume": value})
         else:
-            value = {"n": self._number}
             answer = await self.ask("PATCH", f"{player.path}/metadata", {"value": value})
         player.may_be[name] = [value] if answer[2] else [*player.may_be[name], value]
         return answer
 
     async def visit(self) -> None:
-        """For ever players come and go."""
-        while True:
+        """Players come and go."""
+        while not self.is_over:
             async with self._visiting:
                 there = [one for one, is_there in self.guests.items() if is_there]
                 if len(there) >= _MOST_GUESTS or (there and self._dice.random() < 0.4):
                     await self._send_away(self._dice.choice(there))
                 else:
                     guest = f"g{len(self.guests)}"
-                    answer = await self.ask("POST", "/v0/players", {"id": guest, "uri": self._song})
-                    self.guests[guest] = answer[2] or None
-                    self._allow(f"creating {guest}", *answer[:2], 201)
+                    is_kept = (await self.ask("POST", "/v0/players", {"id": guest, "uri": self._song}))[2]
+                    self.guests[guest] = is_kept or None
             await asyncio.sleep(self._dice.uniform(0, 4 * _PAUSE_S))
 
     async def _send_away(self, guest: str) -> None:
         was, self.guests[guest] = self.guests[guest], None
-        status, value, is_kept = await self.ask("DELETE", f"/v0/players/{guest}")
+        status, _, is_kept = await self.ask("DELETE", f"/v0/players/{guest}", allowed=503 if was else 404)
         if is_kept or (status == 404 and was is None):
             self.guests[guest] = False
-        else:
-            self._allow(f"deleting {guest}", status, value, 204)
 
     async def compare(self, within_s: float) -> None:
-        """To be called when nothing is done to the nodes: each player takes a change that is kept, plays, and is as it
-        must be, whoever is asked."""
+        """Each player takes a change that is kept, plays, and is as it must be, whoever is asked."""
         await asyncio.gather(*(self._compare(player, self._world.limit(within_s)) for player in self.players))
 
     async def _compare(self, player: Player, is_late: Callable[[], bool]) -> None:

@@ -14,7 +14,6 @@ from tonearm.protocol.framing import HEADER, CloseCode
 from tools.chaos.world import OF_A_NODE, World
 
 _AGAIN_AFTER_S: Final = 0.1
-_WATCH_EVERY_S: Final = 0.15
 _TOGETHER_S: Final = 0.15  # two nodes may seem to send, by how they are read
 _ON_THEIR_WAY: Final = 3  # frames that a node was about to send when it was stopped, and sends when it goes on
 _KEPT: Final = 30  # reigns
@@ -26,10 +25,8 @@ class Listener:
 
     def __init__(self, world: World, player: str, name: str, form: str) -> None:
         self._world, self.player, self.name, self._form = world, player, name, form
-        self.last_s, self.silence_s = time.monotonic(), 0.0
-
-    def __str__(self) -> str:
-        return f"who listens to {self.player} at {self.name} ({self._form})"
+        self.who = f"who listens to {player} at {name} ({form})"
+        self.last_s, self.silence_s, self._how = time.monotonic(), 0.0, ""
 
     async def listen(self, http: aiohttp.ClientSession) -> None:
         while True:
@@ -37,7 +34,7 @@ class Listener:
             with contextlib.suppress(*GONE):
                 is_right = node is None or await self._ended(http, f"{node.url}/v0/players/{self.player}")
                 if node is not None and not is_right and node.pid not in self._world.ended:
-                    self._world.blame(f"{self} was cut off")
+                    self._world.blame(f"{self.who} was cut off {self._how}")
             await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def _ended(self, http: aiohttp.ClientSession, url: str) -> bool:
@@ -48,9 +45,10 @@ class Listener:
                 async for message in socket:
                     number = HEADER.unpack_from(message.data)[3]
                     if number <= last:
-                        self._world.blame(f"{self} got frame {number} after {last}")
+                        self._world.blame(f"{self.who} got frame {number} after {last}")
                     last = number
                     self._heard()
+                self._how = f"with {socket.close_code}"
                 return "Tonearm-Node" in socket._response.headers and socket.close_code == CloseCode.MOVED
         async with http.get(f"{url}/stream.{self._form}") as answer:
             with contextlib.suppress(*GONE):
@@ -64,11 +62,11 @@ class Listener:
 
 
 class Watch:
-    """Who sends frames of `player`: each node is asked as another node asks it, and gives what it plays itself. A reign
-    is what one connection gave: the node, when its first frame came, and when its last ones came."""
+    """Who sends frames of `player`: each node is asked as another node asks it, and gives what it plays itself."""
 
     def __init__(self, world: World, player: str) -> None:
         self._world, self._player = world, player
+        # Of each connection the node, and when its first frame came, and its last ones.
         self._reigns: list[tuple[str, float, deque[float]]] = []
 
     async def watch(self, http: aiohttp.ClientSession, name: str) -> None:
@@ -84,7 +82,7 @@ class Watch:
                                 if not last_s:
                                     self._reigns.append((name, time.monotonic(), last_s))
                                 last_s.append(time.monotonic())
-            await asyncio.sleep(_WATCH_EVERY_S)
+            await asyncio.sleep(_AGAIN_AFTER_S)
 
     def judge(self, lag_s: float) -> None:
         """`lag_s`: for how long this process may have been late to read."""

@@ -24,7 +24,6 @@ class World:
     """`nodes` are those that run, by name. What is `wrong` are sentences."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         (folder / "engine").mkdir()
         self.engine = Engine(folder / "engine")
         self.cluster = RunningCluster(folder, self.engine)
@@ -53,8 +52,7 @@ class World:
 
     async def start(self, name: str) -> None:
         """A node that finds no engine ends, and is started again, as systemd does it."""
-        folder = self._folder / name
-        folder.mkdir(exist_ok=True)
+        (folder := self.cluster.folder / name).mkdir(exist_ok=True)
         config = self.cluster.node_config(name).replace(self.engine.url, self.ways[name].url)
         while name not in self.nodes:
             # Below what the system gives to connections, so that it is still free for the next one.
@@ -69,8 +67,8 @@ class World:
     async def stop(self, *names: str) -> None:
         """SIGTERM to all at once."""
         nodes, is_late = {name: self.nodes.pop(name) for name in names}, self.limit(STOPS_WITHIN_S)
-        self.ended |= {node.pid for node in nodes.values()}
         for node in nodes.values():
+            self.ended.add(node.pid)
             node.process.send_signal(signal.SIGTERM)
         ending = {name: asyncio.create_task(node.ended()) for name, node in nodes.items()}
         while not all(task.done() for task in ending.values()) and not is_late():
@@ -151,12 +149,11 @@ async def take_engine(world: World, _: str, dice: random.Random, *, how: str) ->
 @dataclass(frozen=True, slots=True)
 class Fault:
     """`inflict` does it to a node, or with `of_engine` to the engine, and ends when it is over. `is_heard`: by who
-    listens at other nodes, for up to a lease. `hits`: listeners at that node may hear nothing meanwhile."""
+    listens at other nodes, for up to a lease."""
 
     kind: str
     inflict: Callable[[World, str, random.Random], Awaitable[None]]
     is_heard: bool = False
-    hits: bool = True
     of_engine: bool = False
     is_alone: bool = False
 
@@ -164,13 +161,13 @@ class Fault:
 FAULTS: Final = (
     Fault("killed", partial(restart, by=signal.SIGKILL), is_heard=True),
     Fault("standing still", partial(stop_still, least_s=LEASE_S + 0.5, most_s=LEASE_S + 4.0), is_heard=True),
-    Fault("gets players", move, hits=False),
-    Fault("engine killed", partial(take_engine, how="killed"), hits=False, of_engine=True),
+    Fault("gets players", move),
+    Fault("engine killed", partial(take_engine, how="killed"), of_engine=True),
     Fault("cut off", cut_off, is_heard=True),
-    Fault("drained", drain, hits=False),
+    Fault("drained", drain),
     # Alone, since what only the memory of a node has is lost with the node.
-    Fault("engine emptied", partial(take_engine, how="emptied"), hits=False, of_engine=True, is_alone=True),
+    Fault("engine emptied", partial(take_engine, how="emptied"), of_engine=True, is_alone=True),
     Fault("restarted", partial(restart, by=signal.SIGTERM)),
-    Fault("engine standing still", partial(take_engine, how="still"), hits=False, of_engine=True),
+    Fault("engine standing still", partial(take_engine, how="still"), of_engine=True),
     Fault("standing still shortly", partial(stop_still, least_s=0.5, most_s=LEASE_S), is_heard=True),
 )
