@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from tools.chaos.__main__ import run
 
 from tests.support.running_cluster import nats_server
-from tools.chaos.__main__ import run
 
 
 @pytest.mark.timeout(600)

@@ -117,7 +117,7 @@ class Cluster:
         self._dice = random.SystemRandom()
         self._address = ""
         self._count = 0
-        self._is_draining = self._moving = False
+        self._is_draining = self._moving = self._is_leaving = False
         self._connections = 1
         self._bucket_made = ""
         self._node: Node | None = None
@@ -192,6 +192,8 @@ class Cluster:
                 await self._move_all()
         except TimeoutError:
             log.warning("%d players could not be moved in %g s; other nodes take them", len(self._players), within_s)
+        finally:
+            self._is_leaving = True
 
     async def leave(self) -> None:
         """To be called when the node has stopped."""
@@ -302,6 +304,8 @@ class Cluster:
         `take_over` does, and `EngineLost`."""
         assert self._node is not None
         try:
+            if self._is_leaving:
+                raise NodeUnreachable("This node stops.")
             await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
         except RequestError:
             await self.ownership.hand_back(snapshot.player_id, owner)
@@ -532,7 +536,7 @@ class Cluster:
 
         async def move(player_id: str) -> None:
             async with places:
-                if not self._is_draining or player_id not in self._players:
+                if self._is_leaving or not self._is_draining or player_id not in self._players:
                     return
                 living = self.membership.members.living(time.monotonic())
                 name = placed(living, self._dice, avoided=[self.own])
@@ -575,6 +579,8 @@ class Cluster:
                 await self._forwarding.ask(address, "PUT", path, record)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             log.warning("player %s could not be moved to %s: %s", player_id, to, error)
+            if self._is_leaving:
+                raise NodeUnreachable(f"The node {to} did not take the player, and this one stops.") from error
             try:
                 # With an epoch of its own, so that a node which wakes up late cannot take it any more.
                 taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot)
