@@ -1,2 +1,1 @@
-"""Nodes that are one, with everything that can happen to them, one after the other and together; and a judge of what
-listeners and clients got: `make chaos`."""
+"""Nodes that are one, with everything that can happen to them, and a judge of what listeners and clients got."""

@@ -24,7 +24,6 @@ from tools.chaos.world import FAULTS, NODES, OF_A_NODE, Fault, World, running_wo
 
 BACK_WITHIN_S: Final = 8.0 + LEASE_S
 UNHEARD_S: Final = 2.0  # what nobody hears may be late
-TOGETHER_SHARE: Final = 0.4
 
 
 class Chaos:
@@ -43,7 +42,7 @@ class Chaos:
         world, clients, begun_s = self._world, self._clients, time.monotonic()
         await eventually(world.are_one, "all nodes are one")
         for player in clients.players:
-            assert (await clients.ask("POST", "/v0/players", {"id": player.id, "uri": song, "loop": "track"}))[2]
+            await clients.ask("POST", "/v0/players", {"id": player.id, "uri": song, "loop": "track"})
         async with asyncio.TaskGroup() as group:
             beside = [self._measure_lag(), *(one.listen(self._http) for one in self._listeners)]
             beside += [watch.watch(self._http, name) for watch in self._watches for name in NODES]
@@ -81,8 +80,7 @@ class Chaos:
         late_s = self._lag_s + waited.seconds(*(node.pid for node in world.nodes.values()))
         hit = {name for fault, name in works if not fault.of_engine}
         silence_s = max(one.silence_s for one in self._listeners if one.name not in hit and one.player != "m0")
-        figures = f"{lasted_s:.1f} s, silence {silence_s:.2f} s, heard again after {back_s:.2f} s"
-        print(f"{when}  {what}: {figures}", flush=True)
+        print(f"{when}  {what}: {lasted_s:.1f} s, silence {silence_s:.2f} s, heard after {back_s:.2f} s", flush=True)
         most_s = BACK_WITHIN_S if faults[0].is_heard else UNHEARD_S
         if silence_s > late_s + (most_s if world.is_alone else BACK_WITHIN_S + lasted_s):
             world.blame(f"{what}: {silence_s:.1f} s of silence")
@@ -98,7 +96,7 @@ class Chaos:
         is_first = not self.figures.keys() >= {fault.kind for fault in FAULTS}
         self._deck = self._deck or self._dice.sample(FAULTS, len(FAULTS))
         fault = self._deck.pop()
-        if is_first or fault.is_alone or self._dice.random() > TOGETHER_SHARE:
+        if is_first or fault.is_alone or self._dice.random() > 0.4:
             return [fault]
         others = [one for one in FAULTS if not one.is_alone and not (one.of_engine and fault.of_engine)]
         return [fault, self._dice.choice(others)]
@@ -150,7 +148,10 @@ async def run(folder: Path, seconds: float, seed: int) -> list[str]:
     async with running_world(folder) as world, aiohttp.ClientSession(connector=connections, timeout=patience) as http:
         song = str(folder / "song.wav")
         chaos = Chaos(world, http, song, seed)
-        await chaos.run(seconds, song)
+        try:
+            await chaos.run(seconds, song)
+        except* AssertionError as failures:
+            world.blame(f"{failures.exceptions}")
         print(chaos.table())
         for number, (name, node) in enumerate(world.started):
             (folder / f"{number}-{name}.log").write_text("".join(node.log))

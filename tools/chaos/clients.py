@@ -46,7 +46,6 @@ class Clients:
         self._world, self._http, self._song, self._dice = world, http, song, random.Random(seed)
         self.players = [Player(name) for name in ("s0", "s1", "s2", "m0")]  # only the last one is paused
         self.guests: dict[str, bool | None] = {}
-        self._visiting = asyncio.Lock()
         self.answers = Counter[int]()
         self._number, self.is_over = 0, False
 
@@ -104,14 +103,13 @@ class Clients:
     async def visit(self) -> None:
         """Players come and go."""
         while not self.is_over:
-            async with self._visiting:
-                there = [one for one, is_there in self.guests.items() if is_there]
-                if len(there) >= _MOST_GUESTS or (there and self._dice.random() < 0.4):
-                    await self._send_away(self._dice.choice(there))
-                else:
-                    guest = f"g{len(self.guests)}"
-                    is_kept = (await self.ask("POST", "/v0/players", {"id": guest, "uri": self._song}))[2]
-                    self.guests[guest] = is_kept or None
+            there = [one for one, is_there in self.guests.items() if is_there]
+            if len(there) >= _MOST_GUESTS or (there and self._dice.random() < 0.4):
+                await self._send_away(self._dice.choice(there))
+            else:
+                guest = f"g{len(self.guests)}"
+                is_kept = (await self.ask("POST", "/v0/players", {"id": guest, "uri": self._song}))[2]
+                self.guests[guest] = is_kept or None
             await asyncio.sleep(self._dice.uniform(0, 4 * _PAUSE_S))
 
     async def _send_away(self, guest: str) -> None:

@@ -16,7 +16,6 @@ from tools.chaos.world import OF_A_NODE, World
 _AGAIN_AFTER_S: Final = 0.1
 _TOGETHER_S: Final = 0.15  # two nodes may seem to send, by how they are read
 _ON_THEIR_WAY: Final = 3  # frames that a node was about to send when it was stopped, and sends when it goes on
-_KEPT: Final = 30  # reigns
 GONE: Final = (aiohttp.ClientError, OSError, TimeoutError)
 
 
@@ -85,9 +84,8 @@ class Watch:
             await asyncio.sleep(_AGAIN_AFTER_S)
 
     def judge(self, lag_s: float) -> None:
-        """`lag_s`: for how long this process may have been late to read."""
         for (one, one_first_s, one_last_s), (other, first_s, last_s) in combinations(self._reigns, 2):
             both_s = min(one_last_s[0], last_s[0]) - max(one_first_s, first_s)
             if one != other and both_s > _TOGETHER_S + lag_s:
                 self._world.blame(f"{one} and {other} both sent frames of {self._player}, for {both_s:.2f} s")
-        del self._reigns[:-_KEPT]
+        del self._reigns[:-30]
