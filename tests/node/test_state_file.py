@@ -29,7 +29,7 @@ from tonearm.core.track import Track
 from tonearm.node.changes import Change
 from tonearm.node.queue_rows import RowForm
 from tonearm.node.state_file import StateFile, StateFileError
-from tonearm.protocol.saved_state import read_state, saved_track_out, state_out, tracks_of
+from tonearm.protocol.saved_state import read_state, state_out, tracks_of
 
 
 @pytest.fixture
@@ -147,16 +147,16 @@ def test_whatever_becomes_of_a_queue_is_in_the_file(path: Path) -> None:
                 log.do(player.tags_read(track_id, None))
             file.write([Change("player", player.snapshot(), 5, 0, touched)], None)
             (again,) = held(file)
-            assert state_out(again, 5) | {"tracks": []} == state_out(player.snapshot(), 5) | {"tracks": []}
-            assert tracks_held(again) == tracks_held(player.snapshot())
+            assert with_tracks_by_id(again) == with_tracks_by_id(player.snapshot())
     with closing(sqlite3.connect(path)) as database:
         ((rows,),) = database.execute("SELECT count(*) FROM queues")
         assert rows <= len(player.queue)
         assert {row[0] for row in database.execute("SELECT id FROM tracks")} == tracks_of(player.snapshot()).keys()
 
 
-def tracks_held(snapshot: PlayerSnapshot) -> dict[str, Any]:
-    return {track_id: saved_track_out(queued) for track_id, queued in tracks_of(snapshot).items()}
+def with_tracks_by_id(snapshot: PlayerSnapshot) -> dict[str, Any]:
+    out: dict[str, Any] = state_out(snapshot, 5)
+    return out | {"tracks": dict(zip(tracks_of(snapshot), out["tracks"], strict=True))}
 
 
 def test_a_track_more_in_a_long_queue_is_not_much_to_write(path: Path) -> None:

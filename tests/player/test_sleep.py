@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
@@ -137,8 +136,8 @@ async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> 
     assert bench.title == "b"
 
 
-@pytest.mark.parametrize("moment_s", [7.0, 23.456, 44.99])
-async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -> None:
+async def test_a_listener_hears_the_place_where_the_player_is() -> None:
+    moment_s = 23.456
     bench = SleepBench({"a": seconds(60)}, "a")
     await bench.run(moment_s)
     assert bench.is_asleep
@@ -157,23 +156,6 @@ async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -
     pieces = [piece for content in heard for piece in content.pieces]
     assert [piece.sample for piece in pieces] == list(range(first.sample, 60 * SAMPLE_RATE_HZ, FRAME_SAMPLES))
     assert bench.player.status().quality.underruns == 0
-
-
-async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player() -> None:
-    tracks = {"a": Track(31 * 48_000 + 123), "b": Track(29 * 48_000 + 777)}
-    bench = SleepBench(tracks, "a", "b")
-    bench.player.do(Requests.set_loop, LoopMode.QUEUE)
-    await bench.run(100)  # in the second turn
-    listener = bench.listen()
-    await bench.run(60)
-    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
-    ends = [index for index, piece in enumerate(pieces[1:], 1) if piece.sample == 0]
-    assert len(ends) >= 2
-    lengths = {track.samples for track in tracks.values()}
-    for before, piece in itertools.pairwise(pieces):
-        goes_on = piece.source == before.source and piece.sample == before.sample + before.samples
-        joins = piece.sample == 0 and before.sample + before.samples in lengths
-        assert goes_on or joins
 
 
 async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awake() -> None:
@@ -322,7 +304,7 @@ async def test_filters_that_change_while_the_source_is_opened_shift_nothing() ->
     assert status.position_ms == pytest.approx(position_ms + 2060, abs=20)
 
 
-@pytest.mark.parametrize("after_s", [0.02, 0.04, 0.08, 0.12, 0.2])
+@pytest.mark.parametrize("after_s", [0.02, 0.12])
 async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_hears_it(after_s: float) -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
     bench.pool.opening_s = 0.1
@@ -393,10 +375,10 @@ async def test_a_player_of_another_speed_sleeps_and_goes_on_at_its_speed(timesca
     assert bench.player.status().quality.underruns == 0
 
 
-@pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])
-async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from_s: float, target_ms: int) -> None:
+async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again() -> None:
+    target_ms = 5_000
     bench = SleepBench({"a": seconds(100)}, "a")
-    await bench.run(from_s)
+    await bench.run(30)
     assert bench.is_asleep
     bench.player.seek(target_ms)
     assert bench.position_ms == target_ms
