@@ -50,7 +50,7 @@ def test_init_config_overwrites_nothing(tmp_path: Path) -> None:
     path.write_text("# mine\n", encoding="utf-8")
     result = run_tonearm("init-config", folder=tmp_path)
     assert result.returncode == 2
-    assert "tonearm.toml exists and is left as it is" in result.stderr
+    assert "tonearm.toml exists and was not changed" in result.stderr
     assert path.read_text(encoding="utf-8") == "# mine\n"
 
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = error.exit_code
             error.show()
             if isinstance(error, click.NoSuchOption):
-                sys.stderr.write("The id of a player that begins with - goes behind --, as in: tonearm status -- -x\n")
+                sys.stderr.write("Put -- before a player's id that begins with -, as in: tonearm status -- -x\n")
         except (KeyboardInterrupt, click.Abort):
             code = 130  # what a shell shows for a command that SIGINT ended
         sys.stdout.flush()
@@ -69,11 +69,13 @@ class _Password(click.ParamType[str]):
             try:
                 password = Path(value).read_text(encoding="utf-8").rstrip("\r\n")
                 if os.stat(value).st_mode & stat.S_IROTH:
-                    sys.stderr.write(f"tonearm: warning: others of this machine can read {value}: chmod 600 {value}\n")
+                    sys.stderr.write(
+                        f"tonearm: warning: other users of this machine can read {value}; run chmod 600 {value}\n"
+                    )
             except (OSError, ValueError) as error:
                 self.fail(f"{value} cannot be read: {getattr(error, 'strerror', error)}", param, context)
             if not password:
-                self.fail(f"{value} is empty; the password is its first line", param, context)
+                self.fail(f"{value} is empty; write the password into it", param, context)
         if re.search(r"[\r\n\0]", password):
             self.fail("a password is one line; this one has a line break", param, context)
         return password
@@ -82,13 +84,13 @@ class _Password(click.ParamType[str]):
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, message="tonearm %(version)s")
 def tonearm() -> None:
-    """An audio node over HTTP and WebSocket, and a client for it.
+    """Run an audio player node, and control it from the terminal.
 
-    Exit codes: 0 it went well; 1 it failed; 2 wrong arguments or configuration; 3 something that the node needs is not
-    there; 4 no node was reached, or it refused the password.
+    Exit codes: 0 success; 1 failure; 2 wrong arguments or configuration; 3 something that the node needs is missing;
+    4 no node answered, or the node refused the password.
 
     \b
-    Completion, for bash (or zsh, fish):
+    Shell completion for bash (or zsh, fish):
       eval "$(_TONEARM_COMPLETE=bash_source tonearm)"
     """
 
@@ -108,7 +110,7 @@ def _player_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--config", type=_FILE, metavar="FILE", help="Default: tonearm.toml, if there is one.")(command)
+    return click.option("--config", type=_FILE, metavar="FILE", help="Default: tonearm.toml, if it exists.")(command)
 
 
 def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,8 +121,8 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         from tonearm.commands.running import NodeOptions
 
         if click.get_current_context().get_parameter_source("password") is ParameterSource.COMMANDLINE:
-            remedy = "take --password-file, or TONEARM_PASSWORD"
-            sys.stderr.write(f"tonearm: warning: others of this machine can read --password; {remedy}\n")
+            remedy = "use --password-file or TONEARM_PASSWORD"
+            sys.stderr.write(f"tonearm: warning: other users of this machine can read --password; {remedy}\n")
         return cast(int, command(at=NodeOptions(url, password_file or password), **options))
 
     password = click.option(
@@ -128,10 +130,10 @@ def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar=["TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"],
         default="",
         type=_Password(is_file=False),
-        help="Default: the environment variable TONEARM_PASSWORD, else TONEARM_SERVER__PASSWORD.",
+        help="The node's password; default: TONEARM_PASSWORD, else TONEARM_SERVER__PASSWORD.",
     )
     file = click.option(
-        "--password-file", type=_Password(is_file=True), metavar="FILE", help="A file with the password."
+        "--password-file", type=_Password(is_file=True), metavar="FILE", help="A file with the node's password."
     )
     url = click.option(
         "--url",
@@ -150,12 +152,12 @@ def _wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long a node may be away, as when it is started again.",
+        help="How long to wait for a node that restarts.",
     )(command)
 
 
 def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="For scripts: an object of JSON in each line.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, for scripts.")(command)
 
 
 def _sound_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -166,15 +168,17 @@ def _sound_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return cast(int, command(output="" if silent else output, **options))
 
     programs = click.Choice(["mpv", "ffplay", "pw-play", "paplay", "aplay"])
-    output = click.option("--output", type=programs, help="What sounds; default: the first of these that is there.")
-    return output(click.option("--silent", is_flag=True, help="Do not sound on this machine.")(sounding))
+    output = click.option(
+        "--output", type=programs, help="The program that plays the sound; default: the first one installed."
+    )
+    return output(click.option("--silent", is_flag=True, help="Play no sound on this machine.")(sounding))
 
 
 @tonearm.command("serve")
 @_config_option
 @click.option("--host", help="Address to listen on, instead of server.host.")
 @click.option("--port", help="Port to listen on, instead of server.port; 0 lets the system choose.")
-@click.option("--try", "shows_commands", is_flag=True, help="Print three commands to try it.")
+@click.option("--try", "shows_commands", is_flag=True, help="Print three commands to try the node.")
 def _serve_command(config: Path | None, host: str | None, port: str | None, shows_commands: bool) -> int:
     """Run the node until SIGTERM or Ctrl-C."""
     # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
@@ -201,14 +205,14 @@ def _serve_command(config: Path | None, host: str | None, port: str | None, show
 @tonearm.command("init-config")
 @click.argument("file", type=_FILE, default="tonearm.toml")
 def _init_config_command(file: Path) -> int:
-    """Write a file with every key of the configuration, explained."""
+    """Write a configuration file: every key, its description and its default."""
     from tonearm.config.load import config_template
 
     try:
         # Only for the owner: it is where the password goes.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _refuse(f"{file} exists and is left as it is; name another file, or move it away")
+        return _refuse(f"{file} exists and was not changed; name another file, or move it away")
     except OSError as error:
         return _refuse(f"{file} cannot be written: {error.strerror}")
     with open(descriptor, "w", encoding="utf-8") as stream:
@@ -220,7 +224,7 @@ def _init_config_command(file: Path) -> int:
 @tonearm.command("check-config")
 @_config_option
 def _check_config_command(config: Path | None) -> int:
-    """Check the configuration and show what it comes to."""
+    """Check the configuration and show the values in effect."""
     from tonearm.config.load import DEFAULT_FILE, effective_values
     from tonearm.config.problem import ConfigError
 
@@ -237,8 +241,8 @@ def _check_config_command(config: Path | None) -> int:
         return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
     for warning in (*loaded.warnings, *start_warnings(loaded.config)):
         sys.stderr.write(f"tonearm: warning: {warning}\n")
-    given = f"{loaded.path} and the environment are" if loaded.path else "There is no file; the environment is"
-    sys.stdout.write(f"# {given} in order. With the defaults that comes to:\n")
+    given = f"{loaded.path} and the environment are" if loaded.path else "No file was read; the environment is"
+    sys.stdout.write(f"# {given} valid. The values in effect, with the defaults:\n")
     sys.stdout.write(effective_values(loaded.config))
     return ExitCode.OK
 
@@ -248,18 +252,18 @@ def _check_config_command(config: Path | None) -> int:
 @click.option(
     "--player",
     shell_complete=_players_there,
-    help="The player's id; one that there is gets the tracks into its queue, and stays.",
+    help="The player's id. A player that exists gets the tracks into its queue, and is kept at the end.",
 )
-@click.option("--keep", is_flag=True, help="Leave a new player there at the end, too.")
+@click.option("--keep", is_flag=True, help="Keep a new player at the end, too.")
 @_sound_options
 @_json_option
 @_wait_option
 @_node_options
 def _play_command(**options: Any) -> int:
-    """Play files, links or the words of a search, and show how far they are.
+    """Play files, links or search words, and show the position.
 
-    Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit. With --json each
-    event is a line.
+    Keys: space pause, n skip, p previous, left and right 10 s back and forward, + and - volume, q quit. With --json,
+    each event is one line.
     """
     from tonearm.commands.play import play
 
@@ -288,11 +292,14 @@ def _nodes_command(**options: Any) -> int:
 
 @tonearm.command("drain")
 @click.argument("name", metavar="[NODE]", required=False)
-@click.option("--undo", is_flag=True, help="Let it take players again.")
+@click.option("--undo", is_flag=True, help="Let the node take players again.")
 @_json_option
 @_node_options
 def _drain_command(**options: Any) -> int:
-    """Have a node of a cluster hand over all its players; without NODE the one that is asked."""
+    """Move all players of a node to the cluster's other nodes.
+
+    Without NODE: of the node at --url.
+    """
     from tonearm.commands.nodes import drain_node
 
     return drain_node(**options)
@@ -303,7 +310,7 @@ def _drain_command(**options: Any) -> int:
 @_json_option
 @_node_options
 def _queue_command(**options: Any) -> int:
-    """List the waiting tracks of a player."""
+    """List the tracks that are up next on a player."""
     from tonearm.commands.show import show_queue
 
     return show_queue(**options)
@@ -314,7 +321,7 @@ def _queue_command(**options: Any) -> int:
 @_json_option
 @_node_options
 def _info_command(**options: Any) -> int:
-    """Say what a file or link is, or why it cannot be played."""
+    """Show what a file or link is, or why it cannot be played."""
     from tonearm.commands.show import show_info
 
     return show_info(**options)
@@ -326,7 +333,7 @@ def _info_command(**options: Any) -> int:
 @_wait_option
 @_node_options
 def _events_command(**options: Any) -> int:
-    """Show what happens to a player, until it is deleted."""
+    """Show a player's events until the player is deleted."""
     from tonearm.commands.show import show_events
 
     return show_events(**options)
@@ -334,16 +341,16 @@ def _events_command(**options: Any) -> int:
 
 @tonearm.command("doctor")
 @_config_option
-@click.option("--uri", help="Also have the node play this, until it is heard.")
-@click.option("--discord", is_flag=True, help="Also look for what a Discord bot needs.")
+@click.option("--uri", help="Also let the node play this file or link, until there is sound.")
+@click.option("--discord", is_flag=True, help="Also check what a Discord bot needs.")
 @_json_option
 @_node_options
 @click.pass_context
 def _doctor_command(context: click.Context, /, **options: Any) -> int:
-    """Look for what is wrong here, with a remedy for each.
+    """Find what is wrong with this machine and the node, with a remedy for each.
 
-    Of this machine, the configuration, decoding, the sandbox, and the node: that of the configuration, unless you name
-    another one.
+    Checks this machine, the configuration, decoding, the sandbox and the node. The node is that of the configuration,
+    unless you name another one.
     """
     from tonearm.commands.doctor import doctor
 
@@ -359,13 +366,13 @@ def _doctor_command(context: click.Context, /, **options: Any) -> int:
 @_wait_option
 @_node_options
 def _listen_command(**options: Any) -> int:
-    """Listen to a player in the terminal, and aloud.
+    """Listen to a player on this machine, and show its levels.
 
-    With --save or --raw, or where a program reads what is shown, it is silent without --output.
+    With --save or --raw, or with stdout in a pipe, there is no sound unless you name an --output.
 
-    Shows its state, position, the level of each channel, true peak (dBTP) and the loudness of the last 400 ms (LUFS,
-    EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
-    late; events. At the end, loudness and true peak of all of it.
+    Shows state, position and events; the level of each channel, true peak (dBTP) and the loudness of the last 400 ms
+    (LUFS, EBU R128), measured from the sound; the limiter's ceiling, while the limiter is on; frames that came
+    late. At the end it shows the loudness and true peak of the whole.
     """
     from tonearm.commands.listen import listen
 
@@ -374,23 +381,23 @@ def _listen_command(**options: Any) -> int:
 
 # Each with the words after it, and what it does.
 _CONTROLS: Final = {
-    "status": ("[PLAYER]", "Show what a player does."),
+    "status": ("[PLAYER]", "Show a player's state."),
     "create": ("PLAYER [URI...]", "Create a player that plays these files or links."),
     "delete": ("[PLAYER]", "Delete a player."),
     "pause": ("[PLAYER]", "Pause a player."),
-    "resume": ("[PLAYER]", "Go on after a pause, or play the last track again."),
-    "stop": ("[PLAYER]", "End the track; the queue stays."),
+    "resume": ("[PLAYER]", "Resume after a pause, or play the last track again."),
+    "stop": ("[PLAYER]", "End the track and keep the queue."),
     "skip": ("[PLAYER]", "Skip to the next track."),
     "previous": ("[PLAYER]", "Play the previous track."),
-    "seek": ("[PLAYER] 1:30|+10|-10", "Seek to a place in the track, or some seconds forward or back."),
+    "seek": ("[PLAYER] 1:30|+10|-10", "Seek to a position in the track, or some seconds forward or back."),
     "volume": ("[PLAYER] [80|+5|-5]", "Set the volume in percent, or show it."),
     "loop": ("[PLAYER] [none|track|queue]", "Set the loop mode, or show it."),
-    "add": ("[PLAYER] URI...", "Put files, links or the words of a search into the queue."),
+    "add": ("[PLAYER] URI...", "Add files, links or search words to the queue."),
     "remove": ("[PLAYER] NUMBER...", "Remove tracks from the queue, by the numbers that `queue` shows."),
     "move": ("[PLAYER] FROM TO", "Move a track in the queue, by the numbers that `queue` shows."),
     "clear": ("[PLAYER]", "Clear the queue."),
     "shuffle": ("[PLAYER]", "Shuffle the queue."),
-    "say": ("[PLAYER] URI", "Play a sound over the music, which is lowered meanwhile."),
+    "say": ("[PLAYER] URI", "Play a sound over the music, and lower the music meanwhile."),
 }
 
 
@@ -408,10 +415,11 @@ def _add_control(order: str, words: str, told: str) -> None:
         return control(order, **options)
 
     if order == "add":
-        click.option("--next", is_flag=True, help="At the queue's beginning.")(command)
+        click.option("--next", is_flag=True, help="Add at the front of the queue.")(command)
     if order == "say":
         duck = click.FloatRange(-60, 0)
-        click.option("--duck", type=duck, default=-18.0, show_default=True, metavar="DB", help="Of the music.")(command)
+        told = "How far to lower the music."
+        click.option("--duck", type=duck, default=-18.0, show_default=True, metavar="DB", help=told)(command)
 
 
 for _order, (_words, _told) in _CONTROLS.items():
@@ -420,10 +428,10 @@ for _order, (_words, _told) in _CONTROLS.items():
 
 @tonearm.command("export")
 @_player_argument
-@click.option("--output", "-o", "file", type=_FILE, metavar="FILE", help="Default: stdout.")
+@click.option("--output", "-o", "file", type=_FILE, metavar="FILE", help="The file; default: stdout.")
 @_node_options
 def _export_command(**options: Any) -> int:
-    """Write the players of a node, or one of them, to a file."""
+    """Write all players of a node, or one, to a file."""
     from tonearm.commands.transfer import export_players
 
     return export_players(**options)
@@ -434,7 +442,7 @@ def _export_command(**options: Any) -> int:
 @_player_argument
 @_node_options
 def _import_command(**options: Any) -> int:
-    """Import the players of such a file into a node, or one of them."""
+    """Import all players of an exported file, or one, into a node."""
     from tonearm.commands.transfer import import_players
 
     return import_players(**options)
@@ -448,8 +456,8 @@ def _import_command(**options: Any) -> int:
     multiple=True,
     type=_Password(is_file=True),
     metavar="FILE",
-    help="The node's password, or one file for each --node; default: TONEARM_PASSWORD, else server.password of the "
-    "configuration.",
+    help="A file with the password of the nodes, or one file for each --node; default: TONEARM_PASSWORD, else "
+    "server.password of the configuration.",
 )
 @click.option("--port", type=int, default=2334, show_default=True, help="Port to listen on.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -458,18 +466,18 @@ def _import_command(**options: Any) -> int:
     "own_password",
     type=_Password(is_file=True),
     metavar="FILE",
-    help="The password of the page itself, for another --host.",
+    help="A file with the dashboard's own password; needed where --host is not this machine alone.",
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="The name by which a proxy with TLS is reached that stands before the page, such as radio.example.",
+    help="The host name of a TLS proxy in front of the dashboard, such as radio.example.",
 )
 @click.option("--no-browser", is_flag=True, help="Open no browser.")
 def _dashboard_command(nodes: Sequence[str], passwords: Sequence[str], no_browser: bool, **options: Any) -> int:
-    """See and steer nodes in a browser on this machine."""
+    """Open the dashboard of nodes in a browser on this machine."""
     from tonearm.config.problem import ConfigError
     from tonearm.dashboard.command import dashboard
 

@@ -308,7 +308,7 @@ async def test_nodes_are_listed_and_drained_by_commands(tmp_path: Path) -> None:
         lines = (await said("nodes")).splitlines()
         assert [line.split()[0] for line in lines] == ["Node", *sorted(("a", "b"), key=lambda name: name != "b")]
         assert "alive" in lines[1]
-        assert (await said("drain", "a")).splitlines()[-1] == "a: has no players any more, and can be stopped"
+        assert (await said("drain", "a")).splitlines()[-1] == "a: has no players left and can be stopped"
         players = [json.loads(line) for line in (await said("players", "--json")).splitlines()]
         assert {player["id"] for player in players} == {"p0", "p1", "p2"}
 

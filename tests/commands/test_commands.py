@@ -200,9 +200,9 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     assert findings["source"]["verdict"] == findings["codecs"]["verdict"] == "ok"
     assert findings["javascript"]["verdict"] == "ok"
     assert re.fullmatch(
-        r"quickjs-ng [\d.]+, yt-dlp-ejs [\d.]+, which yt-dlp [\d.]+ takes, for YouTube", findings["javascript"]["text"]
+        r"yt-dlp [\d.]+ uses quickjs-ng [\d.]+ and yt-dlp-ejs [\d.]+ for YouTube", findings["javascript"]["text"]
     )
-    assert "was heard after" in findings["source"]["text"]
+    assert "first sound after" in findings["source"]["text"]
     assert b"doctor" not in asked(node, "GET", "/v0/players").body
     ill = run_tonearm(
         *("doctor", "--uri", "missing.wav", "--discord"),
@@ -329,7 +329,7 @@ def test_a_player_that_goes_away_is_told(node: RunningNode) -> None:
     assert running.stdout.readline() == b"song\n"
     assert asked(node, "DELETE", "/v0/players/shortly").status == 204
     _, errors = running.communicate()
-    assert (running.wait(), errors) == (1, b"tonearm: The player shortly is gone.\n")
+    assert (running.wait(), errors) == (1, b"tonearm: Player shortly was deleted.\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

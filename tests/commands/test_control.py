@@ -55,13 +55,13 @@ add radio a.wav --next                  radio: paused a, 0:07 of 1:40, volume 50
 move 4 1                                radio: paused a, 0:07 of 1:40, volume 50 %, 4 waiting     dabc
 move radio 1 2                          radio: paused a, 0:07 of 1:40, volume 50 %, 4 waiting     adbc
 remove 1 3                              radio: paused a, 0:07 of 1:40, volume 50 %, 2 waiting     dc
-remove radio 3                          1 tonearm: There is no number 3 in the queue, where 2 wait.
-remove 0                                1 tonearm: There is no number 0 in the queue, where 2 wait.
+remove radio 3                          1 tonearm: The queue has no track 3; 2 tracks wait.
+remove 0                                1 tonearm: The queue has no track 0; 2 tracks wait.
 say b.wav --duck -12                    radio: paused a, 0:07 of 1:40, volume 50 %, 2 waiting
-seek soon                               2 tonearm: 'soon' is not what `tonearm seek` takes: 1:30 or 90, or +10 or -10
-loop radio tracks                       2 tonearm: 'tracks' is not what `tonearm loop` takes: none, track, queue.
-volume radio 1 2                        2 tonearm: These are too many words; see tonearm volume --help.
-move 1                                  2 tonearm: These are too few words; see tonearm move --help.
+seek soon                               2 tonearm: `tonearm seek` does not take 'soon'; it takes 1:30 or 90, or +10
+loop radio tracks                       2 tonearm: `tonearm loop` does not take 'tracks'; it takes none, track, queue.
+volume radio 1 2                        2 tonearm: Too many arguments; see tonearm volume --help.
+move 1                                  2 tonearm: Too few arguments; see tonearm move --help.
 skip raido                              1 tonearm: There is no player 'raido'; did you mean 'radio'? `tonearm players`
 volume raido                            1 tonearm: There is no player 'raido'; did you mean 'radio'?
 add raido c.wav                         1 tonearm: There is no player 'raido'; did you mean 'radio'?
@@ -93,9 +93,9 @@ def test_an_order_is_a_line_and_prints_what_is_now(node: RunningNode) -> None:
 
 def test_tracks_go_on_and_back_and_the_state_is_json(node: RunningNode) -> None:
     told(node, "create", "radio", "a.wav", "b.wav", "c.wav")
-    assert "goes behind --" in told(node, "create", "-xhall")
+    assert "Put -- before" in told(node, "create", "-xhall")
     told(node, "create", "--", "-hall")
-    assert told(node, "skip") == "2 tonearm: Name the player, for there are 2: radio, -hall.\n"
+    assert told(node, "skip") == "2 tonearm: There are 2 players; name one: radio, -hall.\n"
     assert told(node, "status", "--", "-hall") == "-hall: idle, volume 100 %"
     assert told(node, "volume", "--", "-hall", "-20") == "-hall: idle, volume 80 %"
     assert json.loads(told(node, "delete", "--json", "--", "-hall")) == {"id": "-hall", "state": "deleted"}

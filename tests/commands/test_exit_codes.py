@@ -16,7 +16,7 @@ from tests.support.stranger import stranger
 from tonearm.cli import tonearm
 
 PASSWORD: Final = "sesame"
-NO_PLAYER: Final = "There is no player 'nobody'; `tonearm players` shows those that there are"
+NO_PLAYER: Final = "There is no player 'nobody'; `tonearm players` shows all"
 COMMANDS: Final = {
     "players": (),
     "queue": ("nobody",),
@@ -89,7 +89,7 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
         (("move", "nobody", "1", "2"), NO_PLAYER),
         (("seek", "nobody", "+10"), NO_PLAYER),
         (("say", "nobody", "http://127.0.0.1:1/"), NO_PLAYER),
-        (("skip",), "There are no players; `tonearm create NAME` makes one"),
+        (("skip",), "There are no players; make one with `tonearm create NAME`"),
         (
             ("play", "some", "words"),
             "No file 'some words' here, and this node searches nothing: resolver.enabled is off.",
@@ -113,9 +113,14 @@ def test_what_the_node_refuses_is_1(node: RunningNode, arguments: tuple[str, ...
 def test_the_password_stands_in_a_file(node: RunningNode, tmp_path: Path) -> None:
     for content, mode, code, told in (
         (f"{PASSWORD}\n", 0o600, 0, ""),
-        (f"{PASSWORD}\r\n", 0o644, 0, "tonearm: warning: others of this machine can read secret: chmod 600 secret\n"),
+        (
+            f"{PASSWORD}\r\n",
+            0o644,
+            0,
+            "tonearm: warning: other users of this machine can read secret; run chmod 600 secret\n",
+        ),
         ("wrong", 0o600, 4, "refused the password"),
-        ("", 0o600, 2, "secret is empty; the password is its first line"),
+        ("", 0o600, 2, "secret is empty; write the password into it"),
         ("two\nlines", 0o600, 2, "a password is one line; this one has a line break"),
         ("\udcff", 0o600, 2, "secret cannot be read: "),
     ):
@@ -125,7 +130,7 @@ def test_the_password_stands_in_a_file(node: RunningNode, tmp_path: Path) -> Non
         assert (done.returncode, told in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
     shown = run_tonearm("players", "--password", PASSWORD, "--url", node.url, folder=tmp_path)
     assert shown.returncode == 0
-    assert "others of this machine can read --password; take --password-file" in shown.stderr
+    assert "other users of this machine can read --password; use --password-file" in shown.stderr
     variables = {"TONEARM_PASSWORD": f"{PASSWORD}\n", "TONEARM_URL": node.url}
     broken = run_tonearm("players", folder=tmp_path, variables=variables)
     assert (broken.returncode, "this one has a line break" in broken.stderr) == (2, True)

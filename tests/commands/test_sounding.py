@@ -20,7 +20,7 @@ from tonearm.core.frame import FRAME_BYTES
 SOUND = wav(tone(440, 1.0))
 # It plays to its end, as programs do, and says so.
 GOOD = 'echo "$@" > $HOME/given; cat > $HOME/heard; echo done > $HOME/ended'
-NONE = "No program to sound with was found (mpv, ffplay, pw-play, paplay, aplay); install one, or hear it at http://"
+NONE = "No program that plays sound was found (mpv, ffplay, pw-play, paplay, aplay); install one, or listen at http://"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_first_program_that_is_there_hears_all_of_it(programs: Programs) -> 
     programs.put("aplay", "exit 1")
     programs.put("pw-play", "echo 'no such thing as raw'")  # too old to read PCM
     programs.put("paplay", GOOD)
-    assert programs.play("song.wav") == (0, "song\n", "tonearm: sounds through paplay\n")
+    assert programs.play("song.wav") == (0, "song\n", "tonearm: playing through paplay\n")
     assert b"--format=s16le --rate=48000 --channels=2" in programs.read("given")
     assert programs.read("ended") == b"done\n"
     with wave.open(BytesIO(SOUND)) as sent:
@@ -79,12 +79,12 @@ def frames_of(pcm: bytes) -> list[bytes]:
 def test_a_program_can_be_chosen_or_none(programs: Programs) -> None:
     programs.put("mpv", "exit 1")
     programs.put("aplay", GOOD)
-    assert programs.play("song.wav", "--output", "aplay", "--json")[2] == "tonearm: sounds through aplay\n"
+    assert programs.play("song.wav", "--output", "aplay", "--json")[2] == "tonearm: playing through aplay\n"
     assert len(programs.read("heard")) > 48_000
     (programs.folder / "heard").unlink()
     assert programs.play("song.wav", "--output", "aplay", "--silent") == (0, "song\n", "")
     assert not (programs.folder / "heard").exists()
-    lacking = "tonearm: There is no ffplay on the path; install it, or leave --output out.\n"
+    lacking = "tonearm: ffplay was not found on the PATH; install it, or leave out --output.\n"
     assert programs.play("song.wav", "--output", "ffplay") == (1, "", lacking)
 
 
@@ -94,10 +94,10 @@ def test_a_program_can_be_chosen_or_none(programs: Programs) -> None:
         (None, NONE),
         (
             "read line; echo 'cannot open audio device' >&2; exit 3",
-            "ended by itself: cannot open audio device; it goes on",
+            "ended unexpectedly: cannot open audio device; there is no more sound",
         ),
-        ("exec <&-; exec sleep 600", "mpv has ended by itself; it goes on silently."),
-        ("\n", "mpv has ended by itself; it goes on silently."),
+        ("exec <&-; exec sleep 600", "mpv ended unexpectedly; there is no more sound here."),
+        ("\n", "mpv ended unexpectedly; there is no more sound here."),
     ],
 )
 def test_a_program_that_fails_is_told_and_it_goes_on(programs: Programs, script: str | None, told: str) -> None:
@@ -112,7 +112,7 @@ def test_a_program_that_cannot_be_started_is_told(programs: Programs) -> None:
     (programs.folder / "bin" / "mpv").chmod(0o755)
     code, shown, errors = programs.play("song.wav")
     assert (code, shown) == (0, "song\n")
-    assert errors.endswith("tonearm: mpv cannot be started: Exec format error; it goes on silently.\n")
+    assert errors.endswith("tonearm: mpv cannot be started: Exec format error; there is no sound here.\n")
 
 
 def test_a_program_that_takes_nothing_holds_up_nobody_and_is_ended(programs: Programs) -> None:
@@ -120,7 +120,7 @@ def test_a_program_that_takes_nothing_holds_up_nobody_and_is_ended(programs: Pro
     (programs.folder / "long.wav").write_bytes(wav(tone(440, 3.0)))
     code, shown, errors = programs.play("long.wav")
     assert (code, shown) == (0, "long\n")
-    assert "mpv takes no more sound; what it does not take in time is left out." in errors
+    assert "mpv is too slow; sound that it does not take in time is dropped." in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int(programs.read("pid")), 0)
 

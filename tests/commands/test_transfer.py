@@ -75,15 +75,15 @@ def test_players_are_written_to_what_is_no_file(node: RunningNode, tmp_path: Pat
 
 def test_an_import_waits_as_long_as_the_node_says(node: RunningNode, tmp_path: Path) -> None:
     with shared_node(tmp_path, "[server]\nrequests_per_second = 2\n") as slow:
-        assert imported(slow, node.folder) == (0, f"4 of 4 players are on {slow.url}.\n")
+        assert imported(slow, node.folder) == (0, f"4 of 4 players were imported into {slow.url}.\n")
 
 
 def test_an_import_into_a_node_that_cannot_keep_the_players_says_so(node: RunningNode, tmp_path: Path) -> None:
     (tmp_path / "state.sqlite").write_bytes(b"damaged" * 1000)
     with shared_node(tmp_path, '[state]\npath = "state.sqlite"\n') as degraded:
         code, told = imported(degraded, node.folder)
-        assert (code, f"4 of 4 players are on {degraded.url}.\n" in told) == (1, True)
-        assert "degraded, so a restart of it may lose them. The state in" in told
+        assert (code, f"4 of 4 players were imported into {degraded.url}.\n" in told) == (1, True)
+        assert "degraded and may lose them at a restart. The state in" in told
 
 
 @pytest.mark.parametrize("is_degraded", [False, True])
@@ -101,7 +101,7 @@ async def test_an_import_into_a_node_that_is_not_ready_is_done_when_all_came_ove
         (tmp_path / "players.json").write_bytes((await request(port, "GET", "/v0/state")).body)
         url = f"http://127.0.0.1:{port}"
         done = await asyncio.to_thread(run_tonearm, "import", "players.json", "--url", url, folder=tmp_path)
-    assert f"1 of 1 players are on {url}.\n" in done.stderr
+    assert f"1 of 1 players were imported into {url}.\n" in done.stderr
     assert "not ready: The node has more to do than it can." in done.stderr
     assert (done.returncode, "may lose them" in done.stderr) == (int(is_degraded), is_degraded)
 
@@ -113,5 +113,5 @@ def test_text_goes_to_the_node_in_as_few_bytes_as_it_came(node: RunningNode, tmp
     player["tracks"] += [{**player["tracks"][0], "id": f"t{number}", "metadata": metadata} for number in range(250)]
     player["queue"] = [f"t{number}" for number in range(250)]
     (tmp_path / "players.json").write_text(json.dumps({"version": 1, "players": [player]}))
-    assert imported(node, tmp_path) == (0, f"1 of 1 players are on {node.url}.\n")
+    assert imported(node, tmp_path) == (0, f"1 of 1 players were imported into {node.url}.\n")
     assert ask(node, "GET", "/v0/players/p0")["queueLength"] == 250

@@ -137,7 +137,7 @@ async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
         assert json.loads(pasted[1][1])["state"] == "playing"
 
         assert await output_of(listener) == ""
-        assert "The player is gone." in await output_of(terminal)
+        assert "The player was deleted." in await output_of(terminal)
         told = [json.loads(line) for line in (await output_of(events)).splitlines()]
 
     sound = raw.read_bytes()

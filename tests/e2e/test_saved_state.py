@@ -198,7 +198,7 @@ async def test_the_players_of_a_node_are_exported_to_a_file_and_imported_from_it
     for name in ("one", "two"):
         await delete(node, name)
     code, told = await tonearm(node.folder, "import", "players.json", "--url", node.url)
-    assert (code, told) == (0, f"2 of 2 players are on {node.url}.\n")
+    assert (code, told) == (0, f"2 of 2 players were imported into {node.url}.\n")
     assert [(await record(node, name))["current"] for name in ("one", "two")] == tracks
     assert (await state(node, "two"))["metadata"] == {"name": "two"}
     code, told = await tonearm(node.folder, "export", "nobody", "--url", node.url)

@@ -70,10 +70,10 @@ async def _split(node: Node, order: str, words: Sequence[str]) -> tuple[Player, 
         is_named = not is_value(words[0]) or words[0] in [player.id for player in await node.players()]
     values = words[1:] if is_named else words
     if not least <= len(values) <= most:
-        raise WrongUse(f"These are too {'few' if len(values) < least else 'many'} words; see tonearm {order} --help.")
+        raise WrongUse(f"Too {'few' if len(values) < least else 'many'} arguments; see tonearm {order} --help.")
     for value in values:
         if form and not is_value(value):
-            raise WrongUse(f"{value!r} is not what `tonearm {order}` takes: {form}.")
+            raise WrongUse(f"`tonearm {order}` does not take {value!r}; it takes {form}.")
     return await player_or_only(node, words[0] if is_named else None), values
 
 
@@ -87,7 +87,7 @@ async def _do(node: Node, order: str, player: Player, values: Sequence[str], opt
         case "remove" | "move", _:
             tracks = await player.queue.list()
             if wrong := next((value for value in values if not 1 <= int(value) <= len(tracks)), None):
-                raise TonearmError(f"There is no number {wrong} in the queue, where {len(tracks)} wait.")
+                raise TonearmError(f"The queue has no track {wrong}; {len(tracks)} tracks wait.")
             places = [int(value) - 1 for value in dict.fromkeys(values)]
             if order == "remove":
                 for place in places:

@@ -96,7 +96,7 @@ async def _findings(
 def _system() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.platform != "linux":
-        return Finding("wrong", "system", f"{sys.platform}, Python {version}", "the node runs on Linux")
+        return Finding("wrong", "system", f"{sys.platform}, Python {version}", "run the node on Linux")
     return Finding("ok", "system", f"Linux, Python {version}, {os.cpu_count()} cores")
 
 
@@ -110,13 +110,13 @@ def _decoding(mode: SandboxMode) -> Iterator[Finding]:
     yield Finding("ok", "decoding", f"FFmpeg {told['libav']}, av {_version('av')}")
     if told["missing"]:
         remedy = "pip install --force-reinstall --only-binary :all: av"
-        yield Finding("wrong", "codecs", f"this FFmpeg is without {', '.join(told['missing'])}", remedy)
+        yield Finding("wrong", "codecs", f"this FFmpeg lacks {', '.join(told['missing'])}", remedy)
     else:
         yield Finding("ok", "codecs", f"all {told['codecs']}, and encoders for Opus and MP3")
     level, problem = told["sandbox"], told["problem"]
     if problem:
         verdict: Verdict = "wrong" if mode.needs_seccomp and level == "none" else "note"
-        yield Finding(verdict, "sandbox", f"{level} ({problem})", "docs/security.md says what it needs")
+        yield Finding(verdict, "sandbox", f"{level} ({problem})", "see docs/security.md for what the sandbox needs")
     elif mode is SandboxMode.OFF:
         yield Finding("note", "sandbox", "decoder.sandbox is off", 'decoder.sandbox = "auto"')
     else:
@@ -134,7 +134,7 @@ def _javascript(config: Config | None) -> Finding:
         verdict: Verdict = "wrong" if is_wanted else "note"
         text = "; ".join([*parts, f"{told['problem']}; YouTube plays in part or not at all"])
         return Finding(verdict, "javascript", text, f"{sys.executable} -m pip install -U {' '.join(_SCRIPT_PACKAGES)}")
-    text = f"{', '.join(parts)}, which yt-dlp {_version('yt-dlp')} takes, for YouTube"
+    text = f"yt-dlp {_version('yt-dlp')} uses {' and '.join(parts)} for YouTube"
     if config is not None and config.resolver.enabled and not config.resolver.javascript:
         return Finding("note", "javascript", f"{text}; resolver.javascript is false", "resolver.javascript = true")
     return Finding("ok", "javascript", text)
@@ -161,11 +161,9 @@ def _voice(config: Config) -> Iterator[Finding]:
             trial.connect(_SOMEWHERE)  # which sends nothing
             address = trial.getsockname()[0]
     except OSError as error:
-        yield Finding(
-            "note", "voice", f"no way out for UDP: {error.strerror}", "look at the network and voice.udp_bind"
-        )
+        yield Finding("note", "voice", f"UDP cannot be sent: {error.strerror}", "check the network and voice.udp_bind")
     else:
-        text = f"UDP would leave from {address}; whether a firewall lets it through shows with the first channel"
+        text = f"UDP would be sent from {address}; the first channel shows whether a firewall blocks it"
         yield Finding("ok", "voice", text)
 
 
@@ -180,7 +178,7 @@ def _told_by(module: str, *words: str, **variables: str) -> dict[str, Any] | str
         check=False,
     )
     if done.returncode != 0:
-        return (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
+        return (done.stderr.strip() or f"the check ended with exit code {done.returncode}").splitlines()[-1]
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
@@ -199,11 +197,13 @@ def _files(config: Config | None) -> Iterator[Finding]:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < 4096:
-        yield Finding("note", "descriptors", f"{soft} at most, a few hundred players", "ulimit -n 65536")
+        yield Finding(
+            "note", "descriptors", f"at most {soft} open files, enough for a few hundred players", "ulimit -n 65536"
+        )
     if config is None or config.server.listens_on_loopback_only:
         return
     if not config.server.password.get_secret_value():
-        yield Finding("wrong", "password", "none, and the node listens to other machines", "set server.password")
+        yield Finding("wrong", "password", "no password, and other machines can reach the node", "set server.password")
 
 
 async def _clock() -> Finding:
@@ -217,7 +217,7 @@ async def _clock() -> Finding:
     worst = late_ms[int(_ROUNDS * 0.99)]
     text = f"99 of 100 wake-ups were late by {worst:.1f} ms or less"
     if worst > _GOOD_MS:
-        return Finding("note", "clock", text, "frames are due each 20 ms: give the machine less to do, or more cores")
+        return Finding("note", "clock", text, "a frame is due every 20 ms: give the machine less load, or more cores")
     return Finding("ok", "clock", text)
 
 
@@ -229,7 +229,7 @@ async def findings_of_node(
     own = "" if server is None else node_url(server.host, server.port)
     if server is not None and (not has_url or url == own):
         if not server.port:
-            yield Finding("note", "node", "server.port is 0, so the port is another one at each start", "give --url")
+            yield Finding("note", "node", "server.port is 0, so the port changes at each start", "give --url")
             return
         url, password = own, password or server.password.get_secret_value()
     node = Node(url, password=password)
@@ -241,18 +241,18 @@ async def findings_of_node(
             decoders = [process for process in stats.processes if process.kind == "decoder"]
             left_out = stats.frames_left_out
             if decoders:
-                yield Finding("ok", "decoders", f"{len(decoders)} processes, {stats.decoder_exits} ended unasked")
+                yield Finding("ok", "decoders", f"{len(decoders)} processes, {stats.decoder_exits} ended unexpectedly")
             else:
                 yield Finding("wrong", "decoders", "none is running", "read the node's log")
             if left_out:
                 yield Finding(
-                    "note", "frames", f"{left_out} were left out, the node was late", "fewer players, or more cores"
+                    "note", "frames", f"{left_out} were dropped: the node was late", "fewer players, or more cores"
                 )
             if uri is not None:
                 yield await _playable(node, uri, url)
     except ConnectError as error:
         if error.cause != "nothing_listens":
-            remedy = "choose another server.port" if url == own else "look at --url and TONEARM_URL"
+            remedy = "choose another server.port" if url == own else "check --url and TONEARM_URL"
             yield Finding("wrong", "node", error.message, remedy)
             return
         yield Finding("note", "node", error.message, "tonearm serve")
@@ -280,7 +280,7 @@ async def _playable(node: Node, uri: str, url: str) -> Finding:
         return Finding("wrong", "source", f"{uri}: no sound within {_SOUND_WITHIN_S:g} s", "read the node's log")
     except TonearmError as error:
         return Finding("wrong", "source", error.message)
-    return Finding("ok", "source", f"{uri} was heard after {time.monotonic() - began_s:.1f} s")
+    return Finding("ok", "source", f"{uri}: first sound after {time.monotonic() - began_s:.1f} s")
 
 
 def _port(host: str, port: int) -> Finding:
@@ -301,7 +301,7 @@ def _discord() -> Iterator[Finding]:
         else:
             yield Finding("wrong", "discord", f"{' or '.join(names)} is not installed", "pip install -e '.[discord]'")
     if ctypes.util.find_library("opus") is None:
-        yield Finding("note", "discord", "no libopus: PCM sources will not do, Opus does", "apt install libopus0")
+        yield Finding("note", "discord", "no libopus: PCM sources fail, Opus sources work", "apt install libopus0")
 
 
 def _version(name: str) -> str | None:

@@ -42,7 +42,7 @@ class WavWriter:
 
     def write(self, pcm: bytes) -> None:
         if self._written_bytes + len(pcm) > _LARGEST_WAV_BYTES:
-            raise OutputEndedError(f"{self._path} is as large as a WAV file can be.")
+            raise OutputEndedError(f"{self._path} has the largest size of a WAV file; name another file.")
         try:
             self._wave.writeframesraw(pcm)
         except OSError as error:
@@ -96,7 +96,7 @@ def listen(player: str | None, save: Path | None, raw: bool, output: str | None,
                     ending = "The connection to the node was lost."
                     try:
                         await hearing.run(events, audio, wait_s, asyncio.Event().wait())
-                        ending = "The player is gone."
+                        ending = "The player was deleted."
                     except asyncio.CancelledError:
                         ending = "Stopped."
                     finally:

@@ -47,16 +47,16 @@ def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions) -> 
         last = None
         while not undo and shown["players"]:
             if shown["players"] != last and not as_json:
-                say(f"{one_line(shown['name'])}: {shown['players']} players are still there")
+                say(f"{one_line(shown['name'])}: {shown['players']} players left to move")
             last = shown["players"]
             await asyncio.sleep(_LOOKS_EVERY_S)
             shown = await node.request("GET", path)
             if not shown["draining"]:
-                raise WrongUse(f"{shown['name']} is not drained any more: somebody else has undone it.")
+                raise WrongUse(f"{shown['name']} is no longer drained: somebody else undid it.")
         if as_json:
             print_json(shown)
         else:
-            done = "takes players again" if undo else "has no players any more, and can be stopped"
+            done = "takes players again" if undo else "has no players left and can be stopped"
             say(f"{one_line(shown['name'])}: {done}")
         return ExitCode.OK
 
@@ -68,7 +68,7 @@ async def _nodes(node: Node) -> list[Any]:
         listed = await node.request("GET", "/v0/nodes")
     except ApiError as error:
         if error.status == 404:
-            raise WrongUse("This node is in no cluster: docs/cluster.md says how many become one.") from error
+            raise WrongUse("This node is in no cluster; docs/cluster.md says how to make one.") from error
         raise
     nodes: list[Any] = listed["nodes"]
     return nodes

@@ -57,7 +57,7 @@ def play(
         playing_in, is_ours = await _player(node, player)
         speaker = Speaker(program, display.say) if program else None
         if sounds:
-            display.say(f"sounds through {program}" if program else no_program(playing_in.stream_url()))
+            display.say(f"playing through {program}" if program else no_program(playing_in.stream_url()))
         try:
             # Sound and events are asked for first, so that nothing of the first track is missed.
             async with (
@@ -108,7 +108,7 @@ class _Playing(Hearing):
         """Of the queue, unless the user quits before. The exit code. Raises `TonearmError`."""
         await self.run(events, audio, wait_s, self._heard_all(audio))
         if not self._ended.is_set():
-            raise TonearmError(f"The player {self._player.id} is gone.")
+            raise TonearmError(f"Player {self._player.id} was deleted.")
         return ExitCode.OK if self._has_played else ExitCode.FAILED
 
     async def _heard_all(self, audio: AudioStream) -> None:

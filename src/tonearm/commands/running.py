@@ -97,7 +97,7 @@ def with_remedy(error: TonearmError, *near: str) -> str:
     """What the error says, with what is to be done about it in a terminal; `near`: the player that may be meant."""
     if isinstance(error, PlayerNotFound):
         meant = "".join(f"did you mean {one!r}? " for one in near)
-        return f"There is no player {error.player_id!r}; {meant}`tonearm players` shows those that there are."
+        return f"There is no player {error.player_id!r}; {meant}`tonearm players` shows all."
     return error.message
 
 
@@ -107,10 +107,10 @@ async def player_or_only(node: Node, name: str | None) -> Player:
         return node.player(name)
     players = await node.players()
     if not players:
-        raise TonearmError("There are no players; `tonearm create NAME` makes one, and `tonearm play` does.")
+        raise TonearmError("There are no players; make one with `tonearm create NAME` or `tonearm play`.")
     if len(players) > 1:
         shown = ", ".join(player.id for player in players[:5]) + (", …" if len(players) > 5 else "")
-        raise WrongUse(f"Name the player, for there are {len(players)}: {shown}.")
+        raise WrongUse(f"There are {len(players)} players; name one: {shown}.")
     return players[0]
 
 
@@ -153,10 +153,10 @@ async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]
                 match event:
                     case Disconnected():
                         limit.reschedule(asyncio.get_running_loop().time() + wait_s)
-                        return f"{event.reason} Trying for {wait_s:g} s to have it back."
+                        return f"{event.reason} Reconnecting for up to {wait_s:g} s."
                     case Reconnected():
                         limit.reschedule(None)
-                        return f"The connection is back, after {event.away_s:.1f} s."
+                        return f"Reconnected after {event.away_s:.1f} s."
                     case _:
                         return None
 

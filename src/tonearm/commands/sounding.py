@@ -33,14 +33,14 @@ def found_program(wanted: str | None) -> str | None:
     """The name of the first program that is there, None without one. Raises `TonearmError` where `wanted` is not."""
     if wanted:
         if shutil.which(wanted) is None:
-            raise TonearmError(f"There is no {wanted} on the path; install it, or leave --output out.")
+            raise TonearmError(f"{wanted} was not found on the PATH; install it, or leave out --output.")
         return wanted
     return next((name for name in PROGRAMS if shutil.which(name) and _can(name)), None)
 
 
 def no_program(stream_url: str) -> str:
     """What is said without any."""
-    return f"No program to sound with was found ({', '.join(PROGRAMS)}); install one, or hear it at {stream_url}."
+    return f"No program that plays sound was found ({', '.join(PROGRAMS)}); install one, or listen at {stream_url}."
 
 
 def _can(name: str) -> bool:
@@ -107,16 +107,16 @@ class Speaker:
             self._pipe = self._pipe or self._started()
             if not self._pipe.write(pcm) and not self._has_told_of_lack:
                 self._has_told_of_lack = True
-                self._tell(f"{self._program} takes no more sound; what it does not take in time is left out.")
+                self._tell(f"{self._program} is too slow; sound that it does not take in time is dropped.")
         except OutputEndedError:
             self._end(0.0)
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").split("\n")
             why = next((f": {one_line(line)}" for line in reversed(said) if line.strip()), "")
-            self._tell(f"{self._program} has ended by itself{why}; it goes on silently.")
+            self._tell(f"{self._program} ended unexpectedly{why}; there is no more sound here.")
         except OSError as error:
             self._is_silent = True
-            self._tell(f"{self._program} cannot be started: {error.strerror}; it goes on silently.")
+            self._tell(f"{self._program} cannot be started: {error.strerror}; there is no sound here.")
 
     def _started(self) -> PipeWriter:
         # In a session of its own: keys and Ctrl-C are for the command, which ends the program.

@@ -83,11 +83,11 @@ def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
             except ApiError as error:
                 complain(f"Player {player_id}: {error.message}")
             except ConnectError as error:
-                told = f"{error.message} {done} of {len(wanted)} players came there."
+                told = f"{error.message} {done} of {len(wanted)} players were imported."
                 raise ConnectError(error.cause, told) from error
-        sys.stderr.write(f"{done} of {len(wanted)} players are on {at.url}.\n")
+        sys.stderr.write(f"{done} of {len(wanted)} players were imported into {at.url}.\n")
         if reason := await _degradation(node):
-            return complain(f"The node is degraded, so a restart of it may lose them. {reason}")
+            return complain(f"The node is degraded and may lose them at a restart. {reason}")
         return ExitCode.OK if done == len(wanted) else ExitCode.FAILED
 
     return run(at, work, timeout_s=_PATIENCE_S)

@@ -101,7 +101,7 @@ async def test_it_ends_with_the_player(commands: Commands) -> None:
     async with ListenedNode(audio=frames_then(WSCloseCode.OK)).running() as node:
         returned, out, errors = await (await commands.listen(node)).end()
     assert (returned, errors) == (0, "")
-    assert re.match(r"The player is gone\. 0\.1 s heard, \d of 3 frames late", out.decode().splitlines()[-1])
+    assert re.match(r"The player was deleted\. 0\.1 s heard, \d of 3 frames late", out.decode().splitlines()[-1])
 
 
 @pytest.mark.parametrize("code", [WSCloseCode.GOING_AWAY, WSCloseCode.TRY_AGAIN_LATER, None])
@@ -126,7 +126,7 @@ async def test_a_connection_that_is_lost_is_taken_up_again(commands: Commands, c
     async with ListenedNode(audio=audio, events=events).running() as node:
         returned, out, errors = await (await commands.listen(node, "--raw")).end()
     assert (returned, out) == (0, FRAME * 40)
-    assert "The player is gone." in errors
+    assert "The player was deleted." in errors
 
 
 async def test_a_node_that_stays_away_is_told_and_the_file_finished(commands: Commands, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ async def test_the_player_s_id_is_quoted_in_the_path(commands: Commands) -> None
 async def test_the_password_comes_from_the_option_or_the_environment(commands: Commands) -> None:
     async with ListenedNode(audio=frames_then(1000), password="sesame").running() as node:
         returned, _, errors = await (await commands.listen(node, "--password", "sesame")).end()
-        assert (returned, "others of this machine can read --password" in errors) == (0, True)
+        assert (returned, "other users of this machine can read --password" in errors) == (0, True)
         assert (await (await commands.listen(node, TONEARM_SERVER__PASSWORD="sesame")).end())[0] == 0
 
 
