@@ -39,8 +39,8 @@ WRONG: dict[str, tuple[str | bytes, str]] = {
     "unlike any section": ("[qqq]\n", "unknown section or key qqq; there are server, player"),
     "unknown key": ("[server]\n\npasword = ''", "line 3: unknown key server.pasword; did you mean password?"),
     "unlike any key": ("[server]\nqqq = 1\n", "unknown key server.qqq; there are host, port, reuse_port"),
-    "key of another section": ("[server]\nlevel = 'info'\n", "server.level; it belongs into the section [logging]"),
-    "key without section": ("port = 1\n", "line 1: unknown key port; it belongs into"),
+    "key of another section": ("[server]\nlevel = 'info'\n", "server.level; it belongs to the section [logging]"),
+    "key without section": ("port = 1\n", "line 1: unknown key port; it belongs to"),
     "no section": ("server = 3\n", "line 1: server: must be a section, [server], not 3"),
     "a list of sections": ("[[server]]\nport = 1\n", "server: must be a section, [server]"),
     "a public address for no players": (
@@ -60,18 +60,18 @@ WRONG_VALUES = {
     "server.port = 65536": ": Input should be less than or equal to 65535, not 65536",
     "server.host = 1": ": Input should be a valid string, not 1",
     "server.host = ''": ": must be an address or a name to listen on",
-    "server.host = 'localhost:2333'": 'such as "127.0.0.1" or "::1", and the port is server.port, not "localhost:2333"',
-    "server.host = 'http://localhost'": "must be an address or a name alone",
-    "server.hosts = ['a.example', 'a.example:80']": 'without scheme and port; "a.example:80" is none',
+    "server.host = 'localhost:2333'": 'as "127.0.0.1" or "::1", with the port in server.port, not "localhost:2333"',
+    "server.host = 'http://localhost'": "must be an address or a name, such as",
+    "server.hosts = ['a.example', 'a.example:80']": 'without scheme and port; "a.example:80" is not one',
     "server.allowed_origins = ['https://a.example/']": (
-        ': must hold origins such as "https://radio.example:8443", without a path'
+        ': must list origins such as "https://radio.example:8443", without a path'
     ),
-    "server.allowed_origins = ['*']": '"*" is none',
+    "server.allowed_origins = ['*']": '"*" is not one',
     "server.schemes = ['digest']": ", entry 1: Input should be 'bearer' or 'basic'",
-    "server.open_paths = ['/v0/stats']": ": can hold /metrics",
+    "server.open_paths = ['/v0/stats']": ": can list only /metrics",
     "server.max_load = 2": ": Input should be less than or equal to 1, not 2",
     "server.password = ' x'": ": must not begin or end with",
-    'server.password = "a\\nb"': ": must not hold control characters",
+    'server.password = "a\\nb"': ": must not contain control characters",
     "player.max_players = true": ": Input should be a valid integer, not true",
     "player.max_players = 0": ": Input should be greater than or equal to 1, not 0",
     "resolver.enabled = 1": ": Input should be a valid boolean, not 1",
@@ -84,7 +84,7 @@ WRONG_VALUES = {
     "sources.blocked = ['ok', 'ab(c']": ': the pattern "ab(c" does not compile: missing ): ab(c',
     "sources.allowed = ['x(?!y)']": ('the pattern "x(?!y)" does not compile: invalid perl operator: (?! (character 2)'),
     'sources.allowed = ["a\\n("]': 'the pattern "a ("',
-    "sources.allowed_hosts = ['http://a.example']": ": must hold names",
+    "sources.allowed_hosts = ['http://a.example']": ": must list host names",
     "sources.files = 'yes'": ': must be "auto", true, false, or a list of folders',
     "sources.private_networks = 1": ': must be "auto", true or false, not 1',
     'sources.user_agent = "a\\nb"': ": must be printable ASCII",
@@ -96,15 +96,15 @@ WRONG_VALUES = {
     "resolver.extractor_args = {youtube = 'hush'}": ": Input should be a valid dictionary",
     "resolver.extractor_args = {youtube = {token = [1]}}": ": Input should be a valid string",
     "resolver.cookies_file = 1": ": Input should be a valid string, not 1",
-    "mirror.search = ['yt']": ': must hold searches of sites that play, such as "ytsearch"; "yt" is none',
-    "mirror.search = ['dzsearch']": '"dzsearch" is none',
-    "mirror.search = []": ": must hold one search at least",
+    "mirror.search = ['yt']": ': must list searches of sites that play, such as "ytsearch"; "yt" is not one',
+    "mirror.search = ['dzsearch']": '"dzsearch" is not one',
+    "mirror.search = []": ": must list at least one search",
     "mirror.country = 'USA'": ': must be the two letters of a country, such as "US" or "de", not "USA"',
     "mirror.deezer_url = 'api.deezer.com'": ": must be an http or https address without a query",
     "mirror.spotify_page_url = 'https://open.spotify.com/?x'": ": must be an http or https address",
     "logging.level = 'loud'": ": Input should be 'debug', 'info', 'warning' or 'error', not \"loud\"",
-    "public.players = ['radio', 'club/*']": 'with * for any number of them and ? for one; "club/*" is none',
-    "public.players = ['club-[ab]']": '"club-[ab]" is none',
+    "public.players = ['radio', 'club/*']": 'with * for any number of characters and ? for one; "club/*" is not an id',
+    "public.players = ['club-[ab]']": '"club-[ab]" is not an id',
 }
 
 
@@ -289,9 +289,9 @@ def test_the_library_is_where_files_may_be_played(load: Load, tmp_path: Path) ->
     ):
         assert load(good).warnings == (), good
     for bad, told in (
-        (f'{files}[library]\nfolders = ["{other}"]', "name it in sources.files"),
-        (f'{files}[library]\nfolders = ["{music}/../other"]', "name it in sources.files"),
-        (f'{public}[library]\nfolders = ["{other}"]', "name it in sources.files"),
+        (f'{files}[library]\nfolders = ["{other}"]', "add the folder to sources.files"),
+        (f'{files}[library]\nfolders = ["{music}/../other"]', "add the folder to sources.files"),
+        (f'{public}[library]\nfolders = ["{other}"]', "add the folder to sources.files"),
         ('[library]\nfolders = ["/proc"]', "no file can be played"),
         ('[library]\nfolders = [""]', "no file can be played"),
         (f'{files}[library]\nuploads = "{other}"', f"in no folder of the library ({music})"),
@@ -313,7 +313,7 @@ def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path) -> No
     folders = [str(path) for path in (good, closed, file, tmp_path / "none")] + ["not/there"]
     assert load(f"[sources]\nfiles = {folders}\n", of_another).warnings == (
         f"sources.files: the folder {closed} cannot be read by the user who runs this",
-        f"sources.files: {file} is no folder",
+        f"sources.files: {file} is not a folder",
         f"sources.files: there is no folder {tmp_path / 'none'}",
         "sources.files: there is no folder not/there",
     )

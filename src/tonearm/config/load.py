@@ -167,7 +167,7 @@ def load_config(
     _take_from_variables(raw, environment)
     dropped = drop_older_keys(raw)
     if dropped:
-        warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
+        warnings.append(f"keys of an older node, which have no effect: {', '.join(dropped)}")
     problems += _missing_extra(raw, given, file_name, machine)
     problems += _missing_engine(raw, file_name, machine)
     try:
@@ -216,7 +216,7 @@ def _unusable_folders(config: Config, machine: Machine) -> Iterator[str]:
         if not os.path.exists(folder):
             yield f"{key}: there is no folder {folder}"
         elif not os.path.isdir(folder):
-            yield f"{key}: {folder} is no folder"
+            yield f"{key}: {folder} is not a folder"
         elif not machine.may(folder, os.R_OK | os.X_OK):
             yield f"{key}: the folder {folder} cannot be read by the user who runs this"
     if library.uploads and os.path.exists(library.uploads) and not machine.may(library.uploads, os.W_OK | os.X_OK):
@@ -257,7 +257,7 @@ def _override(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
 
 _HEAD: Final = """\
 # The configuration of tonearm: every key with its default.
-# The environment goes before this file: TONEARM_<SECTION>__<KEY>, such as TONEARM_SERVER__PORT; the password is
+# The environment overrides this file: TONEARM_<SECTION>__<KEY>, such as TONEARM_SERVER__PORT; the password is
 # also TONEARM_PASSWORD.
 """
 

@@ -98,7 +98,7 @@ def _unknown(location: list[str]) -> str:
     name = location[-1]
     home = next((section for section, model in SECTIONS.items() if name in model.model_fields), None)
     if home is not None:
-        return f"unknown key {'.'.join(location)}; it belongs into the section [{home}]"
+        return f"unknown key {'.'.join(location)}; it belongs to the section [{home}]"
     known = SECTIONS[location[0]].model_fields if len(location) > 1 else SECTIONS
     meant = closest(name, known)
     kind = "key" if len(location) > 1 else "section or key"

@@ -35,7 +35,7 @@ def _no_outer_blanks(password: SecretStr) -> SecretStr:
     if text != text.strip():
         raise ValueError("must not begin or end with blanks: no client could send them in a header")
     if not text.isprintable():
-        raise ValueError("must not hold control characters: no client could send them in a header")
+        raise ValueError("must not contain control characters: no client could send them in a header")
     return password
 
 
@@ -47,7 +47,7 @@ def _a_host(host: str) -> str:
             ipaddress.IPv6Address(host)
         except ValueError:
             raise ValueError(
-                'must be an address or a name alone, such as "127.0.0.1" or "::1", and the port is server.port'
+                'must be an address or a name, such as "127.0.0.1" or "::1", with the port in server.port'
             ) from None
     return host
 
@@ -70,7 +70,7 @@ def _host_name(name: str) -> str:
         return normalise_host(name)
     except BadRequest:
         raise ValueError(
-            f'must hold names of hosts such as "radio.example", without scheme and port; "{name}" is none'
+            f'must list host names such as "radio.example", without scheme and port; "{name}" is not one'
         ) from None
 
 
@@ -78,7 +78,7 @@ def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     for origin in origins:
         if _ORIGIN.fullmatch(origin) is None:
             raise ValueError(
-                f'must hold origins such as "https://radio.example:8443", without a path; "{origin}" is none'
+                f'must list origins such as "https://radio.example:8443", without a path; "{origin}" is not one'
             )
     return origins
 
@@ -98,7 +98,7 @@ def _compile_all(patterns: tuple[str, ...]) -> tuple[str, ...]:
 def _open_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
     for path in paths:
         if path not in _MAY_BE_OPEN:
-            raise ValueError(f"can hold {', '.join(_MAY_BE_OPEN)} only; all other paths want the password")
+            raise ValueError(f"can list only {', '.join(_MAY_BE_OPEN)}; all other paths need the password")
     return paths
 
 
@@ -109,8 +109,8 @@ def _id_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:
         if _ID_PATTERN.fullmatch(pattern) is None:
             raise ValueError(
-                "must hold ids of players: 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, with * for any number "
-                f'of them and ? for one; "{pattern}" is none'
+                "must list player ids: 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, with * for any number "
+                f'of characters and ? for one; "{pattern}" is not an id'
             )
     return patterns
 
@@ -135,9 +135,9 @@ _SEARCH: Final = re.compile(r"[a-z][a-z0-9]{0,30}search[a-z]*")
 def _searches(keys: tuple[str, ...]) -> tuple[str, ...]:
     for key in keys:
         if _SEARCH.fullmatch(key) is None or key in MIRRORED_SEARCHES:
-            raise ValueError(f'must hold searches of sites that play, such as "ytsearch"; "{key}" is none')
+            raise ValueError(f'must list searches of sites that play, such as "ytsearch"; "{key}" is not one')
     if not keys:
-        raise ValueError('must hold one search at least, such as "ytsearch"; mirror.enabled = false turns mirrors off')
+        raise ValueError('must list at least one search, such as "ytsearch"; mirror.enabled = false turns mirrors off')
     return keys
 
 
@@ -203,7 +203,7 @@ def _a_service_url_or_none(text: str) -> str:
 def _voice_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
     if not hosts:
         raise ValueError(
-            'must hold one host at least, such as "*.discord.media"; voice.enabled = false turns voice off'
+            'must list at least one host, such as "*.discord.media"; voice.enabled = false turns voice off'
         )
     return tuple(host_pattern(host) for host in hosts)
 
@@ -249,7 +249,7 @@ class _Section(BaseModel):
 
 
 class ServerConfig(_Section):
-    """Where the node listens, and who is let in."""
+    """Where the node listens, and which clients it accepts."""
 
     host: Annotated[str, AfterValidator(_a_host)] = Field(
         default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
@@ -261,36 +261,34 @@ class ServerConfig(_Section):
         "connection to one of them. Each node also listens on the port of its cluster.address.",
     )
     password: Annotated[SecretStr, AfterValidator(_no_outer_blanks)] = Field(
-        default=SecretStr(""), description="What clients send as the Authorization header; empty lets everyone in."
+        default=SecretStr(""), description="The Authorization header that clients send; empty accepts every client."
     )
     schemes: _Schemes = Field(
         default=(),
-        description='How else the password is taken: "bearer" and "basic" (with any user name), for programs that '
-        "cannot send it bare.",
+        description='Other schemes in which the password is accepted: "bearer" and "basic" (with any user name), for '
+        "programs that cannot send the bare password.",
     )
     hosts: _HostNames = Field(
         default=(),
-        description="Host names by which clients reach a node without password, such as that of a proxy in front of "
-        "it. Addresses and localhost always work.",
+        description="Host names by which clients reach a node without password, such as the name of a proxy in front "
+        "of the node. Addresses and localhost always work.",
     )
     allowed_origins: _Origins = Field(
         default=(),
-        description='Origins whose pages may use the node from a browser, such as "https://radio.example", beside '
-        "pages of the node's own address.",
+        description='Origins whose pages may use the node from a browser, such as "https://radio.example". Pages of '
+        "the node's own address always may.",
     )
     max_connections: int = Field(
         default=10_000,
         ge=1,
-        description="How many connections the node holds at a time; never more than three quarters of its file "
-        "descriptors.",
+        description="Most connections at a time; never more than three quarters of the node's file descriptors.",
     )
     stranger_share: float = Field(
         default=0.25,
         gt=0,
         le=1,
-        description="How much of max_connections clients may take before their first whole request with the right "
-        "password, as a share. When it is taken, the client that has waited longest is cut, so that "
-        "others find a place.",
+        description="Share of max_connections for clients that have not yet sent a whole request with the right "
+        "password. When the share is full, the client that has waited longest is disconnected.",
     )
     request_timeout_s: _Seconds = Field(
         default=15.0, description="How long a request, its head and its body, may take to arrive, in seconds."
@@ -302,22 +300,22 @@ class ServerConfig(_Section):
         default=0.0,
         ge=0,
         le=1_000_000,
-        description="How many requests may come from one IPv4 address, or one IPv6 network (/64), in a second; more "
-        "are answered with 429. /healthz and /readyz are not counted, so that a flood restarts no node. 0: any number, "
-        "also for behind a proxy, where all come from the proxy's address.",
+        description="Most requests per second from one IPv4 address, or one IPv6 network (/64); more are answered with "
+        "429. /healthz and /readyz are not counted, so that a flood restarts no node. 0: no limit; use it behind a "
+        "proxy, where all requests come from the proxy's address.",
     )
     max_load: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Protects the players that there are: while the node was late for this share of the last 10 s or "
-        "more, new players are refused (429). 0 never refuses.",
+        description="Protects existing players: new players are refused (429) while the node was late for this share "
+        "of the last 10 s or more. 0 never refuses.",
     )
 
     open_paths: _OpenPaths = Field(
         default=(),
-        description="Which of /metrics, /healthz and /readyz are answered without the password, for programs that "
-        "watch over the node and cannot send one.",
+        description="Which of /metrics, /healthz and /readyz are answered without the password, for monitoring "
+        "programs that cannot send one.",
     )
 
     @property
@@ -326,7 +324,7 @@ class ServerConfig(_Section):
 
 
 class PlayerConfig(_Section):
-    """Limits of players. Beyond them a request is answered with 429."""
+    """Limits of players. A request beyond a limit is answered with 429."""
 
     first_listener_wait_ms: int = Field(
         default=1000,
@@ -337,8 +335,8 @@ class PlayerConfig(_Section):
     expire_s: float = Field(
         default=0.0,
         ge=0,
-        description="Deletes a player after so many seconds without a listener, an event client or a request about "
-        "it; 0 keeps players for ever.",
+        description="A player is deleted after so many seconds without a listener, an event client or a request; 0 "
+        "keeps players for ever.",
     )
     max_players: int = Field(default=10_000, ge=1, description="How many players there may be at a time.")
     max_waiting_tracks: int = Field(default=10_000, ge=1, description="How many tracks may wait in one player's queue.")
@@ -346,8 +344,8 @@ class PlayerConfig(_Section):
         default=5,
         ge=0,
         le=100,
-        description="How many of a player's waiting tracks get their titles and lengths before their turn, so that a "
-        "queue can be shown with them; 0: none.",
+        description="How many of a player's waiting tracks get title and length before their turn, so that clients can "
+        "show them; 0: none.",
     )
     max_waiting_bytes: int = Field(
         default=16_777_216,
@@ -359,14 +357,13 @@ class PlayerConfig(_Section):
         default=65_536,
         ge=2,
         le=1_048_576,
-        description="How many bytes of JSON the metadata of a player, after each change, or of a track may take; "
-        "more is answered with 400.",
+        description="How many bytes of JSON the metadata of a player or a track may take; more is answered with 400.",
     )
     max_event_bytes: int = Field(
         default=1_048_576,
         ge=4096,
-        description="How many bytes of events a player keeps for clients that come back; the oldest go first. A "
-        "client that is twice as far behind is closed.",
+        description="How many bytes of events a player keeps for clients that reconnect; the oldest are dropped first. "
+        "A client that is twice as far behind is disconnected.",
     )
 
 
@@ -375,12 +372,11 @@ class SourcesConfig(_Section):
 
     allowed: _Patterns = Field(
         default=(),
-        description="Regular expressions (RE2). If there are any, a URI in which none of them is found is refused.",
+        description="Regular expressions (RE2). If there are any, a URI is refused unless one of them matches.",
     )
     blocked: _Patterns = Field(
         default=(),
-        description="Regular expressions (RE2). A URI in which one of them is found is refused, even when it is "
-        "allowed.",
+        description="Regular expressions (RE2). A URI is refused when one of them matches, even if it is in `allowed`.",
     )
     allowed_hosts: _HostPatterns = Field(
         default=(),
@@ -389,14 +385,13 @@ class SourcesConfig(_Section):
     )
     files: _Files = Field(
         default="auto",
-        description='Whether local files may be played: true, false, or a list of folders. "auto": yes while only '
-        "programs of this machine can reach the node, but not for requests that come through a proxy.",
+        description='Whether local files may be played: true, false, or a list of folders. "auto": yes if only '
+        "programs of this machine can reach the node, but not for requests through a proxy.",
     )
     private_networks: _AutoOrBool = Field(
         default="auto",
-        description='Whether links may lead into private networks and to this machine: true or false. "auto": yes '
-        "while only programs of this machine can reach the node, but not for requests that come through "
-        "a proxy.",
+        description='Whether links may lead into private networks and to this machine: true or false. "auto": yes if '
+        "only programs of this machine can reach the node, but not for requests through a proxy.",
     )
     connect_timeout_s: _Seconds = Field(
         default=5.0, description="How long name lookup, connecting and TLS may take together, in seconds."
@@ -410,8 +405,8 @@ class SourcesConfig(_Section):
     )
     start_timeout_s: _Seconds = Field(
         default=30.0,
-        description="How long a track may take from its turn to its first sound, in seconds; then it fails, and the "
-        "next one plays.",
+        description="How long a track may take from its turn to its first sound, in seconds. After that the track "
+        "fails, and the next one plays.",
     )
     user_agent: Annotated[str, AfterValidator(_a_header_value)] = Field(
         default=f"tonearm/{VERSION}", description="The User-Agent header of requests to sources."
@@ -419,36 +414,36 @@ class SourcesConfig(_Section):
 
 
 class LibraryConfig(_Section):
-    """In which folders of the node's machine clients choose music, and where they may send it."""
+    """The folders in which clients browse and upload music on the node's machine."""
 
     folders: _Texts = Field(
         default=(),
-        description="Folders that are shown; each must be one from which files may be played (sources.files). Empty: "
-        "those of sources.files where it is a list, else the working folder.",
+        description="Folders that clients see. Files in them must be playable (sources.files). Empty: the folders of "
+        "sources.files if it is a list, else the working folder.",
     )
     uploads: str = Field(
         default="",
-        description="A folder for what clients send, one of the library's or below one. Empty: they can send nothing.",
+        description="The folder for uploads, in a folder of the library. Empty: clients cannot upload.",
     )
     upload_max_bytes: int = Field(
-        default=209_715_200, ge=1, description="How many bytes a file may have that is sent; more is answered with 413."
+        default=209_715_200, ge=1, description="How many bytes an uploaded file may have; more is answered with 413."
     )
     uploads_max_bytes: int = Field(
         default=10_737_418_240,
         ge=1,
-        description="How many bytes the files in uploads may have in all; more is answered with 429.",
+        description="How many bytes all uploaded files may have together; more is answered with 429.",
     )
 
 
 class SoundsConfig(_Section):
-    """Sounds that clients send as bytes, with `POST /v0/sounds`. They are in memory only."""
+    """Sounds that clients send with `POST /v0/sounds`. The node keeps them in memory only."""
 
     max_bytes: int = Field(default=10_485_760, ge=4096, description="How many bytes one sound may have.")
     total_bytes: int = Field(
         default=67_108_864,
         ge=4096,
-        description="How many bytes all of them may take together, each of them 4096 at least. The oldest that nobody "
-        "uses make room for new ones.",
+        description="How many bytes all sounds may take together; each counts for at least 4096. New sounds replace "
+        "the oldest unused ones.",
     )
     keep_s: float = Field(default=600.0, gt=0, description="How long a sound is kept after its last use, in seconds.")
 
@@ -458,25 +453,23 @@ class ResolverConfig(_Section):
 
     enabled: bool = Field(
         default=False,
-        description="Whether the sound behind the addresses of pages is looked for. If not, only files and direct "
-        "links play.",
+        description="Whether links to web pages play. If not, only files and direct links play.",
     )
     timeout_ms: int = Field(
         default=20_000, ge=1, le=3_600_000, description="How long it may take to resolve a page, in milliseconds."
     )
     sites: _Texts = Field(
         default=(),
-        description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
-        'empty list, is every one but "generic", which looks for media in any page.',
+        description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all" or an empty '
+        'list: every extractor except "generic", which looks for media in any page.',
     )
     default_search: Annotated[str, AfterValidator(_a_search)] = Field(
         default="ytsearch",
-        description='By which search words are looked for that stand alone, such as "ytsearch", "scsearch" or '
-        '"dzsearch".',
+        description='The search for plain words, such as "ytsearch", "scsearch" or "dzsearch".',
     )
     javascript: bool = Field(
         default=True,
-        description="Whether scripts of pages are run, inside the sandbox, as YouTube wants it. Needs yt-dlp-ejs and "
+        description="Whether scripts of pages run, inside the sandbox. YouTube needs it. Needs yt-dlp-ejs and "
         "quickjs-ng, which come with the extra.",
     )
     sandbox: _Sandbox = Field(
@@ -486,100 +479,100 @@ class ResolverConfig(_Section):
     )
     cookies_file: str = Field(
         default="",
-        description="A file of cookies in Netscape's form, as browsers' extensions write it, that is sent to the sites "
-        "that it has cookies of. Only read, and anew when it changes. Empty: none.",
+        description="A cookies file in Netscape's format, as browser extensions write it. Each site gets its own "
+        "cookies. The node reads the file again when it changes and never writes it. Empty: none.",
     )
     extractor_args: _ExtractorArgs = Field(
         default_factory=dict,
         repr=False,
-        description="Arguments of yt-dlp's extractors, of each the values of each argument: `youtube = "
+        description="Arguments of yt-dlp's extractors, such as `youtube = "
         '{ player_client = ["tv"], po_token = ["web.gvs+…"] }`.',
     )
     proxies: _Proxies = Field(
         default=(),
         repr=False,
-        description='Proxies that pages and their media are asked through, in turn, each "http://HOST:PORT" or '
-        '"http://NAME:PASSWORD@HOST:PORT", or with https. One that fails rests for a minute. Empty: none.',
+        description='Proxies for pages and their media, used in turn: "http://HOST:PORT" or '
+        '"http://NAME:PASSWORD@HOST:PORT", or with https. A proxy that fails is not used for a minute. Empty: none.',
     )
     allow_spotify_title_search: bool = Field(
         default=True,
-        description="Whether recordings of links of Spotify, Deezer and Apple Music are searched by artist and title, "
-        "too. If not, only by their ISRC.",
+        description="Whether recordings for links of Spotify, Deezer and Apple Music are also searched by artist and "
+        "title. If not, only by ISRC.",
     )
 
 
 class MirrorConfig(_Section):
-    """Links of Spotify, Deezer and Apple Music, played from where the same recording is; needs the resolver."""
+    """Links of Spotify, Deezer and Apple Music, played from a site with the same recording; needs the resolver."""
 
-    enabled: bool = Field(
-        default=True, description="Whether such links are played. If not, they fail with a sentence that says so."
-    )
+    enabled: bool = Field(default=True, description="Whether links of Spotify, Deezer and Apple Music are played.")
     search: _Searches = Field(
         default=("ytsearch",),
-        description='Where recordings are looked for, each in turn: searches of yt-dlp, such as "ytsearch" or '
-        '"scsearch".',
+        description='Searches of yt-dlp in which recordings are looked for, in turn, such as "ytsearch" or "scsearch".',
     )
     country: Annotated[str, AfterValidator(_a_country)] = Field(
-        default="US", description="The store of Apple Music that is asked where a link names none, as two letters."
+        default="US", description="Apple Music's store for links that name none, as two letters."
     )
-    deezer_url: _ServiceUrl = Field(default="https://api.deezer.com", description="Where Deezer's API is asked.")
+    deezer_url: _ServiceUrl = Field(default="https://api.deezer.com", description="The address of Deezer's API.")
     itunes_url: _ServiceUrl = Field(
-        default="https://itunes.apple.com", description="Where Apple's search API is asked."
+        default="https://itunes.apple.com", description="The address of Apple's search API."
     )
     spotify_api_url: _ServiceUrl = Field(
-        default="https://api.spotify.com/v1", description="Where Spotify's Web API is asked, with your keys."
+        default="https://api.spotify.com/v1", description="The address of Spotify's Web API, used with your keys."
     )
     spotify_token_url: _ServiceUrl = Field(
-        default="https://accounts.spotify.com/api/token", description="Where Spotify's Web API gives tokens for keys."
+        default="https://accounts.spotify.com/api/token",
+        description="The address where Spotify gives tokens for your keys.",
     )
     spotify_page_url: Annotated[str, AfterValidator(_a_service_url_or_none)] = Field(
         default="",
-        description='"https://open.spotify.com" has the public pages of links read where the API is not asked or '
-        "refuses. Spotify's terms forbid that to programs; you decide. Empty: no page is read.",
+        description='"https://open.spotify.com": the node reads the public pages of links when the API is not used or '
+        "refuses. Spotify's terms forbid that to programs; you decide. Empty: the node reads no page.",
     )
 
 
 class SpotifyConfig(_Section):
-    """Keys of an app of yours at developer.spotify.com. A value that names an environment variable stands for that."""
+    """Keys of your app at developer.spotify.com. A value may be the name of an environment variable."""
 
-    client_id: str = Field(default="", description="The app's client id. Empty: Spotify's API is not asked.")
+    client_id: str = Field(default="", description="The app's client id. Empty: Spotify's API is not used.")
     client_secret: SecretStr = Field(default=SecretStr(""), description="The app's client secret.")
 
     @model_validator(mode="after")
     def _are_both_there(self) -> Self:
         if bool(self.client_id) != bool(self.client_secret.get_secret_value()):
-            raise ValueError("needs both spotify.client_id and spotify.client_secret, or none of them")
+            raise ValueError("needs both spotify.client_id and spotify.client_secret, or neither")
         return self
 
 
 class ClusterConfig(_Section):
-    """Many nodes as one, on a NATS server with JetStream. Needs the extra `cluster` (nats-py)."""
+    """Several nodes as one, on a NATS server with JetStream. Needs the extra `cluster` (nats-py)."""
 
     url: str = Field(
         default="",
-        description='Where the engine is, "nats://host:4222", or several with commas between them. Empty: this node is '
-        "alone.",
+        description='The address of the engine, "nats://host:4222", or several separated by commas. Empty: no cluster.',
     )
-    name: _ClusterName = Field(default="tonearm", description="The cluster's name: nodes of one name are one.")
+    name: _ClusterName = Field(default="tonearm", description="The cluster's name, the same at all its nodes.")
     node: Annotated[str, AfterValidator(_a_node_name_or_none)] = Field(
         default="", description="This node's name in the cluster. Empty: the machine's name and the port."
     )
     address: Annotated[str, AfterValidator(_a_service_url_or_none)] = Field(
         default="",
-        description='Where the other nodes reach this one, "http://10.0.0.5:2333". Empty: server.host and server.port.',
+        description='The address at which other nodes reach this node, "http://10.0.0.5:2333". Empty: server.host and '
+        "server.port.",
     )
     lease_s: float = Field(
         default=6.0,
         ge=3,
         le=60,
-        description="After how long without a sign of life the players of a node go on at others, in seconds.",
+        description="How long a node may be silent before other nodes take over its players, in seconds.",
     )
     user: str = Field(default="", description="The engine's user.")
     password_file: str = Field(default="", description="A file with the engine's password.")
-    credentials_file: str = Field(default="", description="A file of credentials, as NATS makes it.")
-    ca_file: str = Field(default="", description="The certificate that the engine's must be signed by.")
+    credentials_file: str = Field(default="", description="A NATS credentials file.")
+    ca_file: str = Field(
+        default="", description="The certificate of the authority that signed the engine's certificate."
+    )
     cert_file: str = Field(default="", description="This node's certificate for the engine.")
-    key_file: str = Field(default="", description="The key of that.")
+    key_file: str = Field(default="", description="The key of this node's certificate.")
 
     @property
     def address_port(self) -> int | None:
@@ -588,11 +581,11 @@ class ClusterConfig(_Section):
 
 
 class VoiceConfig(_Section):
-    """Voice channels of Discord, in which players speak. Needs the extra `voice`."""
+    """Discord voice channels in which players speak. Needs the extra `voice`."""
 
     enabled: _AutoOrBool = Field(
         default="auto",
-        description='"auto": yes where the libraries are there; true: the node does not start without them; false: no.',
+        description='"auto": yes if the libraries are there; true: the node does not start without them; false: no.',
     )
     processes: int = Field(
         default=0,
@@ -602,24 +595,24 @@ class VoiceConfig(_Section):
     )
     endpoints: _VoiceHosts = Field(
         default=("*.discord.media",),
-        description='Which voice servers may be dialled: hosts, and "*." with a name for all below it.',
+        description='Voice servers that the node may connect to: hosts, and "*." with a name for all hosts below it.',
     )
     private_networks: bool = Field(
         default=False,
-        description="Whether they may be in private networks or this machine, as for trying it without Discord.",
+        description="Whether voice servers may be in private networks or on this machine, for a test without Discord.",
     )
     max_connections: int = Field(
         default=1000, ge=1, le=100_000, description="How many players may speak in channels at a time."
     )
     connect_timeout_s: _Seconds = Field(
-        default=10.0, description="How long a try to reach a voice server may take until sound can flow, in seconds."
+        default=10.0, description="How long a connection to a voice server may take until it is ready, in seconds."
     )
     udp_bind: Annotated[str, AfterValidator(_an_address_or_none)] = Field(
-        default="", description="The local address that packets are sent from; empty: the system's choice."
+        default="", description="The local address from which packets are sent; empty: the system chooses."
     )
     udp_ports: Annotated[str, AfterValidator(_ports)] = Field(
         default="",
-        description='The local ports for it, "50000-50999", where a firewall wants to know; empty: any.',
+        description='The local ports for voice packets, "50000-50999", for a firewall that needs them; empty: any.',
     )
 
     @property
@@ -635,8 +628,8 @@ class DecoderConfig(_Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many processes may decode for players; 0 is one for each core. One more is always kept "
-        "ready, for when one of them dies.",
+        description="How many processes decode for players; 0 is one for each core. One more is always ready to "
+        "replace a process that dies.",
     )
     memory_limit_mb: int = Field(
         default=1280, ge=320, description="How much memory (address space) each of these processes may take, in MiB."
@@ -649,22 +642,25 @@ class DecoderConfig(_Section):
 
 
 class OpusConfig(_Section):
-    """How audio is encoded for listeners who want Opus: `/ws?format=opus` and `/stream.ogg`."""
+    """How audio is encoded for Opus listeners: `/ws?format=opus` and `/stream.ogg`."""
 
     bitrate_bps: int = Field(
-        default=128_000, ge=6_000, le=510_000, description="Bits a second, where a listener names no other bitrate."
+        default=128_000,
+        ge=6_000,
+        le=510_000,
+        description="Bits per second, unless a listener asks for another bitrate.",
     )
     complexity: int = Field(
-        default=5, ge=0, le=10, description="0 to 10: each step takes more time for a little more quality."
+        default=5, ge=0, le=10, description="0 to 10: each step takes more CPU for a little more quality."
     )
     fec: bool = Field(
         default=False,
-        description="Whether speech at low bitrates carries what repairs a lost packet (forward error correction).",
+        description="Whether speech at low bitrates carries forward error correction, which repairs a lost packet.",
     )
     signal: Literal["auto", "music", "voice"] = Field(
-        default="auto", description='What the encoder is to expect: "auto", "music" or "voice".'
+        default="auto", description='The kind of sound that the encoder expects: "auto", "music" or "voice".'
     )
-    variable: bool = Field(default=True, description="Whether packets vary in size with what is in them.")
+    variable: bool = Field(default=True, description="Whether the size of packets varies with the sound (VBR).")
 
 
 class StreamConfig(_Section):
@@ -674,48 +670,49 @@ class StreamConfig(_Section):
         default=2000,
         ge=0,
         le=10_000,
-        description="How much sound an Ogg or MP3 listener gets at once when it connects, in ms. Browsers begin "
-        "at once, and Chromium does not stall once with 37 kB or more (2400 at 128 kbit/s), but hear everything "
-        "that much later.",
+        description="How much sound an Ogg or MP3 listener gets at once when it connects, in ms. Browsers then start "
+        "at once, but hear everything that much later. Chromium never stalls with 37 kB or more (2400 at 128 kbit/s).",
     )
     mp3_bitrate_bps: Literal[
         32_000, 40_000, 48_000, 56_000, 64_000, 80_000, 96_000, 112_000, 128_000, 160_000, 192_000, 224_000, 256_000,
         320_000,
-    ] = Field(default=128_000, description="Bits a second of MP3, where a listener asks for none.")  # fmt: skip
+    ] = Field(default=128_000, description="Bits per second of MP3, unless a listener asks otherwise.")  # fmt: skip
     name: str = Field(
         default="",
-        description='What players show as the name of a stream (icy-name); empty is "tonearm" and the id of the '
-        "player. An object `station` in a player's metadata goes before it, and before the next two.",
+        description='The name of streams (icy-name); empty: "tonearm" and the player\'s id. An object `station` in a '
+        "player's metadata overrides name, genre and url.",
     )
-    genre: str = Field(default="", description="The genre that streams tell (icy-genre).")
-    url: str = Field(default="", description="The web page that streams name as theirs (icy-url).")
+    genre: str = Field(default="", description="The genre of streams (icy-genre).")
+    url: str = Field(default="", description="The web page of streams (icy-url).")
 
 
 class PublicConfig(_Section):
-    """A second address at which anybody may listen to some players, and do nothing else. It has no password."""
+    """A second address without password, at which anybody may listen to some players and do nothing else."""
 
-    enabled: bool = Field(default=False, description="Whether there is such an address.")
+    enabled: bool = Field(default=False, description="Whether the public address is open.")
     host: Annotated[str, AfterValidator(_a_host)] = Field(
         default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
     )
     port: int = Field(
-        default=2335, ge=0, le=65535, description="Port to listen on, another one than server.port; 0 as there."
+        default=2335,
+        ge=0,
+        le=65535,
+        description="Port to listen on, not the same as server.port; 0 lets the system choose one.",
     )
     players: _IdPatterns = Field(
         default=(),
-        description='Ids of the players that anybody may hear, such as "radio" or "club-*": * stands for any '
-        "characters, ? for one.",
+        description='Ids of the public players, such as "radio" or "club-*": * stands for any characters, ? for one.',
     )
     max_connections: int = Field(
         default=500,
         ge=1,
-        description="How many connections there may be at a time; never more than a quarter of the file descriptors.",
+        description="Most connections at a time; never more than a quarter of the node's file descriptors.",
     )
     max_per_address: int = Field(
         default=50,
         ge=0,
-        description="How many connections may come from one IPv4 address, or one IPv6 network (/64); 0: any number, "
-        "for behind a proxy, where all come from the proxy's address.",
+        description="Most connections from one IPv4 address, or one IPv6 network (/64); 0: no limit; use it behind a "
+        "proxy, where all connections come from the proxy's address.",
     )
 
     @model_validator(mode="after")
@@ -726,27 +723,27 @@ class PublicConfig(_Section):
 
 
 class DashboardConfig(_Section):
-    """The page by which a browser sees and steers the node."""
+    """The web page that shows and controls the node."""
 
     login: bool = Field(
         default=False,
-        description="Whether a node with a password shows its dashboard, too, to browsers that log in with it. "
-        "Without it there is the command `tonearm dashboard`.",
+        description="Whether a node with a password serves the dashboard to browsers that log in with the password. If "
+        "not, use the command `tonearm dashboard`.",
     )
 
 
 class StateConfig(_Section):
-    """What survives a restart."""
+    """Players that survive a restart."""
 
     path: str = Field(
         default="",
-        description="A file in which players, their queues and positions are kept, so that they are there again after "
-        "a restart, even if the node was killed; one for each node. Empty: they are not kept.",
+        description="The file that keeps players, their queues and positions for the next start, even if the node was "
+        "killed; one file for each node. Empty: players are not kept.",
     )
     resume: Literal["playing", "paused", "never"] = Field(
         default="playing",
-        description='What restored players do: "playing", they go on; "paused", they wait in pause; "never", they '
-        "stand still until play begins their track again.",
+        description='What restored players do: "playing", they play on; "paused", they are paused; "never", they stand '
+        "still until play starts their track again.",
     )
 
 
@@ -833,14 +830,14 @@ class Config(_Section):
         for folder in library.folders:
             if not (folder and is_allowed and _is_in_one(folder, playable)) or _is_in_one(folder, _SYSTEM_FOLDERS):
                 raise ValueError(
-                    f'no file can be played from "{folder}" of library.folders; name it in sources.files, too, or name '
-                    "another one here"
+                    f'no file can be played from "{folder}" of library.folders; add the folder to sources.files, too, '
+                    "or name another folder here"
                 )
         folders = _library_folders(library, sources)
         if library.uploads and not (is_allowed and _is_in_one(library.uploads, folders)):
             raise ValueError(
                 f'"{library.uploads}" of library.uploads is in no folder of the library ({", ".join(folders)}); choose '
-                "one of these or one below, or set library.folders"
+                "a folder in one of these, or set library.folders"
             )
         return library
 
