@@ -109,7 +109,7 @@ def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(serve: Serve) 
     node = serve("--host", "0.0.0.0")
     assert node.stop(signal.SIGTERM) == 0
     log = "".join(node.log)
-    assert "WARNING other machines can reach this node and it has no password; set server.password" in log
+    assert "WARNING other machines can reach this node, and the node has no password; set server.password" in log
     reached = [line for line in node.log if "other machines reach it at http://" in line]
     assert len(reached) == bool(addresses_behind("0.0.0.0"))
     assert not re.search("http://(127|0)[.]", "".join(reached))

@@ -194,7 +194,7 @@ async def _try_opener(opener: SourceOpener) -> None:
         await opener.close()
 
 
-_OPEN_TO_OTHERS: Final = "other machines can reach this node and it has no password; set server.password"
+_OPEN_TO_OTHERS: Final = "other machines can reach this node, and the node has no password; set server.password"
 
 
 def _is_open_to_others(server: ServerConfig) -> bool:
@@ -481,7 +481,7 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
     Nothing of them is loaded on a node that has none.
     """
     if config.voice.enabled is False:
-        return None, "Voice is switched off at this node: voice.enabled is false."
+        return None, "Voice is off at this node; set voice.enabled."
     if not missing:
         module = import_module(_VOICE_MODULE)
         ways = module.usual_ways(voice_settings(config), SandboxMode(config.decoder.sandbox), wall_ms)

@@ -92,7 +92,7 @@ def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path) -> None:
         (("skip",), "There are no players; make one with `tonearm create NAME`"),
         (
             ("play", "some", "words"),
-            "No file 'some words' here, and this node searches nothing: resolver.enabled is off.",
+            "There is no file 'some words' here, and this node cannot search: resolver.enabled is off.",
         ),
         (("import", "players.json"), "Player nobody: "),
         (("import", "players.json", "else"), "There is no player else in players.json."),

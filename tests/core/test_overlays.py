@@ -82,7 +82,7 @@ def test_those_that_are_added_together_wait_for_each_other() -> None:
     assert [ready.source for ready in overlays.ready] == [FIRST]
     overlays.failed(d, FILE_MISSING)  # nobody waits for what never comes
     assert [ready.source for ready in overlays.ready] == [FIRST, b, c]
-    with pytest.raises(LimitReached, match="has 3 overlays, and 8 can sound at once"):
+    with pytest.raises(LimitReached, match="has 3 overlays, and 8 can play at once"):
         overlays.add(*new, *new)
     assert len(overlays) == 3
 

@@ -317,7 +317,7 @@ def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> 
     [
         ({"version": 0}, "version 0"),
         ({"version": 2}, "newer tonearm"),
-        ({"queue": ["a", "b"]}, "`current` stands in `queue`"),
+        ({"queue": ["a", "b"]}, "`current` is in `queue`"),
         ({"queue": ["b", "b"]}, "twice"),
         ({"tracks": [{"id": "a", "uri": "/a.wav"}, {"id": "a", "uri": "/b.wav"}]}, "twice"),
         *(

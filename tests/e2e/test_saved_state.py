@@ -224,7 +224,7 @@ async def test_records_that_no_player_can_be_are_refused(node: RunningNode) -> N
         ({"position": -1}, "position"),
         ({"filters": {"volume": 9}}, "volume"),
         ({"tracks": good["tracks"] * 2}, "twice"),
-        ({"queue": [good["current"]]}, "`current` stands in `queue`"),
+        ({"queue": [good["current"]]}, "`current` is in `queue`"),
         ({"tracks": [{**good["tracks"][0], "uri": "ftp://radio.example/"}]}, "scheme"),
         ({"metadata": "x" * 70_000}, "metadata"),
         ({"error": {**failure, "message": ""}}, "error.message"),

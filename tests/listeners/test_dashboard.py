@@ -358,7 +358,7 @@ async def test_a_browser_logs_in_and_is_asked_no_more(tmp_path: Path) -> None:
         password = browser.page.get_by_label("Password of the node")
         await password.fill("guess")
         await browser.button("Log in").click()
-        await browser.shows("That is not the node's password.")
+        await browser.shows("The password is wrong.")
         await password.fill("sesame")
         await password.press("Enter")
         await browser.button("New player").first.click()

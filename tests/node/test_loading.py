@@ -164,7 +164,7 @@ async def test_without_a_resolver_words_say_what_is_missing(tmp_path: Path) -> N
         loaded = (await node.get("/v0/load", identifier="Mr. Brightside")).json()
         assert loaded["loadType"] == "error"
         assert loaded["data"]["message"] == (
-            "No file 'Mr. Brightside' here, and this node searches nothing: resolver.enabled is off."
+            "There is no file 'Mr. Brightside' here, and this node cannot search: resolver.enabled is off."
         )
         (tmp_path / "Mr. Brightside").write_bytes(wav(tone(400, 1.0)))  # a file of that name is one
         loaded = (await node.get("/v0/load", identifier=f"{tmp_path}/Mr. Brightside")).json()

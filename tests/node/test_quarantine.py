@@ -173,7 +173,7 @@ async def test_nobody_is_told_that_a_source_is_bad_that_did_no_harm_alone(shelf:
         with pytest.raises(PlayError) as told:
             await ask()
         assert told.value.failure.code is FailureCode.QUARANTINED
-        assert "alone it did no harm" in told.value.failure.message
+        assert "not when it was alone" in told.value.failure.message
         assert "damaged" not in told.value.failure.hint
         assert len(trials) == MOST_ACQUITTALS
         time.forward(REST_S)

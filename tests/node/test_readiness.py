@@ -155,7 +155,7 @@ async def test_a_node_that_left_frames_out_is_not_ready_for_ten_seconds(shelf: S
         hand_time.stand_still(1.0)
         hand_time.forward(0.0)
         hand_time.forward(LATE_FOR_S - 1.0)
-        assert "Frames were left out 9 s ago" in refusal(await request(port, "GET", "/readyz"))
+        assert "Frames were dropped 9 s ago" in refusal(await request(port, "GET", "/readyz"))
         hand_time.forward(1.0)
         assert (await request(port, "GET", "/readyz")).json() == {"status": "ready"}
 

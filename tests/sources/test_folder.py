@@ -62,4 +62,4 @@ async def test_a_folder_is_judged_as_its_files_are(tmp_path: Path) -> None:
 
 async def test_a_folder_without_audio_is_told(tmp_path: Path) -> None:
     told = await failure_of(str(fill(tmp_path / "papers", "a.txt")))
-    assert (told.code, "no audio files in the folder" in told.message) == (FailureCode.FILE_UNREADABLE, True)
+    assert (told.code, "folder has no audio files" in told.message) == (FailureCode.FILE_UNREADABLE, True)

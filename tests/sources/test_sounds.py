@@ -59,7 +59,7 @@ async def test_the_oldest_that_nobody_uses_makes_room() -> None:
     newest = kept(sounds)
     assert [is_there(sounds, uri) for uri in (oldest, older, newest)] == [True, False, True]
     readers = [sounds.open(uri) for uri in (oldest, newest)]
-    with pytest.raises(LimitReached, match="Sounds that are in use"):
+    with pytest.raises(LimitReached, match="Sounds in use"):
         kept(sounds)
     small = kept(sounds, 20 * KIB)
     for reader in readers:

@@ -207,7 +207,7 @@ def test_a_file_beyond_the_limit_fails_and_none_is_taken_for_it(
     driver.open_file(song_wav, 1)
     failure = driver.wait_for(Failed, 1).failure
     assert failure.code is FailureCode.LIMIT_EXCEEDED
-    assert "files open" in failure.message
+    assert "open files" in failure.message
     resource.prlimit(driver.pid, resource.RLIMIT_NOFILE, (most, most))
     driver.open_file(other, 2)
     assert SentAudio(driver, 2).play(WHOLE) == pcm_of(SONG[5000:9800])

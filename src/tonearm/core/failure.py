@@ -105,13 +105,13 @@ CIRCULAR_PLAYLIST: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.READ,
     "The playlist leads back to itself.",
-    "Take the entry that leads back to it out of the playlist.",
+    "Remove the entry that leads back to the playlist.",
 )
 NOT_ONE_SOUND: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source is a playlist.", "Give one of its entries: an overlay is one sound."
 )
 TURNED_PLAYLIST: Final = PlayFailure(
-    FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
+    FailureCode.NOT_AUDIO, Stage.READ, "The source was audio before and is a playlist now.", "Play it again."
 )
 
 _TOLD_CHARACTERS: Final = 300  # of an error
@@ -123,8 +123,8 @@ def own_error(error: Exception | None = None) -> PlayFailure:
     return PlayFailure(
         FailureCode.INTERNAL,
         Stage.DECODE,
-        f"The node met an error of its own while it played this track, and gave the track up{told}.",
-        "Try another encoding of it; look into the node's log, and report what it says.",
+        f"The node failed while it played this track, and ended the track{told}.",
+        "Convert the track to another format; report what the node's log says.",
     )
 
 
@@ -141,6 +141,6 @@ def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:
 SILENT_FOR_TOO_LONG: Final = PlayFailure(
     FailureCode.TIMEOUT,
     Stage.READ,
-    "The sound broke off and did not come back in time.",
-    "Play the track again; if it stays so, its server or the way to it is at fault.",
+    "The source stopped sending audio and did not resume in time.",
+    "Play the track again; if it fails again, check its server and the network.",
 )

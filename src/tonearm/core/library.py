@@ -145,7 +145,9 @@ def sent_name(given: str) -> str:
     stem, _, _ = name.rpartition(".")
     if not stem.strip() or kind_of_file(name) != "audio":
         raise BadRequest(
-            "The parameter `name` must be the name of an audio file, with its ending: " + ", ".join(AUDIO_ENDINGS) + "."
+            "The parameter `name` must be the name of an audio file, with its extension: "
+            + ", ".join(AUDIO_ENDINGS)
+            + "."
         )
     return numbered_name(name, 1)
 

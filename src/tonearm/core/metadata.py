@@ -71,8 +71,8 @@ def require_metadata_bytes(size_bytes: int, max_bytes: int) -> None:
     """Raises BadRequest when metadata of `size_bytes` bytes as JSON is longer than `max_bytes`."""
     if size_bytes > max_bytes:
         raise BadRequest(
-            f"The metadata has {size_bytes} bytes as JSON; player.max_metadata_bytes allows {max_bytes}. Keep what is "
-            "longer elsewhere, and its key here."
+            f"The metadata has {size_bytes} bytes as JSON; player.max_metadata_bytes allows {max_bytes}. Keep longer "
+            "data elsewhere, and its key here."
         )
 
 

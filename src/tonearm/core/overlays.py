@@ -130,7 +130,7 @@ class Overlays:
         for source, overlay in self._overlays.items():
             if overlay.track.id == overlay_id:
                 return source
-        raise OverlayNotFound("No overlay with this id sounds or loads in the player; GET its overlays shows which do.")
+        raise OverlayNotFound("The player has no overlay with this id; GET its overlays lists them.")
 
     # What clients ask for
 
@@ -141,7 +141,7 @@ class Overlays:
         """
         if len(self._overlays) + len(new) > MAX_OVERLAYS:
             has = f"The player has {len(self._overlays)} overlays, and " if self._overlays else ""
-            raise LimitReached(f"{has}{MAX_OVERLAYS} can sound at once; take one away, wait, or ask for fewer.")
+            raise LimitReached(f"{has}{MAX_OVERLAYS} can play at once; remove one, wait, or send fewer.")
         first = self._next_source
         self._next_source += len(new)
         sources = tuple(range(first, self._next_source))

@@ -59,7 +59,7 @@ class Requests(PlaybackState):
         the position, and ignores one behind the end. Raises NotSeekable.
         """
         if self.current.is_none:
-            raise NotSeekable("The player has no track yet: put one into its queue, or play one.")
+            raise NotSeekable("The player has no track yet; add one to its queue, or play one.")
         if self.current.is_unseekable:
             raise NotSeekable(
                 "The current track is live, or its source cannot be read from the middle; skip it, or wait."
@@ -154,7 +154,7 @@ class Requests(PlaybackState):
         current = None if is_idle else self._queue.current
         previous = self._history.take_previous(current)
         if previous is None:
-            raise NoPrevious("Nothing that sounded came before the current track.")
+            raise NoPrevious("No track was played before the current track.")
         queue = tuple(waiting for waiting in self._queue.tracks if waiting is not previous)
         self._leave_current(EndReason.REPLACED, is_remembered=False)
         self._failures_in_a_row = 0

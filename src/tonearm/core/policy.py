@@ -50,7 +50,7 @@ class SourcePolicy:
             raise SourceBlocked(f"{uri.normalised} is blocked by a pattern of sources.blocked in the configuration.")
         if not self._is_among_allowed(uri):
             raise SourceBlocked(
-                f"{uri.without_query} is not among sources.allowed and sources.allowed_hosts in the configuration."
+                f"{uri.without_query} is in neither sources.allowed nor sources.allowed_hosts of the configuration."
             )
         if uri.kind == "file":
             self.require_files(hint_for_link(uri.given))

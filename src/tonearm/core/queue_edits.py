@@ -44,7 +44,7 @@ def index_of(waiting: Waiting, track_id: str) -> int:
     for index, queued_track in enumerate(waiting):
         if queued_track.track.id == track_id:
             return index
-    raise TrackNotFound("No track with this id waits in the player's queue; GET its queue shows which do.")
+    raise TrackNotFound("The player's queue has no track with this id; GET its queue lists them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class QueueLimits:
         if self.room_for(waiting, waiting_bytes, tracks) == len(tracks):
             return
         limit = (
-            f"{self.max_tracks} that player.max_waiting_tracks allows"
+            f"{self.max_tracks} tracks of player.max_waiting_tracks"
             if waiting + len(tracks) > self.max_tracks
-            else f"{self.max_bytes} bytes that player.max_waiting_bytes allows for their URIs and metadata"
+            else f"{self.max_bytes} bytes of player.max_waiting_bytes for URIs and metadata"
         )
         raise LimitReached(
-            f"{waiting} tracks are waiting in player {player_id!r}, and {len(tracks)} more would be above the "
-            f"{limit}; wait until some have played, or skip them."
+            f"{waiting} tracks wait in player {player_id!r}, and {len(tracks)} more would exceed the {limit}; wait "
+            "until some have played, or skip them."
         )
 
 

@@ -190,10 +190,10 @@ def parse_source_uri(text: str, *, from_client: bool = False) -> SourceUri:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
     if _BYTE.search(text):
         raise BadRequest(
-            "The URI holds bytes that are not UTF-8; write a file of such a name as a file:// URI, each of them as %XX."
+            "The URI contains bytes that are not UTF-8; write the file as a file:// URI with each such byte as %XX."
         )
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
-        raise BadRequest("The URI holds control characters; write them percent-encoded or leave them out.")
+        raise BadRequest("The URI contains control characters; write them percent-encoded or leave them out.")
     bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
@@ -214,7 +214,7 @@ def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
     """The search for `words` at the site with this key. Raises BadRequest."""
     plain = " ".join(words.split())
     if not plain:
-        raise BadRequest("The search has no words; write some behind the colon.")
+        raise BadRequest("The search has no words; write words after the colon.")
     text = f"{key}:{plain}"
     return SourceUri("search", text if given is None else given, text, plain)
 
@@ -392,7 +392,7 @@ def _http(given: str, scheme: str, rest: str) -> SourceUri:
 
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
     if "@" in authority:
-        raise BadRequest("The URI holds a user name or password before its host; leave them out.")
+        raise BadRequest("The URI contains a user name or password before its host; leave them out.")
     host, has_port, port_text = authority, "", ""
     if not authority.endswith("]"):
         host, has_port, port_text = authority.rpartition(":") if ":" in authority else (authority, "", "")
@@ -403,7 +403,7 @@ def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
         is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= len(str(_MAX_PORT))
         port = int(port_text) if is_number else 0
         if not 1 <= port <= _MAX_PORT:
-            raise BadRequest(f"The URI's port {port_text!r} is no number from 1 to {_MAX_PORT}.")
+            raise BadRequest(f"The URI's port {port_text!r} is not a number from 1 to {_MAX_PORT}.")
     return normalise_host(host), port
 
 
@@ -445,10 +445,10 @@ def _path_of_file_uri(rest: str) -> str:
             raise BadRequest(f"The file URI names the host {host!r}; only files of this machine can be opened.")
         rest = slash + path
     if not rest.startswith("/"):
-        raise BadRequest("A file URI holds an absolute path; write file:///folder/name.")
+        raise BadRequest("A file URI needs an absolute path; write file:///folder/name.")
     path = unquote_to_bytes(rest).decode("utf-8", "surrogateescape")
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in _BYTE.sub("", path)):
-        raise BadRequest("The file URI holds percent-encoded control characters; leave them out.")
+        raise BadRequest("The file URI contains percent-encoded control characters; leave them out.")
     return path
 
 
@@ -515,7 +515,7 @@ def _ascii_label(label: str, host: str) -> str:
         ascii_label = "xn--" + label.encode("punycode").decode("ascii")
         is_valid = all(letter in "-_" or unicodedata.category(letter)[0] in "LMN" for letter in label)
     if not is_valid or len(ascii_label) > _MAX_LABEL_CHARACTERS:
-        raise BadRequest(f"The URI's host {host!r} is no valid host name.")
+        raise BadRequest(f"The URI's host {host!r} is not a valid host name.")
     return ascii_label
 
 
@@ -553,4 +553,4 @@ def _ipv6(host: str) -> str:
 
 
 def _invalid_address(host: str) -> BadRequest:
-    return BadRequest(f"The URI's host {host!r} is no valid network address.")
+    return BadRequest(f"The URI's host {host!r} is not a valid network address.")

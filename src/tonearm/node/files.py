@@ -111,7 +111,7 @@ class Files:
     @property
     def _to_uploads(self) -> Uploads:
         if self._uploads is None:
-            raise UploadsOff("This node takes no files; set library.uploads in its configuration to a folder.")
+            raise UploadsOff("Uploads are off at this node; set library.uploads in its configuration to a folder.")
         return self._uploads
 
     @staticmethod

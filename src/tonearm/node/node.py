@@ -235,10 +235,10 @@ class Node:
             return "No decoder process is ready; the log says why."
         quiet_s = self._services.clock.quiet_s
         if quiet_s < LATE_FOR_S:
-            return f"Frames were left out {quiet_s:.0f} s ago, since the node has more to do than this machine can."
+            return f"Frames were dropped {quiet_s:.0f} s ago, because this machine is overloaded."
         overload_s, waiting = self._pool.overload
         if overload_s:
-            return f"The node has more to do than it can, since {overload_s:.0f} s: {waiting} players wait for room."
+            return f"The node has been overloaded for {overload_s:.0f} s: {waiting} players wait for room."
         return ""
 
     @property
@@ -282,7 +282,7 @@ class Node:
         checked = None if wanted is None else self._track_maker.check(wanted)
         self._track_maker.check_metadata(metadata)
         if player_id in self._players or player_id in self._reserved_ids:
-            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
+            raise PlayerExists(f"Player {player_id!r} exists; delete it first, or use another id.")
         self._require_room()
         if voice is not None:
             self._voices().check(player_id, voice[0])
@@ -318,7 +318,7 @@ class Node:
         player_id = snapshot.player_id
         require_player_id(player_id)
         if player_id in self._reserved_ids:
-            raise PlayerExists(f"A player {player_id!r} is being created; try again.")
+            raise PlayerExists(f"Player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
         self._track_maker.check_metadata(dict(snapshot.companions))
         limits = QueueLimits(self.settings.max_waiting_tracks, self.settings.max_waiting_bytes)
@@ -489,7 +489,7 @@ class Node:
 
     def _voices(self) -> Voices:
         if self._parts.voice is None:
-            raise VoiceDisabled(self._parts.no_voice or "This node speaks in no voice channels.")
+            raise VoiceDisabled(self._parts.no_voice or "This node has no voice channels; set voice.enabled.")
         return self._parts.voice
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
@@ -512,7 +512,7 @@ class Node:
     def _still(self, player_id: str, player: Player) -> Player:
         """Returns `player` if it still has this id. Raises `PlayerNotFound`."""
         if self._here(player_id) is not player:
-            raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
+            raise PlayerNotFound(f"Player {player_id!r} was deleted meanwhile, and created anew.")
         return player
 
     async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
@@ -532,7 +532,7 @@ class Node:
     def _require_room(self) -> None:
         """Raises `LimitReached` when no further player may be created."""
         if len(self._players) + len(self._reserved_ids) >= self.settings.max_players:
-            raise LimitReached(f"There are {self.settings.max_players} players, as many as player.max_players allows.")
+            raise LimitReached(f"The node has reached player.max_players: {self.settings.max_players} players.")
         if self._parts.load is not None and self._parts.load.late_share >= self.settings.max_load:
             raise LimitReached(
                 f"The node was late in {self._parts.load.late_share:.0%} of the last 10 s (server.max_load is "

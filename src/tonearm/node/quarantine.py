@@ -104,21 +104,20 @@ _ON_TRIAL: Final = Wait(
     is_told=True,
 )
 _NOT_READ_AHEAD: Final = PlayFailure(
-    FailureCode.NOT_AUDIO, Stage.CONNECT, "Only files are read ahead.", "Wait until it is this track's turn."
+    FailureCode.NOT_AUDIO, Stage.CONNECT, "Only files are read ahead.", "Wait for this track's turn."
 )
 _QUARANTINED: Final = PlayFailure(
     FailureCode.QUARANTINED,
     Stage.CONNECT,
-    "This source has ended decoder processes again and again, also one in which it was alone; it is not tried again "
-    "for an hour.",
-    "Check the file with another program: it is damaged or made to do harm.",
+    "This source has crashed decoder processes again and again, even alone; it is not tried again for an hour.",
+    "Check the file with another program: the file is damaged or malicious.",
 )
 _RESTS: Final = PlayFailure(
     FailureCode.QUARANTINED,
     Stage.CONNECT,
-    "Decoder processes ended again and again while they worked on this source, though alone it did no harm; it is "
+    "Decoder processes crashed again and again with this source, though not when it was alone; it is "
     f"tried again {REST_S / 60:.0f} minutes after the last one.",
-    "Play it again then. Something late in it, or something that is played beside it, may be what ends them.",
+    "Play it again then. The cause may be late in the source, or a source played beside it.",
 )
 
 

@@ -82,7 +82,7 @@ class Lookup:
         """What is known of a source when it was opened, or why it cannot be played. Raises `SourceBlocked` and
         `SourceRefused`."""
         if is_encoded_track(identifier):
-            return _no_source("That is an encoded track.", "Decode it with GET /v0/decodetrack.")
+            return _no_source("The identifier is an encoded track.", "Decode it with GET /v0/decodetrack.")
         try:
             uri = self._opener.admit(client_uri(identifier, came_through_proxy))
         except BadRequest as error:
@@ -126,7 +126,7 @@ class Lookup:
         except BadRequest as error:
             message, hint = error.message, "Give a link, the path of a file, or words."
             if meaning.kind == "search" and not opener.searches:
-                message = f"No file {text!r} here, and this node searches nothing: {opener.why_no_search}."
+                message = f"There is no file {text!r} here, and this node cannot search: {opener.why_no_search}."
             return Loaded(failure=_no_source(message, hint))
         except PlayError as error:
             if error.failure.code in _ERRORS_OF_REFUSALS:
@@ -292,7 +292,7 @@ class TrackMaker:
         end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
         if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
             raise BadRequest(
-                "`startMs` and `endMs` are positions in the file, in ms: they must not be negative or huge."
+                "`startMs` and `endMs` are positions in the file, in ms: they must be 0 or greater, and not huge."
             )
         if end_ms is not None and end_ms <= start_ms:
             raise BadRequest("`endMs` must be greater than `startMs`.")
@@ -378,15 +378,15 @@ class Artworks:
         if track.is_none:
             raise NoArtwork("The player has no track yet.")
         if info.is_stream:
-            raise NoArtwork("The current track is live, and has no file with a picture.")
+            raise NoArtwork("The current track is live and has no picture.")
         if track.is_known and not info.has_picture:
-            raise NoArtwork("There is no picture in the file of the current track.")
+            raise NoArtwork("The current track's file has no picture.")
         try:
             picture = await self._picture(track)
         except PlayError as error:
             raise request_error(error.failure, NoArtwork) from error
         if picture is None:
-            raise NoArtwork("There is no picture in the file of the current track that is JPEG, PNG, WebP or GIF.")
+            raise NoArtwork("The current track's file has no picture in JPEG, PNG, WebP or GIF.")
         return picture
 
     async def stop(self) -> None:

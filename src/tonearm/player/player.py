@@ -202,7 +202,7 @@ class Player:
             raise BadRequest(f"The node cannot encode Opus ({opus_problem}). Ask for PCM or MP3.")
         max_listeners = self._services.settings.max_listeners
         if len(self._broadcast) >= max_listeners:
-            raise LimitReached(f"The player has {max_listeners} listeners, as many as player.max_listeners allows.")
+            raise LimitReached(f"The player has reached player.max_listeners: {max_listeners} listeners.")
         self._engine.catch_up()
         self._services.bursts.are_kept |= sink.burst_ms > 0
         sounds = self._engine.sounds_for_streams

@@ -163,8 +163,8 @@ def require_version(version: int) -> None:
     """Raises BadRequest for a state of another version."""
     if version > STATE_VERSION:
         raise BadRequest(
-            f"The state has version {version}, and this node knows versions up to {STATE_VERSION}; it was made by a "
-            "newer tonearm. Use that one."
+            f"The state has version {version}, and this node knows versions up to {STATE_VERSION}. Use the newer "
+            "tonearm that made it."
         )
     if version < STATE_VERSION:
         raise BadRequest(f"The state has version {version}, which never was; the first one is {STATE_VERSION}.")
@@ -231,7 +231,9 @@ class SavedPlayer(RequestModel):
         self._require_places(tracks, len(tracks_there))
         is_idle = self.state in (PlayerState.IDLE, PlayerState.FAILED)
         if self.current is None and not is_idle:
-            raise BadRequest("`current` is null although the player is playing; name a track, or make it idle.")
+            raise BadRequest(
+                "`current` is null although the player is playing; name a track, or set the state to idle."
+            )
         try:
             return PlayerSnapshot(
                 player_id=self.id if player_id is None else player_id,
@@ -261,12 +263,12 @@ class SavedPlayer(RequestModel):
         """Raises BadRequest unless each track is there once. The history alone may name it again, since loops do."""
         waiting = set(self.queue)
         if len(tracks) != count or len(waiting) != len(self.queue):
-            raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
+            raise BadRequest("A track occurs twice; each track needs its own id and one place in the queue.")
         if self.current in waiting:
-            raise BadRequest("`current` stands in `queue`, too; a track is either selected or waits.")
+            raise BadRequest("`current` is in `queue`, too; a track is either selected or waiting.")
         sounding = {overlay.track_id for overlay in self.overlays}
         if len(sounding) != len(self.overlays) or sounding & {self.current, *waiting}:
-            raise BadRequest("A track in `overlays` is there twice; each overlay has a track of its own.")
+            raise BadRequest("A track in `overlays` occurs twice; each overlay needs its own track.")
 
     def _handover(self, life: str, tracks: Mapping[str, QueuedTrack]) -> Handover:
         overlays = (

@@ -122,8 +122,8 @@ class OriginRules:
         is_known_host = host is not None and self._is_known(host.host)
         if self.node_is_open and self.listens_on_loopback_only and hosts and not is_known_host:
             raise ForeignOrigin(
-                "A node without password that listens on loopback only is reached by an IP address, as localhost, or "
-                "by a name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
+                "A node without password that listens on loopback only answers to an IP address, to localhost, or "
+                "to a name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
             )
         if self.allowed(headers) is not None:
             return
@@ -135,8 +135,8 @@ class OriginRules:
             raise ForeignOrigin(_FROM_ELSEWHERE)
         if self.node_is_open and not is_known_host:
             raise ForeignOrigin(
-                "A node without password answers pages only when it is reached by an IP address, as localhost, or by a "
-                "name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
+                "A node without password answers pages only at an IP address, at localhost, or at a name of "
+                "server.hosts. Use one of these, add the name to server.hosts, or set server.password."
             )
 
     def _is_known(self, host: str) -> bool:

@@ -109,7 +109,9 @@ async def _parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
     except (web.RequestPayloadError, ConnectionError) as error:
         # Nothing more can be read; aiohttp would try, and log a failure.
         request.content.feed_eof()
-        raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
+        raise BadRequest(
+            "The body ended early or is not encoded as its headers say. Send the whole body again."
+        ) from error
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:
@@ -135,7 +137,7 @@ def decoded(raw: bytes | bytearray, max_nesting: int = MAX_NESTING) -> tuple[Jso
         if count > MAX_VALUES:
             raise too_many_values(MAX_VALUES)
         if any(isinstance(item, float) and not math.isfinite(item) for item in level):
-            raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
+            raise BadRequest("The body contains a number that is too large. Send finite numbers only.")
     return value, count
 
 
@@ -144,11 +146,11 @@ def not_json(error: ValueError) -> BadRequest:
 
 
 def too_deep(max_nesting: int) -> BadRequest:
-    return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send it flatter.")
+    return BadRequest(f"The body is nested deeper than {max_nesting} levels. Send fewer levels.")
 
 
 def too_many_values(most: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The body holds more than {most} values. Send less at once.")
+    return BodyTooLarge(f"The body contains more than {most} values. Send less at once.")
 
 
 _EXPECTED: Final[Mapping[str, str]] = {

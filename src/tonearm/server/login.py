@@ -79,14 +79,14 @@ class Login:
         path, address = request.path, origin_of(request.remote or "")
         wait_s = self._wrong.wait_s(address, self._now_s())
         if wait_s:
-            error = TooManyRequests(wait_s, "Too many wrong passwords were tried. Wait, and try again.")
+            error = TooManyRequests(wait_s, "Too many wrong passwords. Wait, and try again.")
             return refusal_reply(error, path, request.id)
         if not hmac.compare_digest(password.encode("utf-8", "surrogateescape"), self._password):
             if self._wrong.note(address, self._now_s()):
                 log.warning(
                     "a wrong password was tried at the dashboard's login from %s", text_for_logs(request.client)
                 )
-            return refusal_reply(Unauthorized("That is not the node's password."), path, request.id)
+            return refusal_reply(Unauthorized("The password is wrong."), path, request.id)
         request.let_in()
         reply = no_content()
         reply.set_cookie(

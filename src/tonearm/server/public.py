@@ -260,7 +260,7 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
     "Access-Control-Max-Age": "600",
 }
 _NOTHING: Final = "There is nothing at this path."
-_ALL_PLACES_TAKEN: Final = "All places are taken. Try again later."
+_ALL_PLACES_TAKEN: Final = "There are too many connections. Try again later."
 
 _PICTURES_AT_ONCE: Final = 4  # so many pictures are read at once for strangers
 _UNREADABLE_KEPT: Final = 256

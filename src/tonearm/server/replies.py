@@ -228,7 +228,7 @@ class TooManyRequests(LimitReached):
     def __init__(
         self,
         wait_s: float,
-        message: str = "More requests come from your address than server.requests_per_second allows. Wait.",
+        message: str = "Your address sends more requests than server.requests_per_second allows. Wait, and try again.",
     ) -> None:
         self.retry_after = str(max(1, math.ceil(wait_s)))
         super().__init__(message)
@@ -252,13 +252,13 @@ def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Respon
 
 def internal_error_reply(path: str, request_id: str) -> web.Response:
     """The answer to a request that failed by an error of the node. Details are in the log only."""
-    message = "The node failed to do this. Try again; when it stays, look into the node's log."
+    message = "The request failed inside the node. Try again; if it fails again, read the node's log."
     return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path, request_id)
 
 
 def stopping_reply(path: str, request_id: str) -> web.Response:
     """The answer to a request that the stopping node cannot answer."""
-    message = "The node is shutting down. Try again when it runs again."
+    message = "The node is shutting down. Try again after its restart."
     reply = error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "internal", message, path, request_id)
     reply.force_close()
     return reply

@@ -212,11 +212,11 @@ class DashboardRoutes:
         self._require_own_machine(call)
         file = self._files.get(call.target.path.removeprefix(_FOLDER) or INDEX)
         if file is None:
-            raise NotFound("There is no such file of the dashboard.")
+            raise NotFound("The dashboard has no such file.")
         if file.etag in call.request.headers.get("If-None-Match", ""):
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=file.headers())
         return web.Response(body=file.body, headers=file.headers())
 
     def _require_own_machine(self, call: Call) -> None:
         if self._is_for_own_machine and call.came_through_proxy:
-            raise NotFound("The dashboard is for the machine of the node. For others there is the command `dashboard`.")
+            raise NotFound("The dashboard is served to this machine only. On other machines run `tonearm dashboard`.")

@@ -17,7 +17,7 @@ from tonearm.server.http_server import while_connected
 from tonearm.server.replies import NotFound, json_reply, no_content
 from tonearm.server.routing import Call, Route
 
-_GONE: Final = "There is no such sound, or not any more. Send it again with POST /v0/sounds."
+_GONE: Final = "The sound does not exist, or no longer exists. Send it again with POST /v0/sounds."
 _AUDIO: Final = re.compile(r"audio/[a-z0-9.+-]{1,60}", re.ASCII)
 
 

@@ -65,7 +65,7 @@ class Target:
         except UnicodeError as error:
             raise BadRequest("The query is not UTF-8. Percent-encode it as UTF-8.") from error
         if len(values) > 1:
-            raise BadRequest(f"The parameter `{name}` is there {len(values)} times. Send it once.")
+            raise BadRequest(f"The parameter `{name}` occurs {len(values)} times. Send it once.")
         return values[0] if values else None
 
     @cached_property
@@ -93,7 +93,7 @@ class Target:
 
 def _query_fields(query: str) -> list[tuple[str, str]]:
     if query.count("&") >= MAX_QUERY_FIELDS:
-        raise BadRequest(f"The query has more than {MAX_QUERY_FIELDS} fields. Send those that the path takes.")
+        raise BadRequest(f"The query has more than {MAX_QUERY_FIELDS} fields. Send only fields that the path takes.")
     return parse_qsl(query, keep_blank_values=True, errors="strict")
 
 
@@ -171,7 +171,7 @@ class RouteTable:
             if method not in by_method:
                 raise MethodNotAllowed(method, by_method)
             return by_method[method], arguments
-        raise NotFound("There is nothing at this path. GET / names all paths.")
+        raise NotFound("There is nothing at this path. GET / lists all paths.")
 
 
 def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:

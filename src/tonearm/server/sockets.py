@@ -70,7 +70,9 @@ class EventSocketRoutes:
     async def _follow_all(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, self._streams)
         if call.target.parameter("since") is not None:
-            raise BadRequest("`since` is for the events of one player: each has numbers of its own.")
+            raise BadRequest(
+                "`since` works only for the events of one player, since each player numbers its own events."
+            )
         wants_snapshot = call.target.flag("snapshot")
         sink = SocketEventSink(connection)
         cancel = self._node.follow_all(sink)

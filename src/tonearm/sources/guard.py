@@ -102,11 +102,11 @@ class AddressGuard:
                 "A node cannot play itself; give the address of the source.",
             )
         if self._one_machine and (address.is_multicast or address.is_unspecified or address == _BROADCAST):
-            raise AddressRefusedError("This address belongs to no machine.", "Check how the host is written.")
+            raise AddressRefusedError("No machine has this address.", "Check how the host is written.")
         if not self._private_networks and not self._is_public(address):
             raise AddressRefusedError(
                 "The host leads to an address that is not on the open internet.",
-                "To allow private and local addresses set sources.private_networks = true.",
+                "Set sources.private_networks = true to allow private and local addresses.",
             )
 
     def check_host(self, host: str, port: int) -> None:

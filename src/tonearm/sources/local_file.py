@@ -26,11 +26,11 @@ _MAX_NAMES: Final = 100_000  # of a folder, the others are ignored
 _MAX_OPENING: Final = 32
 _MAX_READING: Final = 32
 _OF_THE_SYSTEM: Final = "Files of the system's own folders cannot be played."
-_OUTSIDE: Final = "The file is outside of the folders that this node may read (sources.files)."
-_ALLOW_HINT: Final = "To allow it add its folder to sources.files."
+_OUTSIDE: Final = "The file is outside the folders that this node may read (sources.files)."
+_ALLOW_HINT: Final = "Add the file's folder to sources.files."
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 OUT_OF_DESCRIPTORS_HINT: Final = (
-    "The node has as many files and connections open as the system lets it; raise that limit (ulimit -n)."
+    "The node has reached the system's limit of open files and connections; raise the limit (ulimit -n)."
 )
 
 
@@ -42,7 +42,7 @@ class IsFolderError(PlayError):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(
-            PlayFailure(FailureCode.FILE_UNREADABLE, Stage.CONNECT, "That is a folder.", "Give the path of a file.")
+            PlayFailure(FailureCode.FILE_UNREADABLE, Stage.CONNECT, "The path is a folder.", "Give the path of a file.")
         )
         self.names = tuple(names)
 
@@ -156,7 +156,7 @@ class FileOpener:
                 except OSError as error:
                     raise _not_opened(error) from error
             if not stat.S_ISREG(facts.st_mode):
-                raise _unreadable("That is no regular file.", "Give the path of an audio file.")
+                raise _unreadable("The path is not a regular file.", "Give the path of an audio file.")
             if facts.st_size == 0:
                 raise PlayError.of(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
             try:

@@ -236,7 +236,7 @@ class SourceOpener:
                 return await asyncio.to_thread(playlist_of, listing, uri, self.admit)
         if opened is None or opened.content_type != UNRESOLVED_PAGE:
             raise _single_track()
-        message = "That is a web page and no playlist."
+        message = "The URI is a web page, not a playlist."
         raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, RESOLVER_HINT)
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
@@ -491,6 +491,6 @@ async def _without_range(client: SourceClient, uri: SourceUri, refusal: Answer) 
 
 
 def _single_track() -> PlayError:
-    message = "That is a single track and no playlist."
+    message = "The URI is a single track, not a playlist."
     hint = "Load it with GET /v0/loadtracks, or give it to a player."
     return PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, hint)

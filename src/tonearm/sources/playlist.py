@@ -168,7 +168,7 @@ async def read_beginning(body: ByteStream, settings: FetchSettings, max_bytes: i
                 size_bytes += len(part)
     except TimeoutError as error:
         message = f"The playlist did not arrive within {limit_s:g} seconds."
-        hint = "Try again later, or check the server it comes from."
+        hint = "Try again later, or check its server."
         raise playlist_error(FailureCode.TIMEOUT, message, hint) from error
     return b"".join(parts), size_bytes <= max_bytes
 
@@ -208,7 +208,7 @@ def too_large(reason: str) -> PlayError:
 
 def damaged(reason: str) -> PlayError:
     message = f"The playlist cannot be read: {reason}."
-    return playlist_error(FailureCode.CORRUPT, message, "The playlist has to be mended.")
+    return playlist_error(FailureCode.CORRUPT, message, "Correct the playlist.")
 
 
 def nothing_to_play(reason: str) -> PlayError:
@@ -217,5 +217,5 @@ def nothing_to_play(reason: str) -> PlayError:
 
 
 def _leads_to_file() -> PlayError:
-    message = "A playlist from the network must not lead to anything but http and https."
-    return playlist_error(FailureCode.SOURCE_REFUSED, message, "Put http or https URIs into the playlist.")
+    message = "A playlist from the network may contain only http and https URIs."
+    return playlist_error(FailureCode.SOURCE_REFUSED, message, "Replace the other entries with http or https URIs.")

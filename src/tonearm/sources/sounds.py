@@ -59,8 +59,8 @@ class Sounds:
         sound = Sound(max(size_bytes, _LEAST_BYTES))
         if sum(one.counted_bytes for one in (sound, *self._sounds.values()) if one.users) > self.limits.total_bytes:
             raise LimitReached(
-                "Sounds that are in use, or are being sent, take all that sounds.total_bytes allows: "
-                f"{self.limits.total_bytes} bytes. Try again when they have ended, or raise it."
+                f"Sounds in use or being sent take all {self.limits.total_bytes} bytes of sounds.total_bytes. "
+                "Try again when they have ended, or raise the limit."
             )
         self._sounds[sound.id] = sound
         try:
@@ -97,7 +97,7 @@ class Sounds:
         """Raises `PlayError`. What was sent as the content type is no hint: programs send any."""
         sound = self._sounds.get(uri.path)
         if sound is None:
-            message = "There is no such sound, or not any more."
+            message = "The sound does not exist, or no longer exists."
             hint = (
                 "Send it again with POST /v0/sounds: sounds are kept, in memory only, for "
                 f"{self.limits.keep_s:g} s after their last use (sounds.keep_s), and the oldest make room for new ones."

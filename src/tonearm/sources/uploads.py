@@ -73,10 +73,10 @@ class Uploads:
             return await self._threads.run(call)
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise DiskFull("The disk of the node is full, or takes no file of this size. Delete some.") from error
+                raise DiskFull("The node's disk is full, or takes no file of this size. Delete some files.") from error
             raise UploadsOff(
-                f"The node cannot write into the folder of library.uploads: {error.strerror}. Mend its rights, "
-                "or name another one."
+                f"The node cannot write into the folder of library.uploads: {error.strerror}. Correct its "
+                "permissions, or set another folder."
             ) from error
 
     def _look_through(self) -> int:
@@ -97,8 +97,7 @@ class Uploads:
 
     def _too_many(self) -> LimitReached:
         return LimitReached(
-            f"The files that were sent may take {self._max_bytes} bytes in all (library.uploads_max_bytes). "
-            "Delete some."
+            f"Uploaded files may take {self._max_bytes} bytes in all (library.uploads_max_bytes). Delete some files."
         )
 
 

@@ -56,13 +56,15 @@ class Voices:
         endpoint = target.endpoint
         if endpoint is not None:
             if not is_admitted(endpoint.host, self._ways.settings.endpoints):
-                raise EndpointBlocked("The node dials no such voice server; voice.endpoints names those that it dials.")
+                raise EndpointBlocked(
+                    "The node may not connect to this voice server; voice.endpoints lists the allowed servers."
+                )
             try:
                 self._ways.guard.check_host(endpoint.host, endpoint.port)
             except AddressRefusedError as error:
-                allows = "; voice.private_networks = true allows those that are in private networks"
+                allows = "; voice.private_networks = true allows servers in private networks"
                 more = "" if self._ways.settings.private_networks else allows
-                raise EndpointBlocked(f"The node dials no voice server at this address{more}.") from error
+                raise EndpointBlocked(f"The node may not connect to a voice server at this address{more}.") from error
         for other, voice in self._voices.items():
             of_both = (target.guild_id, target.user_id)
             if other != player_id and voice.is_there and of_both == (voice.target.guild_id, voice.target.user_id):
@@ -74,7 +76,7 @@ class Voices:
         if voice_of_its_own is None or not voice_of_its_own.is_there:
             most = self._ways.settings.max_connections
             if sum(voice.is_there for voice in self._voices.values()) >= most:
-                raise LimitReached(f"The node has {most} voices, as many as voice.max_connections allows.")
+                raise LimitReached(f"The node has reached voice.max_connections: {most} voices.")
 
     def put(self, player: Player, target: VoiceTarget, credentials: VoiceCredentials) -> None:
         """The player's sound goes there from now on. The same values again change nothing."""

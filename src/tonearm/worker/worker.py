@@ -77,7 +77,7 @@ _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 _TOO_MANY_FILES: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.READ,
-    "A decoder process has as many files open as the system lets it have.",
+    "A decoder process has reached the system's limit of open files.",
     "Raise the limit of open files for the node (ulimit -n), or decoder.processes.",
 )
 

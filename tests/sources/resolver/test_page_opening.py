@@ -153,7 +153,7 @@ async def test_another_file_does_not_go_on_where_this_one_ended(server: MediaSer
     other = server.serve("/other.mp3", media(BODY + b"x"))
     server.serve("/api/told", in_turn(told(expiring(server, "/first.mp3")), told(other)))
     async with opener(resolver=fake_sites()) as opening:
-        with pytest.raises(PlayError, match="it has changed there meanwhile"):
+        with pytest.raises(PlayError, match="the file has changed on the server"):
             await body_of(opening, server.url("/fake/told"))
 
 

@@ -121,7 +121,7 @@ _Loaded: TypeAlias = SourceFacts | FoundPicture | PlayFailure
 _NO_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
-    "The sources that are looked at now take all memory that a decoder process may have.",
+    "The sources being examined take all memory of a decoder process.",
     "Try again later, or raise decoder.memory_limit_mb.",
 )
 

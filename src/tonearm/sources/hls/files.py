@@ -82,7 +82,7 @@ class HlsFiles:
             return key
         told = f"more than {KEY_BYTES}" if len(key) > KEY_BYTES else str(len(key))
         message = f"The key of the encrypted HLS stream has {told} bytes; AES-128 needs {KEY_BYTES}."
-        hint = "The server gives something else than the key, as a page for a login; the stream may need one."
+        hint = "The server sent something other than the key, such as a login page; the stream may need a login."
         raise playlist_error(FailureCode.CORRUPT, message, hint)
 
     async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[ByteStream, SourceUri]:
@@ -103,8 +103,8 @@ class HlsFiles:
                 raise packed_error(host, how)
             skip_bytes = start - (part.first if part else 0)
             if not 0 <= skip_bytes <= _MAX_SKIPPED_BYTES:
-                message = f"{host} does not send the part of the file that the playlist names."
-                hint = "The stream has to be served with range requests."
+                message = f"{host} did not send the part of the file that the playlist names."
+                hint = "Serve the stream from a server that supports range requests."
                 raise playlist_error(FailureCode.CONNECTION_LOST, message, hint)
         except BaseException:
             response.close()

@@ -55,10 +55,10 @@ async def find_stream(files: HlsFiles, file: PlaylistFile) -> Stream:
         choice = choice or best.choice
         file = await files.playlist(files.linked(file.uri, best.reference))
         if file.uri.normalised in passed:
-            message = "The playlists of the stream lead to each other in a circle."
-            raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, "The playlists have to be mended.")
+            message = "The stream's playlists lead to each other in a circle."
+            raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, "Correct the playlists.")
         passed.add(file.uri.normalised)
-    message = "The playlists of the stream lead to nothing but further playlists."
+    message = "The stream's playlists lead only to further playlists."
     hint = f"Give an inner playlist instead; they are followed {_MOST_LEVELS - 1} levels deep."
     raise playlist_error(FailureCode.LIMIT_EXCEEDED, message, hint)
 
@@ -160,7 +160,7 @@ class SegmentFollower:
             if self.playlist.is_complete or _segment_at(self.playlist.segments, number) is not None:
                 return
             if loop.time() > give_up_at_s:
-                message = f"The live stream has brought nothing new for {limit_s:.0f} seconds."
+                message = f"The live stream has sent nothing new for {limit_s:.0f} seconds."
                 hint = "Try again later; the stream may be over."
                 raise playlist_error(FailureCode.CONNECTION_LOST, message, hint)
             due_at_s = loop.time() + max(self._target_s / 2, self._at_least_s)  # RFC 8216, 6.3.4

@@ -116,7 +116,7 @@ def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
     entries = sum(1 for line in lines if line and not line.startswith("#"))
     if entries > MAX_SEGMENTS:
-        raise too_large(f"it has {entries} entries, and {MAX_SEGMENTS} are the most")
+        raise too_large(f"it has {entries} entries, more than {MAX_SEGMENTS}")
     try:
         is_master = any(line.startswith("#EXT-X-STREAM-INF:") for line in lines)
         return _master(lines) if is_master else _media(lines)
@@ -215,7 +215,7 @@ class _Encryption:
                 return Key(way["URI"], _iv(way["IV"]) if "IV" in way else number.to_bytes(16, "big"))
         shown = re.sub("[^A-Za-z0-9 -]", "", methods[0])[:40]
         message = f"The HLS stream is encrypted ({shown}, with a key that only licensed players get)."
-        hint = "Give a stream without such protection; of encrypted ones AES-128 with a key by URI plays."
+        hint = "Give a stream without DRM; of encrypted streams, those with AES-128 and a key by URI play."
         raise playlist_error(FailureCode.UNSUPPORTED_CODEC, message, hint)
 
 
@@ -314,7 +314,7 @@ def _rendition(variant: Variant, master: MasterPlaylist, wanted: str) -> BestAud
     languages = [rendition.language for rendition in group]
     index = wanted_audio(wanted, languages) if wanted else _default_of(group)
     if index is None:
-        message = f"The stream does not have it: {missing_audio(wanted, languages)}."
+        message = f"The stream does not have this audio: {missing_audio(wanted, languages)}."
         raise playlist_error(FailureCode.NO_AUDIO_STREAM, message, "Choose one of those, or none.")
     reference = group[index].reference or (variant.reference if wanted else None)
     choice = AudioChoice(index + 1, len(group), languages[index]) if len(group) > 1 else None

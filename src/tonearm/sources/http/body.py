@@ -22,7 +22,7 @@ _MOST_GROWTH: Final = 200
 
 _MOST_MEMBERS: Final = 1000
 
-_HINT: Final = "The server has to stop compressing audio files."
+_HINT: Final = "Turn off compression of audio files at the server."
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _RAW: Final = -zlib.MAX_WBITS
@@ -40,9 +40,9 @@ def packing(response: aiohttp.ClientResponse, host: str) -> str | None:
 
 
 def packed_error(host: str, how: str) -> PlayError:
-    message = f"{host} sends the file packed ({how[:40]!r}), although the node asked for it as it is."
+    message = f"{host} sends the file compressed ({how[:40]!r}), although the node asked for no compression."
     return PlayError.of(
-        FailureCode.NOT_AUDIO, Stage.CONNECT, message, "The server has to stop compressing audio files."
+        FailureCode.NOT_AUDIO, Stage.CONNECT, message, "Turn off compression of audio files at the server."
     )
 
 
@@ -136,7 +136,7 @@ class _Unpacker:
             self._is_plain = self._members == 1
             self.is_over = not self._is_plain  # what else follows means nothing
         if self._members > _MOST_MEMBERS:
-            raise self._error(FailureCode.LIMIT_EXCEEDED, f"is packed in over {_MOST_MEMBERS} parts")
+            raise self._error(FailureCode.LIMIT_EXCEEDED, f"is compressed in over {_MOST_MEMBERS} parts")
 
     def _inflate(self, inflater: Any) -> bytes:
         try:
@@ -169,4 +169,4 @@ class _Unpacker:
             raise self._error(FailureCode.LIMIT_EXCEEDED, f"unpacks to over {_MOST_GROWTH} times its size")
 
     def _error(self, code: FailureCode, what: str) -> PlayError:
-        return PlayError.of(code, Stage.READ, f"What {self._host} sends packed ({self._how!r}) {what}.", _HINT)
+        return PlayError.of(code, Stage.READ, f"The compressed file ({self._how!r}) from {self._host} {what}.", _HINT)

@@ -103,14 +103,14 @@ class HttpClient:
     def _url_to_dial(self, uri: SourceUri) -> yarl.URL:
         assert uri.is_admitted, "policy was not asked"
         if uri.host is None or uri.port is None:
-            raise refused("What is to be fetched is not at an http or https address.", "Give a direct URI.")
+            raise refused("The address is not http or https.", "Give a direct URI.")
         try:
             self._guard.check_host(uri.host, uri.port)
             url = yarl.URL(uri.opened, encoded=True)
         except AddressRefusedError as error:
             raise refused(error.message, error.hint) from error
         except ValueError as error:
-            raise refused(f"The URI cannot be dialled: {error}.", "Check how the URI is written.") from error
+            raise refused(f"The URI cannot be opened: {error}.", "Check how the URI is written.") from error
         # The patterns judged one reading of the URI; no other reading of it must be dialled.
         if (url.raw_host, url.port) != (uri.host, uri.port):
             raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
@@ -201,7 +201,7 @@ class SourceClient:
 
 
 def _too_many_redirects(message: str) -> PlayError:
-    hint = "The server is at fault; give the URI at which the file itself is."
+    hint = "The server redirects wrongly; give the URI of the file itself."
     return PlayError.of(FailureCode.TOO_MANY_REDIRECTS, Stage.CONNECT, message, hint)
 
 

@@ -55,10 +55,10 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return refused(refusal.message, refusal.hint)
     if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, socket.gaierror):
         message = f"The host name {host} was not found."
-        return _passing(FailureCode.NAME_NOT_FOUND, message, "Check how it is written, and the node's name lookup.")
+        return _passing(FailureCode.NAME_NOT_FOUND, message, "Check the spelling of the host, and the node's DNS.")
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
         message = f"No secure connection to {host}: {_reason(error)}."
-        return _final(FailureCode.TLS, message, "The server's certificate or TLS setup has to be mended.")
+        return _final(FailureCode.TLS, message, "Correct the server's certificate or TLS setup.")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         message = f"Connecting to {host} took too long."
         hint = "Check that the server is up and reachable from the node, or raise sources.connect_timeout_s."
@@ -70,13 +70,13 @@ def connect_error(error: Exception, host: str) -> PlayError:
         message = f"The answer of {host} cannot be read as HTTP: {_for_message(error.message)}."
         return _final(FailureCode.CONNECT_FAILED, message, "Check that host and port belong to a web server.")
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
-        return refused(f"{host!r} is not a host that can be dialled.", "Check how the URI is written.")
+        return refused(f"{host!r} is not a valid host.", "Check how the URI is written.")
     if isinstance(error, aiohttp.ClientConnectorError):
         message = f"No connection to {host}: {_reason(error)}."
         hint = hint_for(error.os_error, "Check host and port, and that the server is up.")
         return _passing(FailureCode.CONNECT_FAILED, message, hint)
     message = f"{host} closed the connection without an answer."
-    return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it stays so, the server is at fault.")
+    return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it fails again, check the server.")
 
 
 def proxy_error(error: Exception, proxy: str) -> ProxyError | None:
@@ -101,11 +101,11 @@ def _proxy_failed(proxy: str, reason: str) -> ProxyError:
 def read_error(error: Exception, host: str) -> PlayError:
     """For an error in a response's body."""
     if isinstance(error, TimeoutError):
-        message = f"{host} stopped sending in the middle."
+        message = f"{host} stopped sending before the end."
         hint = "Try again later, or raise sources.stall_timeout_s."
         return PassingError.of(FailureCode.TIMEOUT, Stage.READ, message, hint)
-    message = f"The connection to {host} broke off before the end."
-    hint = "Try again; if it stays so, the server or the way to it is at fault."
+    message = f"The connection to {host} was lost before the end."
+    hint = "Try again; if it fails again, check the server and the network."
     return PassingError.of(FailureCode.CONNECTION_LOST, Stage.READ, message, hint)
 
 
@@ -119,13 +119,13 @@ def status_error(status: int, host: str, stage: Stage) -> PlayError:
 
 def _status_hint(status: int) -> str:
     if status in (401, 407):
-        return "The server wants a login; give a URI that needs none."
+        return "The server needs a login; give a URI that needs no login."
     if status == 403:
-        return "The server does not allow it; the link may have expired or be bound to another address."
+        return "The server refuses access; the link may have expired or be bound to another address."
     if status in (404, 410):
-        return "Nothing is there (any more); check the URI."
+        return "The server has no such file, or no longer; check the URI."
     if status == 429:
-        return "The server got too many requests; try again later."
+        return "The server received too many requests; try again later."
     if status >= 500:
         return "The server has a problem; try again later."
     return "Open the URI in a browser to see what the server says."

@@ -229,7 +229,7 @@ class RangeStream:
         goes_on = part is not None and part.first == self.ahead.end and self._fits(part.total_bytes)
         begins_again = begins_whole(response) and self.ahead.end == 0
         if not goes_on and not begins_again:
-            message = f"{self._file.host} does not send the rest of the file: it has changed there meanwhile."
+            message = f"{self._file.host} does not send the rest of the file: the file has changed on the server."
             hint = "Play the track again to get the new file."
             raise PlayError.of(FailureCode.CONNECTION_LOST, Stage.READ, message, hint)
 

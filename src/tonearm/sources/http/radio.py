@@ -81,7 +81,7 @@ class RadioReader(SourceReader):
         if offset != self._ahead.position:
             raise _cut_off(
                 f"The live stream from {self._file.host} can only be read in order.",
-                "Play it as it comes; a live stream has no other positions.",
+                "Play it from now on; a live stream has no other positions.",
             )
         return await self._ahead.read_at(offset, max_bytes)
 
@@ -141,8 +141,8 @@ class RadioReader(SourceReader):
                 if error.failure.code in REFUSALS:
                     raise
         raise _cut_off(
-            f"The live stream from {self._file.host} broke off and could not be taken up again.",
-            "Play it again later; the station or the way to it is down.",
+            f"The live stream from {self._file.host} broke off and could not be resumed.",
+            "Play it again later; the station or the network is down.",
         )
 
     async def _tune_in(self) -> Body:

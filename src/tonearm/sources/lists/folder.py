@@ -16,8 +16,8 @@ def folder_listing(folder: SourceUri, names: Iterable[str]) -> Listing:
     """
     audio = [name for name in names if name.lower().endswith(AUDIO_ENDINGS) and not name.startswith(".")]
     if not audio:
-        message = "There are no audio files in the folder (in folders within it nothing is looked for)."
-        hint = "Give a folder that holds some, or a file."
+        message = "The folder has no audio files (folders inside it are not searched)."
+        hint = "Give a folder with audio files, or a file."
         raise PlayError.of(FailureCode.FILE_UNREADABLE, Stage.CONNECT, message, hint)
     first = sorted(audio, key=natural_order)[:MAX_ENTRIES]
     entries = (Listed(text_of_file(os.path.join(folder.path, name))) for name in first)

@@ -32,7 +32,7 @@ from tonearm.sources.resolver.page_opening import PageOpening
 
 log = logging.getLogger(__name__)
 
-THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from where the same recording is."
+THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from a site with the same recording."
 _CANDIDATES: Final = 10
 _MOST_HOPS: Final = 5
 _MOST_TRIED: Final = 3  # of those that fit, while their pages do not play
@@ -174,7 +174,7 @@ class Mirrors:
         service = MIRRORED_SEARCHES[uri.search_key]
         found = await self._asked(service, self._services[service].search(uri.path, limit))
         if not found:
-            message = f"{service} has found nothing for these words."
+            message = f"{service} found nothing for these words."
             raise NothingFound(
                 PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words."), LeftOut()
             )
@@ -326,7 +326,7 @@ def _ways(facts: Recording, *, by_words: bool) -> Iterator[tuple[_Way, str]]:
 
 
 def _no_music(service: Service) -> str:
-    return f"That link of {service} names no track, album or playlist that can be looked up."
+    return f"The link of {service} names no track, album or playlist that can be looked up."
 
 
 def _no_match(facts: Recording, closest: PlaylistEntry | None) -> PlayError:

@@ -209,7 +209,7 @@ class PageResolver:
             async with asyncio.timeout(self._settings.timeout_s):
                 await self._client_places.acquire()
         except TimeoutError as error:
-            raise LimitReached("The resolver is busy with other requests. Try again later.") from error
+            raise LimitReached("The resolver is busy. Try again later.") from error
         try:
             yield
         finally:

@@ -25,7 +25,7 @@ def empty() -> PlayError:
 
 def not_audio(name: str, content_type: str | None) -> PlayError:
     if content_type == UNRESOLVED_PAGE:
-        return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is a web page, no audio.", RESOLVER_HINT)
+        return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is a web page, not audio.", RESOLVER_HINT)
     if content_type is not None and content_type.partition(";")[0].strip().lower() in ("text/html", "text/plain"):
         hint = "The server sent a text page instead of audio; use the direct address of the file."
     else:
@@ -41,13 +41,15 @@ def foreign(name: str, content_type: str | None, what: Foreign) -> PlayError:
 
 def no_audio_stream(name: str) -> PlayError:
     return _decode_error(
-        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} has no audio in it.", "Choose a file that has a sound track."
+        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} has no audio track.", "Choose a file with an audio track."
     )
 
 
 def no_such_audio(name: str, what: str) -> PlayError:
     return _decode_error(
-        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} does not have it: {what}.", "Choose one of those, or none."
+        FailureCode.NO_AUDIO_STREAM,
+        f"{_quoted(name)} does not have this audio track: {what}.",
+        "Choose one of those, or none.",
     )
 
 
@@ -55,7 +57,7 @@ def unsupported_codec(name: str, codec: str) -> PlayError:
     return _decode_error(
         FailureCode.UNSUPPORTED_CODEC,
         f"The audio of {_quoted(name)} is coded as {codec}, which is not supported.",
-        "Convert it to MP3, AAC, FLAC, Opus, Vorbis or WAV.",
+        "Convert the file to MP3, AAC, FLAC, Opus, Vorbis or WAV.",
     )
 
 
@@ -75,7 +77,7 @@ def index_at_end(name: str) -> PlayError:
     return _decode_error(
         FailureCode.LIMIT_EXCEEDED,
         f"{_quoted(name)} has its index at the end, and its server does not answer range requests, "
-        "so it would have to be held in memory whole.",
+        "so the whole file would have to be in memory.",
         "Put the index first (ffmpeg: -movflags +faststart), or serve the file with range requests.",
     )
 
@@ -85,7 +87,7 @@ def opening_took_too_long(name: str, seconds: float) -> PlayFailure:
         FailureCode.TIMEOUT,
         Stage.DECODE,
         f"{_quoted(name)} could not be opened within {seconds:g} seconds.",
-        "Check that the source delivers at the speed of the sound or faster, then try again.",
+        "Check that the source sends at least as fast as it plays, then try again.",
     )
 
 

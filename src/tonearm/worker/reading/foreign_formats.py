@@ -26,20 +26,21 @@ _DSD: Final = _sound("DSD", "Convert it to FLAC.")
 _MIDI: Final = _sound(
     "MIDI: notes and no sound", "Make an audio file of it with a synthesizer, such as FluidSynth, and give that."
 )
-_TRACKER: Final = _sound("a module of a tracker", _RECORD)
-_ARCHIVE: Final = Foreign("a packed archive", "Unpack it, and give the audio files in it, or their folder.")
+_TRACKER: Final = _sound("a tracker module", _RECORD)
+_ARCHIVE: Final = Foreign("a packed archive", "Unpack the archive, and give its audio files or their folder.")
 _MUSEPACK: Final = _sound("Musepack", _RECORD)
 _FEED: Final = Foreign(
-    "a podcast feed", "Give it as a link, or as a file whose name ends in .rss or .xml: its episodes are tracks then."
+    "a podcast feed",
+    "Give the feed as a link, or as a file with the extension .rss or .xml; its episodes then become tracks.",
 )
 _PAGE: Final = Foreign(
-    "a web page, perhaps a login or an error, and no audio",
+    "a web page, perhaps a login or an error, not audio",
     "Open the address in a browser to see what it says, and give the direct address of the audio file.",
 )
 
 
 def _list(kind: str, ending: str) -> Foreign:
-    hint = f"Give it under a name that ends in {ending}, or have its server call it a playlist."
+    hint = f"Give the playlist a name that ends in {ending}, or have its server send a playlist's content type."
     return Foreign(f"a playlist ({kind}) under another name", hint)
 
 
@@ -74,7 +75,7 @@ _BY_FIRST_BYTES: Final = (
 _STARTS: Final = tuple(start for start, _ in _BY_FIRST_BYTES)
 # The first bytes, others, and where these are.
 _BY_TWO_WORDS: Final = ((b"FRM8", b"DSD ", 12, _DSD), (b"RIFF", b"RMID", 8, _MIDI))
-_AUDIBLE: Final = _sound("an encrypted book of Audible", "Convert it to MP3 or M4B with the key of your account.")
+_AUDIBLE: Final = _sound("an encrypted Audible book", "Convert the book to MP3 or M4B with the key of your account.")
 
 _TEXT_MARKS: Final = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _MARKS: Final = tuple(mark for mark, _ in _TEXT_MARKS)
@@ -121,7 +122,7 @@ def _foreign_text(first: bytes) -> Foreign | None:
     if text.startswith("[playlist]"):
         return _list("PLS", ".pls")
     if text.startswith(('{"', "{\n", "{\r\n", '[{"')):
-        return Foreign("JSON, an answer of a service for programs", _GIVE_SOUND)
+        return Foreign("JSON, the answer of an API", _GIVE_SOUND)
     if not text.startswith("<") or (encoding == "latin-1" and "\0" in text[:64]):
         return None
     if text.startswith("<!doctype html"):

@@ -29,7 +29,7 @@ _NEVER_S: Final = 1e12
 _ENDED: Final = PlayFailure(
     FailureCode.DECODER_DIED,
     Stage.DECODE,
-    "The live stream is not decoded any more, because of an error that is not its own.",
+    "The live stream is no longer decoded, because the node failed.",
     "Play the track again.",
 )
 

@@ -42,7 +42,7 @@ from tonearm.worker.sources.source_content import SourceContent
 OUT_OF_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
-    "Decoding the source needs more memory than is left of what a decoder process may have.",
+    "Decoding the source needs more memory than the decoder process has left.",
     "Check the file, or raise decoder.memory_limit_mb.",
 )
 
@@ -223,7 +223,7 @@ class DecodingSource:
         """False when there is none."""
         cursor = self.cursor
         if cursor.is_empty:
-            message, hint = "The source holds no sound at all.", "Check the file: it is empty."
+            message, hint = "The source has no audio.", "Check the file: it is empty."
             raise PlayError.of(FailureCode.EMPTY, Stage.DECODE, message, hint)
         return self._content.begin_next_part(cursor.store.end)
 

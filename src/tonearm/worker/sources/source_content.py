@@ -21,7 +21,7 @@ READ_AGAIN_LIMIT_S: Final = 10.0
 _READ_TOO_SLOWLY: Final = PlayFailure(
     FailureCode.DECODER_DIED,
     Stage.DECODE,
-    "The decoder process died, and the source cannot be read again up to its position in time.",
+    "The decoder process died, and the source cannot be read to its position in time.",
     "Play the track again.",
 )
 # With a larger difference the timestamps begin anew somewhere before.
