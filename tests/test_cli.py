@@ -149,7 +149,7 @@ def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path)
     file.write_text("[server]\nhost = '0.0.0.0'\nmax_connections = 1000000000\n", encoding="utf-8")
     result = run_tonearm("check-config", folder=tmp_path)
     assert result.returncode == 0
-    assert "tonearm: warning: other machines can reach this node and it has no password" in result.stderr
+    assert "tonearm: warning: other machines can reach this node, and the node has no password" in result.stderr
     assert "not server.max_connections = 1000000000" in result.stderr
 
 
