@@ -67,7 +67,7 @@ def asyncapi_document(version: str) -> JsonObject:
                         "type": "httpApiKey",
                         "in": "header",
                         "name": "Authorization",
-                        "description": "The bare password, of a node that has one.",
+                        "description": "The node's bare password, if the node has one.",
                     }
                 ],
             },

@@ -9,16 +9,16 @@ from tonearm.description.players import PLAYER
 
 _UPGRADED: Final = (Reply(101, "The socket is open. /asyncapi.json describes its messages."),)
 _LATENCY: Final = whole_number(
-    "maxLatencyMs", "How much the node keeps for a listener that stands still, in ms; 1000 by default.", 20, 60_000, 200
+    "maxLatencyMs", "Buffer for a listener that does not read, in ms; 1000 by default.", 20, 60_000, 200
 )
 _OPUS_BITRATE: Final = whole_number(
-    "bitrate", "Of Opus, in bit/s; who names one gets nothing passed through.", LOWEST_OPUS_BPS, HIGHEST_OPUS_BPS, 96000
+    "bitrate", "Opus bitrate in bit/s; with one, nothing is passed through.", LOWEST_OPUS_BPS, HIGHEST_OPUS_BPS, 96000
 )
 _MP3_BITRATE: Final = Parameter(
-    "bitrate", "Of MP3, in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
+    "bitrate", "MP3 bitrate in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
 )
 _BURST: Final = whole_number(
-    "burst", "How much of what was sounded comes at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
+    "burst", "How much past sound is sent at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
 )
 _ICY: Final = Parameter(
     "Icy-MetaData",
@@ -28,7 +28,7 @@ _ICY: Final = Parameter(
     "header",
 )
 _ICY_HEADERS: Final = {
-    "icy-name": "The station: of the player's metadata, else `stream.name`, else `tonearm` and the player's id.",
+    "icy-name": "The station: from the player's metadata, else `stream.name`, else `tonearm` and the player's id.",
     "icy-br": "The bitrate in kbit/s.",
     "Cache-Control": "`no-store`.",
 }
@@ -39,7 +39,7 @@ def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Op
         "GET",
         f"{PLAYER}/stream.{kind}",
         f"Listen to an endless {text} stream",
-        (Reply(200, "Sound without an end; silence while there is nothing else.", {media_type: None}, _ICY_HEADERS),),
+        (Reply(200, "Endless sound; silence while nothing plays.", {media_type: None}, _ICY_HEADERS),),
         parameters=(*parameters, _BURST, _LATENCY, _ICY),
         codes=("limit_reached",),
         tag="Audio",
@@ -85,8 +85,8 @@ FOLLOW_PLAYER: Final = Operation(
     _UPGRADED,
     "One text message is one event.",
     parameters=(
-        flag("snapshot", "The first message is a `PlayerState`; with `since` only where events are gone."),
-        words("since", "`<life>.<seq>` of the last event you have: those after it follow.", "995fc5bc838de12a.17"),
+        flag("snapshot", "The first message is a `PlayerState`; with `since` only if events were lost."),
+        words("since", "`<life>.<seq>` of the last event you have; later events follow.", "995fc5bc838de12a.17"),
     ),
     codes=("upgrade_required",),
     tag="Events",

@@ -23,7 +23,7 @@ _ENCODED: Final = (
 )
 _PREFERRED: Final = Parameter(
     "Accept",
-    "JSON comes to who weighs `application/json` above both `text/plain` and `*/*`.",
+    "JSON is sent if the request prefers `application/json` to both `text/plain` and `*/*`.",
     {"type": "string"},
     "application/json",
     "header",
@@ -34,11 +34,11 @@ LOAD_TRACKS: Final = Operation(
     "GET",
     "/v0/loadtracks",
     "Say what a URI is",
-    json_of(replies.LoadResult, "A track, or that there is none."),
+    json_of(replies.LoadResult, "A track, or no track."),
     "Opens the source, for at most 15 s.",
     parameters=(
         words("identifier", "A URI, a path, or a search such as `ytsearch:words`.", CLIP, is_required=True),
-        flag("explain", "Why there is none, in `error`."),
+        flag("explain", "Also say in `error` why there is no track."),
     ),
     codes=_ASKED,
     tag="Tracks",
@@ -76,7 +76,7 @@ SEARCH: Final = Operation(
     "Only with the resolver.",
     parameters=(
         words("query", "What to look for.", "blackstreet no diggity", is_required=True),
-        words("site", "One that the resolver can search; `youtube` by default.", "soundcloud"),
+        words("site", "A site that the resolver can search; `youtube` by default.", "soundcloud"),
         whole_number("limit", "How many at most; 10 by default.", 1, 100, 5),
     ),
     codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
@@ -97,7 +97,7 @@ RESOLVE: Final = Operation(
 ENCODE_TRACK: Final = Operation(
     "POST",
     "/v0/encodetrack",
-    "Make an encoded track of facts",
+    "Encode a track's facts",
     json_of(replies.TrackOut, "The track."),
     body=RequestBody(
         requests.TrackToEncode,
@@ -124,7 +124,7 @@ ENCODE_TRACK: Final = Operation(
 DECODE_TRACK: Final = Operation(
     "GET",
     "/v0/decodetrack",
-    "Read an encoded track",
+    "Decode an encoded track",
     json_of(replies.TrackOut, "The track."),
     parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
     codes=("invalid_identifier",),
@@ -134,7 +134,7 @@ DECODE_TRACK: Final = Operation(
 DECODE_TRACKS: Final = Operation(
     "POST",
     "/v0/decodetracks",
-    "Read many encoded tracks",
+    "Decode many encoded tracks",
     json_of(list[replies.TrackOut], "In the same order."),
     body=RequestBody(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
     codes=("invalid_identifier",),
@@ -145,13 +145,12 @@ DECODE_TRACKS: Final = Operation(
 LIST_FILES: Final = Operation(
     "GET",
     "/v0/files",
-    "Choose music on the node's machine",
+    "Browse the music on the node's machine",
     json_of(replies.LibraryFiles, "Folders first, each in natural order."),
-    "Shows what is audio or a playlist by its ending, and nothing hidden. Where the request may play no files, it may "
-    "see none.",
+    "Lists audio files and playlists by extension, and no hidden files. A request that may not play files sees none.",
     parameters=(
-        words("path", "A folder, as the entries name it; without it the folders of the library.", "/0"),
-        words("query", "Words, all of which a file below `path` has in its name or folder.", "welcome"),
+        words("path", "A folder, as the entries name it; default: the library's folders.", "/0"),
+        words("query", "Words that the name or folder of a file below `path` must all contain.", "welcome"),
         whole_number("offset", "How many entries to pass over.", 0, 1_000_000, 0),
         whole_number("limit", "How many entries at most; 200 by default.", 1, 1000, 50),
         flag("details", "Opens the first 100 audio files among the entries, for title, author and length."),
@@ -164,12 +163,12 @@ SEND_FILE: Final = Operation(
     "POST",
     "/v0/files",
     "Send a file",
-    json_of(replies.SentFile, "It can be played.", 201),
-    "The body is the file. It has its name once it is whole and could be opened; half of one leaves nothing.",
+    json_of(replies.SentFile, "The file can be played.", 201),
+    "The body is the file. The file appears once it is whole and could be opened; half a file leaves nothing.",
     parameters=(
         words(
             "name",
-            "Its name, with the ending of an audio file; a number is added where it is taken.",
+            "The file's name, with the extension of an audio file; a number is added if the name is taken.",
             "song.wav",
             is_required=True,
         ),
@@ -183,8 +182,8 @@ SEND_SOUND: Final = Operation(
     "POST",
     "/v0/sounds",
     "Send a sound",
-    json_of(replies.SentSound, "It is there for a while.", 201),
-    "The body is the bytes of a sound, under any content type. It is in memory for `sounds.keep_s` after its last use.",
+    json_of(replies.SentSound, "The sound is kept for a while.", 201),
+    "The body is a sound, under any content type. The sound is in memory for `sounds.keep_s` after its last use.",
     takes_bytes=True,
     codes=("load_failed", "source_blocked", "limit_reached"),
     tag="Tracks",
@@ -204,7 +203,7 @@ END_SOUND: Final = Operation(
     "/v0/sounds/{sound_id}",
     "Forget a sound",
     DONE,
-    "What plays it plays on.",
+    "Players that play the sound play on.",
     codes=("not_found",),
     tag="Tracks",
     subject=Subject.NODE,
@@ -213,8 +212,8 @@ END_SOUND: Final = Operation(
 SHOW_INDEX: Final = Operation(
     "GET",
     "/",
-    "Say what there is",
-    (Reply(200, "All paths; to a browser a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
+    "List all paths",
+    (Reply(200, "All paths; for a browser, a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -238,7 +237,7 @@ SHOW_VERSION: Final = Operation(
 SHOW_STATS: Final = Operation(
     "GET",
     "/v0/stats",
-    "Show how well the node does",
+    "Show the node's statistics",
     json_of(replies.Stats, "Counts since its start."),
     tag="Node",
     subject=Subject.NODE,
@@ -262,7 +261,7 @@ SHOW_METRICS: Final = Operation(
 SHOW_HEALTH: Final = Operation(
     "GET",
     "/healthz",
-    "Say that the process answers",
+    "Check that the process answers",
     json_of(replies.NodeStatus, "It does."),
     tag="Node",
     subject=Subject.NODE,
@@ -270,10 +269,10 @@ SHOW_HEALTH: Final = Operation(
 SHOW_READINESS: Final = Operation(
     "GET",
     "/readyz",
-    "Say whether the node can play",
+    "Check whether the node can play",
     json_of(
         replies.NodeStatus,
-        "Decoders are up and have room, and the clock is on time. Degraded: it plays, but its state is not kept.",
+        "Decoders are up and have room, and the clock is on time. Degraded: the node plays, but keeps no state.",
     ),
     codes=("not_ready",),
     tag="Node",
@@ -307,10 +306,10 @@ SHOW_DOCS: Final = Operation(
 SHOW_DASHBOARD: Final = Operation(
     "GET",
     "/dashboard",
-    "See and steer the node in a browser",
+    "Open the node's dashboard in a browser",
     (Reply(308, "The page is at `/dashboard/`.", headers={"Location": "`/dashboard/`"}),),
-    "On the node's own machine, where the node has no password; with `dashboard.login`, where it has one; "
-    "`tonearm dashboard` shows others.",
+    "A node without password serves it to its own machine. A node with a password serves it with `dashboard.login`. "
+    "Else use `tonearm dashboard`.",
     codes=("not_found",),
     tag="Node",
     subject=Subject.NODE,
@@ -319,8 +318,14 @@ LOG_IN: Final = Operation(
     "POST",
     "/dashboard/login",
     "Log in with a browser",
-    (Reply(204, "Done: a cookie counts as the password.", headers={"Set-Cookie": "For pages of this address only."}),),
-    "Only with `dashboard.login`. Five wrong passwords of an address are taken in a minute, fifty of all.",
+    (
+        Reply(
+            204,
+            "Logged in: the cookie counts as the password.",
+            headers={"Set-Cookie": "Only for pages of the node's own address."},
+        ),
+    ),
+    "Only with `dashboard.login`. An address may try five wrong passwords a minute, all addresses together fifty.",
     body=RequestBody(requests.DashboardLogin, {"for a month": {"password": "sesame", "stay": True}}),
     codes=("limit_reached",),
     tag="Node",
@@ -331,7 +336,7 @@ LOG_OUT: Final = Operation(
     "/dashboard/logout",
     "Log all browsers out",
     DONE,
-    "Only with `dashboard.login`. No cookie counts any more.",
+    "Only with `dashboard.login`. All cookies end.",
     tag="Node",
     subject=Subject.NODE,
 )

@@ -22,7 +22,7 @@ _MODE: Final[JsonSchemaMode] = "validation"
 _EVERYWHERE: Final = ("unauthorized", "foreign_origin", "limit_reached", "internal")
 _RETRY_AFTER: Final[JsonObject] = {
     "Retry-After": {
-        "description": "In how many seconds a request is allowed again, where too many came from the address.",
+        "description": "Seconds until the address may send the next request.",
         "schema": {"type": "integer"},
     }
 }
@@ -30,7 +30,7 @@ _RETRY_AFTER: Final[JsonObject] = {
 _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     "node": Parameter(
         "node",
-        "The node's name, or `self`: the one that is asked.",
+        "The node's name, or `self` for the asked node.",
         {"type": "string"},
         "self",
         "path",
@@ -54,7 +54,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
     ),
     "sound_id": Parameter(
         "sound_id",
-        "What stands behind `sound:` in the uri that the node gave the sound.",
+        "The part after `sound:` in the sound's uri.",
         {"type": "string"},
         "3fa1c0de5eed4b1d9a0b7c6d5e4f3a21",
         "path",
@@ -86,12 +86,12 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
         "info": {
             "title": "tonearm",
             "version": version,
-            "summary": "An audio node: plays URIs into 20 ms frames for whoever listens.",
+            "summary": "An audio node: it plays URIs as 20 ms frames for its listeners.",
             "description": (
-                "Bodies are JSON, whatever their content type; unknown fields are ignored and named in the header "
-                "`Tonearm-Ignored`, only among filters they are refused. Times are in ms unless a name says otherwise. "
-                "Each GET answers HEAD, too. A method that a path does not have is 405 `method_not_allowed`, a path "
-                "that there is not 404 `not_found`."
+                "Bodies are JSON, whatever their content type. Unknown fields are ignored and named in the header "
+                "`Tonearm-Ignored`; unknown filters are refused. Times are in ms unless a name says otherwise. "
+                "Each GET path also answers HEAD. A wrong method is 405 `method_not_allowed`, an unknown path is "
+                "404 `not_found`."
             ),
             "license": {"name": "MIT", "identifier": "MIT"},
         },
@@ -234,12 +234,12 @@ def _reply(reply: Reply, schemas: Mapping[str, JsonObject], operation: Operation
     }
     if operation.body is not None:
         headers["Tonearm-Ignored"] = {
-            "description": "The body's fields that no field has, if there are any.",
+            "description": "The unknown fields of the body, if there are any.",
             "schema": {"type": "string"},
         }
     if operation.method != "GET" and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
         headers["Tonearm-Unsaved"] = {
-            "description": "The change is done, and not yet on disk.",
+            "description": "The change is made, but not yet on disk.",
             "schema": {"const": "true"},
         }
     if headers:

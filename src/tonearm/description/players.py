@@ -46,8 +46,8 @@ CREATE_PLAYER: Final = Operation(
     "/v0/players",
     "Create a player",
     json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
-    "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
-    "told by the event `TrackException` when its turn comes.",
+    "The player plays by itself. Only the form of the URI and the policy are checked at once: the event "
+    "`TrackException` reports a source that cannot be played when its turn comes.",
     body=RequestBody(
         requests.NewPlayer,
         {
@@ -72,7 +72,7 @@ LIST_PLAYERS: Final = Operation(
     "GET",
     "/v0/players",
     "List all players",
-    json_of(list[replies.Player], "The whole state of each."),
+    json_of(list[replies.Player], "The whole state of each player."),
     tag="Players",
     subject=Subject.ALL_PLAYERS,
 )
@@ -88,25 +88,25 @@ DELETE_PLAYER: Final = Operation(
     PLAYER,
     "Delete a player",
     DONE,
-    "Its sockets are closed with 1000, its streams end.",
+    "The player's sockets are closed with 1000, and its streams end.",
     tag="Players",
 )
 GET_RECORD: Final = Operation(
     "GET",
     f"{PLAYER}/state",
     "Get a player's record",
-    json_of(SavedPlayer, "Everything needed to have it again, here or in another node."),
+    json_of(SavedPlayer, "Everything needed to restore the player, here or at another node."),
     tag="Players",
 )
 PUT_RECORD: Final = Operation(
     "PUT",
     f"{PLAYER}/state",
-    "Have the player of a record",
+    "Restore a player from its record",
     (
-        *json_of(replies.Player, "Its whole state, in place of a player that had this id."),
+        *json_of(replies.Player, "The player's whole state, in place of a player with this id."),
         *json_of(replies.Player, "Its whole state.", 201),
     ),
-    "The player gets the id of the path, whatever stands in the record, and a life of its own.",
+    "The player gets the id of the path, whatever id the record has, and a new life.",
     body=RequestBody(SavedPlayer, {"an idle one": _RECORD}),
     codes=("player_exists", "limit_reached"),
     tag="Players",
@@ -125,7 +125,7 @@ SHOW_ARTWORK: Final = Operation(
     "Get the picture inside the current file",
     (
         Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
-        Reply(304, "The picture that `If-None-Match` names is still the one.", {}, {"ETag": "Names this picture."}),
+        Reply(304, "The picture is still the one of `If-None-Match`.", {}, {"ETag": "Names this picture."}),
     ),
     parameters=(
         Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
@@ -137,7 +137,7 @@ SHOW_ARTWORK: Final = Operation(
 PLAY: Final = Operation(
     "POST",
     f"{PLAYER}/play",
-    "Go on, or play the last track again",
+    "Resume, or play the last track again",
     DONE,
     tag="Control",
 )
@@ -153,7 +153,7 @@ SEEK: Final = Operation(
     f"{PLAYER}/position",
     "Seek",
     DONE,
-    "Behind the end the track ends. While it loads the seek is kept.",
+    "A position behind the end ends the track. A seek waits while the track loads.",
     body=RequestBody(requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}),
     codes=("not_seekable",),
     tag="Control",
@@ -162,7 +162,7 @@ REPLACE_TRACK: Final = Operation(
     "PUT",
     f"{PLAYER}/track",
     "Play a track now",
-    json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
+    json_of(replies.TrackQueued, "The track plays in place of the current one.", 201),
     "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
     body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
     codes=("load_failed", *_SOURCE_CODES),
@@ -181,7 +181,7 @@ SKIP: Final = Operation(
     f"{PLAYER}/skip",
     "Skip",
     DONE,
-    "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
+    "Without a body: skip to the next track. With `to`, the tracks before that track leave the queue.",
     body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
     codes=("track_not_found",),
     tag="Control",
@@ -189,7 +189,7 @@ SKIP: Final = Operation(
 PREVIOUS: Final = Operation(
     "POST",
     f"{PLAYER}/previous",
-    "Go back to what was played before",
+    "Go back to the previous track",
     DONE,
     codes=("no_previous",),
     tag="Control",
@@ -199,8 +199,8 @@ ADD_TRACKS: Final = Operation(
     "POST",
     f"{PLAYER}/queue",
     "Add one track or many",
-    json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
-    "Of many all are added or none.",
+    json_of(replies.TrackQueued, "The ids of the new tracks.", 201),
+    "Either all tracks are added or none.",
     body=RequestBody(
         requests.QueueEntry | requests.QueueEntries,
         {
@@ -218,14 +218,14 @@ LIST_QUEUE: Final = Operation(
     "List what waits",
     json_of(
         list[replies.QueuedTrackDetails | replies.QueuedTrack],
-        "With `details` as much as is known of each, else three fields.",
+        "With `details` all that is known of each track, else three fields.",
         headers={"ETag": '`W/"<life>.<version>"`: names the order, with the `version` of the last QueueUpdate.'},
     ),
     parameters=(
         flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
-        whole_number("offset", "How many of the first to leave out.", 0, 100_000_000, 0),
+        whole_number("offset", "How many tracks to skip from the front.", 0, 100_000_000, 0),
         whole_number("limit", "How many to list.", 1, 100_000_000, 10),
-        whole_number("wait", "With `details`: how many ms to wait until they are known.", 0, 5000, 100),
+        whole_number("wait", "With `details`: how many ms to wait for details.", 0, 5000, 100),
     ),
     tag="Queue",
 )
@@ -255,7 +255,7 @@ MOVE_TRACK: Final = Operation(
 REMOVE_TRACK: Final = Operation(
     "DELETE",
     f"{PLAYER}/queue/{{track_id}}",
-    "Take a track out",
+    "Remove a track from the queue",
     DONE,
     codes=("track_not_found",),
     tag="Queue",
@@ -292,7 +292,7 @@ CHANGE_FILTERS: Final = Operation(
     f"{PLAYER}/filters",
     "Change volume, equalizer, effects",
     DONE,
-    "What is absent stays; null switches an effect off; a name that is no filter is refused.",
+    "Absent filters stay; null switches an effect off; an unknown name is refused.",
     body=RequestBody(
         requests.FiltersPatch,
         {
@@ -324,7 +324,7 @@ ADD_OVERLAYS: Final = Operation(
     f"{PLAYER}/overlays",
     "Play a sound over the music",
     json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
-    "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
+    "Several overlays begin with the same frame; either all are added or none. At most 8 play at once.",
     body=RequestBody(
         requests.NewOverlay | requests.NewOverlays,
         {

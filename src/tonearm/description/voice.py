@@ -23,9 +23,9 @@ JOIN_VOICE: Final = Operation(
     _VOICE,
     "Speak in a Discord voice channel",
     DONE,
-    "Taken, and being done: GET with `wait`, and the event `VoiceState`, say how it went. The same values again change "
-    "nothing; others are a move, which is made beside the old connection. With `endpoint` null, as Discord sends it "
-    "when a voice server goes, the connection ends.",
+    "The node answers at once and then connects: GET with `wait` and the event `VoiceState` report the result. The "
+    "same values again change nothing; other values are a move, made beside the old connection. With `endpoint` null, "
+    "as Discord sends it when a voice server goes, the connection ends.",
     body=RequestBody(
         requests.VoicePut,
         {"what the gateway said": EXAMPLE, "with the channel's bitrate": {**EXAMPLE, "bitrate": 64000}},
@@ -37,8 +37,8 @@ SHOW_VOICE: Final = Operation(
     "GET",
     _VOICE,
     "Show a player's voice",
-    json_of(replies.Voice | replies.NoVoice, "How it is doing; `none` without one."),
-    parameters=(whole_number("wait", "Answers when it is not `connecting`, or after so many ms.", 0, 10_000, 200),),
+    json_of(replies.Voice | replies.NoVoice, "The voice's state; `none` without a voice."),
+    parameters=(whole_number("wait", "Wait until the state is not `connecting`, or for so many ms.", 0, 10_000, 200),),
     tag="Voice",
 )
 LEAVE_VOICE: Final = Operation(
@@ -46,6 +46,6 @@ LEAVE_VOICE: Final = Operation(
     _VOICE,
     "Leave the voice channel",
     DONE,
-    "Also without a voice. The player goes on.",
+    "Also works without a voice. The player plays on.",
     tag="Voice",
 )
