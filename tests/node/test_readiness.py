@@ -90,7 +90,7 @@ async def test_a_full_node_is_not_ready_and_shows_since_when_and_how_many_player
         hand_time.forward(LOGGED_AFTER_S)
         await eventually(lambda: node.unreadiness(), "the processes' next report")
         hand_time.forward(70.0 - LOGGED_AFTER_S)
-        assert "since 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+        assert "for 70 s: 2 players wait for room" in refusal(await request(port, "GET", "/readyz"))
         stats, metrics = await figures(port)
         assert (stats["overloadMs"], stats["playersWaiting"]) == (70_000, 2)
         assert {"tonearm_overload_seconds 70.0", "tonearm_players_waiting 2.0"} <= {*metrics}
@@ -124,7 +124,7 @@ async def test_a_paused_player_that_has_lost_its_place_is_no_overload_before_it_
         assert paused.quality["waitingForRoomMs"] == 0
         hand_time.forward(LOGGED_AFTER_S)
         await eventually(lambda: node.unreadiness(), "the process's next report")
-        assert "since 3 s: 1 players wait for room" in refusal(await request(port, "GET", "/readyz"))
+        assert "for 3 s: 1 players wait for room" in refusal(await request(port, "GET", "/readyz"))
         assert paused.quality["waitingForRoomMs"] == round(LOGGED_AFTER_S * 1000)
         memory.most = math.inf
         heard = len(paused.listener)

@@ -90,10 +90,10 @@ def bomb(size: int) -> bytes:
 
 # What is refused, with its reason: while it opens, or where it is read, after so many bytes at most.
 REFUSED: dict[str, tuple[str, Callable[[], bytes], FailureCode, str, int]] = {
-    "br": ("br", lambda: BODY, FailureCode.NOT_AUDIO, "packed ('br')", 0),
-    "zstd": ("zstd", lambda: BODY, FailureCode.NOT_AUDIO, "packed ('zstd')", 0),
-    "compress": ("compress", lambda: BODY, FailureCode.NOT_AUDIO, "packed ('compress')", 0),
-    "packed twice": ("gzip, gzip", lambda: BODY, FailureCode.NOT_AUDIO, "packed ('gzip, gzip')", 0),
+    "br": ("br", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('br')", 0),
+    "zstd": ("zstd", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('zstd')", 0),
+    "compress": ("compress", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('compress')", 0),
+    "packed twice": ("gzip, gzip", lambda: BODY, FailureCode.NOT_AUDIO, "compressed ('gzip, gzip')", 0),
     "a bomb": ("gzip", lambda: bomb(50_000_000), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
     "deflate": ("deflate", lambda: zlib.compress(bytes(50_000_000)), FailureCode.LIMIT_EXCEEDED, "200 times", 0),
     "a bomb in members": ("gzip", lambda: bomb(1_000_000) * 50, FailureCode.LIMIT_EXCEEDED, "200 times", 2_200_000),
