@@ -1,5 +1,4 @@
-"""Does one fault after the other, and two at a time; prints what was heard of each, and exits with 1 when something was
-wrong. What nodes, listeners and clients had to wait for a core is added to each limit of time."""
+"""Does one fault after the other, and two at a time. What processes had to wait for a core is added to each limit."""
 
 import argparse
 import asyncio
@@ -30,10 +29,9 @@ class Chaos:
     def __init__(self, world: World, http: aiohttp.ClientSession, song: str, seed: int) -> None:
         self._world, self._http, self._dice = world, http, random.Random(seed)
         self._clients = Clients(world, http, song, seed)
-        names = [player.id for player in self._clients.players]
-        forms, places = ("wav", "ogg", "mp3"), [*product(names, NODES)]
-        self._listeners = [Listener(world, *place, "socket") for place in places]
-        self._listeners += [Listener(world, *place, forms[n * 2 % 3]) for n, place in enumerate(places)]
+        names, streams = [player.id for player in self._clients.players], ("wav", "ogg", "mp3")
+        forms = [(*place, form) for place in product(names, NODES) for form in ("socket", self._dice.choice(streams))]
+        self._listeners = [Listener(world, *one) for one in forms]
         self._watches = [Watch(world, name) for name in names]
         self._deck, self._lag_s = [*reversed(FAULTS)], 0.0
         self.figures: dict[str, list[tuple[float, float]]] = {}
@@ -42,7 +40,9 @@ class Chaos:
         world, clients, begun_s = self._world, self._clients, time.monotonic()
         await eventually(world.are_one, "all nodes are one")
         for player in clients.players:
-            await clients.ask("POST", "/v0/players", {"id": player.id, "uri": song, "loop": "track"})
+            body = {"id": player.id, "uri": song, "loop": "track"}
+            while (await clients.ask("POST", "/v0/players", body, allowed=409))[0] not in (201, 409):
+                await asyncio.sleep(0.1)
         async with asyncio.TaskGroup() as group:
             beside = [self._measure_lag(), *(one.listen(self._http) for one in self._listeners)]
             beside += [watch.watch(self._http, name) for watch in self._watches for name in NODES]
