@@ -61,6 +61,7 @@ async def leaving() -> Leaving:
     lease = SimpleNamespace(plays_until_s=0)
     membership = SimpleNamespace(members=members, reaches=True, lease=lease, last_alive_ms=0)
     cluster.membership, cluster._forwarding = cast(Any, membership), cast(Any, SimpleNamespace(ask=ask))
+    cluster.nodes = cast(Any, None)  # nobody asks for them
     players: dict[str, Any] = {"p": playing_player("a").playback}
     node = StoppingNode(players)
     cluster.saving(players)
