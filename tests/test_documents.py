@@ -52,7 +52,7 @@ def test_the_commands_that_documents_name_are_there() -> None:
             command, *arguments = shlex.split(line, comments=True)
             assert command in tonearm_command.commands, f"{name}: tonearm {line}"
             given = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
-            options = {option for one in tonearm_command.commands[command].params for option in one.opts}
+            options = {"--help", *(option for one in tonearm_command.commands[command].params for option in one.opts)}
             assert given <= options, f"{name}: tonearm {line}"
 
 

@@ -65,7 +65,7 @@ move 1                                  2 tonearm: Too few arguments; see tonear
 skip raido                              1 tonearm: There is no player 'raido'; did you mean 'radio'? `tonearm players`
 volume raido                            1 tonearm: There is no player 'raido'; did you mean 'radio'?
 add raido c.wav                         1 tonearm: There is no player 'raido'; did you mean 'radio'?
-add lost.wav                            1 tonearm: No file 'lost.wav' here, and this node searches nothing
+add lost.wav                            1 tonearm: There is no file 'lost.wav' here, and this node cannot search
 create radio                            1 tonearm: A player 'radio' exists
 clear                                   radio: paused a, 0:07 of 1:40, volume 50 %                -
 stop                                    radio: idle, volume 50 %                                  -
