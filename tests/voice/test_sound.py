@@ -73,6 +73,7 @@ async def test_a_pause_ends_with_five_silences(node: RunningNode, certificate: P
         assert [said["speaking"] for said in session.of(5)] == [1, 0, 1]
 
 
+@pytest.mark.timing  # a machine that starves the voice process drops a packet that is too old
 async def test_the_channel_hears_the_first_sample_of_a_player_that_begins_with_a_voice(
     node: RunningNode, certificate: Path
 ) -> None:
