@@ -44,14 +44,15 @@ def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions) -> 
         path = f"/v0/nodes/{'self' if name is None else quote(name, safe='')}"
         await node.request("DELETE" if undo else "POST", f"{path}/drain")
         shown = await node.request("GET", path)
-        last = None
+        last, was_draining = None, False
         while not undo and shown["players"]:
             if shown["players"] != last and not as_json:
                 say(f"{one_line(shown['name'])}: {shown['players']} players left to move")
-            last = shown["players"]
+            last, was_draining = shown["players"], was_draining or shown["draining"]
             await asyncio.sleep(_LOOKS_EVERY_S)
             shown = await node.request("GET", path)
-            if not shown["draining"]:
+            # The node that is asked learns of another one's drain with the next record of that.
+            if was_draining and not shown["draining"]:
                 raise WrongUse(f"{shown['name']} is no longer drained: somebody else undid it.")
         if as_json:
             print_json(shown)
