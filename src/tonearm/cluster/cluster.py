@@ -424,7 +424,7 @@ class Cluster:
                 if answer is not None:
                     return answer
             await asyncio.sleep(_FOUND_AFTER_S)  # it is on its way
-        raise unreachable or PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
+        raise unreachable or PlayerNotFound.of(player_id)
 
     async def _place_of(self, player_id: str) -> tuple[str, str] | None:
         """The address and name of the node that has a player; None where nobody has it."""

@@ -143,12 +143,12 @@ class Ownership:
         if player_id in self._mine:
             return
         if player_id in self._missing:
-            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
+            raise PlayerExists.of(player_id)
         token = secrets.token_hex(8)
         try:
             revision = await self._bucket.create(player_id, self._value(1, token, b""))
         except Conflict:
-            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.") from None
+            raise PlayerExists.of(player_id) from None
         self._mine[player_id] = _Mine(1, token, revision)
 
     async def take(

@@ -1,6 +1,6 @@
 """The errors by which a request is refused, each with its code and its status of HTTP."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 ErrorCode: TypeAlias = Literal[
     "bad_request",
@@ -76,6 +76,10 @@ class PlayerNotFound(RequestError):
     code = "player_not_found"
     status = 404
 
+    @classmethod
+    def of(cls, player_id: str) -> Self:
+        return cls(f"There is no player {player_id!r}. Create it with POST /v0/players.")
+
 
 class TrackNotFound(RequestError):
     code = "track_not_found"
@@ -124,6 +128,10 @@ class NoPrevious(RequestError):
 class PlayerExists(RequestError):
     code = "player_exists"
     status = 409
+
+    @classmethod
+    def of(cls, player_id: str) -> Self:
+        return cls(f"Player {player_id!r} exists; delete it first, or use another id.")
 
 
 class LimitReached(RequestError):

@@ -282,7 +282,7 @@ class Node:
         checked = None if wanted is None else self._track_maker.check(wanted)
         self._track_maker.check_metadata(metadata)
         if player_id in self._players or player_id in self._reserved_ids:
-            raise PlayerExists(f"Player {player_id!r} exists; delete it first, or use another id.")
+            raise PlayerExists.of(player_id)
         self._require_room()
         if voice is not None:
             self._voices().check(player_id, voice[0])
@@ -500,7 +500,7 @@ class Node:
         player = self._players.get(player_id)
         self._forgotten.spoken_to(player_id)
         if player is None:
-            raise PlayerNotFound(f"There is no player {player_id!r}. Create it with POST /v0/players.")
+            raise PlayerNotFound.of(player_id)
         return player
 
     def _all_here(self) -> Iterator[Player]:

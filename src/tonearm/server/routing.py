@@ -346,7 +346,7 @@ class NodeEdge(Edge):
             if passed is not None:
                 return passed
         if is_about_player and self._node.find(call.player_id) is None:
-            raise PlayerNotFound(f"There is no player {call.player_id!r}. Create it with POST /v0/players.")
+            raise PlayerNotFound.of(call.player_id)
         reply = await route.handler(call)
         if request.method not in _READING:
             changed = [call.player_id] if is_about_player else call.new_players
