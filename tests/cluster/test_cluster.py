@@ -4,9 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import secrets
-import signal
 import socket
 import sys
 import zlib
@@ -20,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
+from tests.support.processes import standing_still
 from tests.support.running_cluster import LEASE_S, cuttable, nats_server, nodes_of, running_cluster
 from tests.support.running_node import RunningNode, running_node
 
@@ -360,19 +359,16 @@ async def test_a_node_that_stood_still_plays_nothing_that_another_one_has(tmp_pa
         async with aiohttp.ClientSession() as session, session.ws_connect(f"{a.url}/v0/players/p/ws") as frames:
             for _ in range(50):
                 await frames.receive()
-            os.kill(a.pid, signal.SIGSTOP)
 
             async def is_taken() -> bool:
                 answer = await b.request("GET", "/v0/players/p")
                 return bool(answer.status == 200 and answer.json()["node"] == "b")
 
-            try:
+            with standing_still(a.pid):
                 await eventually(is_taken, "the other node has it")
                 with contextlib.suppress(TimeoutError):
                     while True:  # what came before
                         await frames.receive(timeout=0.5)
-            finally:
-                os.kill(a.pid, signal.SIGCONT)
             heard = 0
             while (message := await frames.receive(timeout=20)).type is aiohttp.WSMsgType.BINARY:
                 heard += 1

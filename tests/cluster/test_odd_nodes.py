@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import nats
 from tests.support.audio_files import tone, wav
 from tests.support.command import run_tonearm
 from tests.support.eventually import eventually
+from tests.support.processes import standing_still
 from tests.support.running_cluster import RunningCluster, cuttable, running_cluster
 from tests.support.running_node import RunningNode, start_node
 
@@ -141,11 +140,10 @@ async def test_clocks_that_are_hours_apart_take_no_player_elsewhere_in_time(tmp_
         assert before_s <= await position_s() <= before_s + time.monotonic() - begun_s + 1.0
         await start_elsewhen(cluster, "b", HOURS_S)
         await eventually(cluster.all_are_one, "all nodes see each other again")
-        os.kill(a.pid, signal.SIGSTOP)
-        try:
-            cluster.nodes.pop("a")
-            await eventually(lambda: cluster.owner("p"), "it goes on at the node that came later")
-        finally:
-            os.kill(a.pid, signal.SIGCONT)
-            cluster.nodes["a"] = a
+        with standing_still(a.pid):
+            del cluster.nodes["a"]
+            try:
+                await eventually(lambda: cluster.owner("p"), "it goes on at the node that came later")
+            finally:
+                cluster.nodes["a"] = a
         assert before_s <= await position_s() <= before_s + time.monotonic() - begun_s + 1.0

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import io
-import os
-import signal
 import socket
 import struct
 import time
@@ -17,6 +15,7 @@ import av
 
 from tests.support.audio_files import tone, wav
 from tests.support.eventually import eventually
+from tests.support.processes import standing_still
 from tests.support.running_cluster import running_cluster
 from tests.support.running_node import RunningNode
 from tonearm.protocol.framing import HEADER, HEADER_BYTES
@@ -186,12 +185,9 @@ async def test_a_node_that_stands_still_is_left_for_the_one_that_takes_its_playe
         await create(b, at="a")
         async with listening(b) as (listener,):
             before = await listener.hear(50)
-            os.kill(a.pid, signal.SIGSTOP)
-            try:
+            with standing_still(a.pid):
                 after = await listener.hear(200)
                 assert (await b.request("GET", "/v0/players/p")).json()["node"] in ("b", "c")
-            finally:
-                os.kill(a.pid, signal.SIGCONT)
         await asyncio.to_thread(a.stop)  # at once, before it has found out what became of it
         assert not any("leaving anyway" in line for line in a.log)
         assert [*before, *after] == sorted({*before, *after})
@@ -203,11 +199,8 @@ async def test_a_player_that_is_on_its_way_to_another_node_is_taken_back_once(tm
         await create(a, at="a")
         async with listening(c) as (listener,):
             before = await listener.hear(50)
-            os.kill(b.pid, signal.SIGSTOP)
-            try:
+            with standing_still(b.pid):
                 moved = await a.request("POST", "/v0/players/p/move", {"node": "b"})
-            finally:
-                os.kill(b.pid, signal.SIGCONT)
             assert (moved.status, moved.json()["code"]) == (503, "node_unreachable")
             after = await listener.hear(300)  # it is not told that the player is deleted
         assert [*before, *after] == sorted({*before, *after})

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.decoder_forks import decoder_template_process_id
@@ -55,6 +57,15 @@ def is_alive(process_id: int) -> bool:
 def is_stopped(process_id: int) -> bool:
     """Whether a signal has stopped it."""
     return "\nState:\tT" in Path(f"/proc/{process_id}/status").read_text()
+
+
+@contextlib.contextmanager
+def standing_still(process_id: int) -> Iterator[None]:
+    os.kill(process_id, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process_id, signal.SIGCONT)
 
 
 def exists(process_id: int) -> bool:

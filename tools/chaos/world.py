@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.support.processes import WaitForCpu
+from tests.support.processes import WaitForCpu, standing_still
 from tests.support.running_cluster import LEASE_S, Cuttable, Engine, RunningCluster
 from tests.support.running_node import RunningNode, start_node
 
@@ -107,9 +107,8 @@ async def restart(world: World, name: str, dice: random.Random, *, by: signal.Si
 
 
 async def stop_still(world: World, name: str, dice: random.Random, *, least_s: float, most_s: float) -> None:
-    world.nodes[name].process.send_signal(signal.SIGSTOP)
-    await asyncio.sleep(dice.uniform(least_s, most_s))
-    world.nodes[name].process.send_signal(signal.SIGCONT)
+    with standing_still(world.nodes[name].pid):
+        await asyncio.sleep(dice.uniform(least_s, most_s))
 
 
 async def cut_off(world: World, name: str, dice: random.Random) -> None:
