@@ -1,7 +1,8 @@
 """What a node that stops does with players that it could not give to others."""
 
 import asyncio
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,36 +11,54 @@ import pytest
 
 from tests.cluster.test_ownership import HeldBucket, ownership
 from tests.support.playback_log import playing_player
-from tonearm.cluster.cluster import Cluster
-from tonearm.cluster.engine import EngineSettings
+from tests.support.tracks import make_status
+from tonearm.cluster.moving import Moving
+from tonearm.cluster.ownership import Ownership
+from tonearm.cluster.together import AllPlayers
 from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import NodeUnreachable
+from tonearm.core.player_status import PlayerStatus
+from tonearm.core.snapshot import PlayerSnapshot
+
+
+class StoppingPlayer:
+    player_id = "p"
+
+    def record(self) -> PlayerSnapshot:
+        return replace(playing_player("a").playback.snapshot(), player_id="p")
+
+    def status(self) -> PlayerStatus:
+        return make_status("p")
 
 
 class StoppingNode:
     """It has a player, which no other node takes."""
-
-    settings, totals = None, None
 
     def __init__(self, players: dict[str, Any]) -> None:
         self._players = players
         self.given_up = 0
         self.is_stopped = False
 
-    async def give_up(self, player_id: str, reason: str, client: str) -> Any:
+    async def give_up(self, player_id: str, reason: str, client: str = "") -> PlayerSnapshot:
         self.given_up += 1
-        return self._players.pop(player_id).snapshot()
+        record: PlayerSnapshot = self._players.pop(player_id).record()
+        return record
 
-    async def take_over(self, snapshot: Any, **_: Any) -> None:
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
         assert not self.is_stopped
-        self._players["p"] = playing_player("a").playback
+        self._players["p"] = StoppingPlayer()
+        return False
+
+    def players(self) -> list[StoppingPlayer]:
+        return [*self._players.values()]
 
 
 @dataclass
 class Leaving:
     """The node a, which has the player p, and b, which says for each of `answers` that it does not take it."""
 
-    cluster: Cluster
+    moving: Moving
+    ownership: Ownership
     node: StoppingNode
     asked: asyncio.Event
     answers: asyncio.Semaphore
@@ -53,39 +72,60 @@ async def leaving() -> Leaving:
         await answers.acquire()
         raise aiohttp.ClientError("no room")
 
-    cluster = Cluster(EngineSettings("nats://nowhere"), "test", "a", 3.0, "", lambda: 0)
-    cluster.ownership = ownership(HeldBucket(), "a", [])
-    await cluster.ownership.claim("p")
-    await cluster.ownership.write("p", b"{}")
+    owned = ownership(HeldBucket(), "a", [])
+    await owned.claim("p")
+    await owned.write("p", b"{}")
     members = SimpleNamespace(living=lambda _: {"a": NodeRecord("http://a:1"), "b": NodeRecord("http://b:1")})
-    lease = SimpleNamespace(plays_until_s=0)
-    membership = SimpleNamespace(members=members, reaches=True, lease=lease, last_alive_ms=0)
-    cluster.membership, cluster._forwarding = cast(Any, membership), cast(Any, SimpleNamespace(ask=ask))
-    cluster.nodes = cast(Any, None)  # nobody asks for them
-    players: dict[str, Any] = {"p": playing_player("a").playback}
+    players: dict[str, Any] = {"p": StoppingPlayer()}
     node = StoppingNode(players)
-    cluster.saving(players)
-    cluster.attach(cast(Any, node), lambda _: None)
-    return Leaving(cluster, node, asked, answers)
+    membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
+    moving = Moving("a", node, players, cast(Any, membership), owned, cast(Any, forwarding), set(), lambda: 0)
+    return Leaving(moving, owned, node, asked, answers)
 
 
 async def test_a_node_that_stops_begins_no_move_after_its_drain() -> None:
     found = await leaving()
     found.answers.release()
-    await found.cluster.drain(1.0)
+    await found.moving.leave(1.0)
     assert found.node.given_up == 1
-    assert found.cluster.ownership.is_mine("p"), "it stays here, as nobody takes it"
-    await asyncio.wait_for(found.cluster._move_all(), 1.0)  # as each turn does
+    assert found.ownership.is_mine("p"), "it stays here, as nobody takes it"
+    await asyncio.wait_for(found.moving.all(), 1.0)  # as each turn does
     assert found.node.given_up == 1
 
 
 async def test_a_node_that_stops_takes_nothing_back() -> None:
     found = await leaving()
-    moving = asyncio.create_task(found.cluster._move("p", "b"))
+    moving = asyncio.create_task(found.moving.one("p", "b"))
     await found.asked.wait()
-    await found.cluster.drain(1.0)
+    await found.moving.leave(1.0)
     found.node.is_stopped = True
     found.answers.release()
     with pytest.raises(NodeUnreachable):
         await moving
-    assert not found.cluster.ownership.is_mine("p"), "others find it in the engine"
+    assert not found.ownership.is_mine("p"), "others find it in the engine"
+
+
+async def test_a_player_that_the_other_node_has_not_taken_yet_is_in_each_list() -> None:
+    found = await leaving()
+    node, nobody = cast(Any, found.node), cast(Any, None)
+    going = found.moving.on_their_way
+    all_players = AllPlayers("a", node, nobody, nobody, found.ownership, going, lambda: 0)
+
+    async def listed() -> tuple[list[str], list[str]]:
+        request = cast(Any, SimpleNamespace(method="GET"))
+        states = cast(Any, await all_players.states(request, of_all=False))
+        records = cast(Any, await all_players.records(request, of_all=False))
+        return (
+            [player["id"] for player in json.loads(states.body)],
+            [player["id"] for player in json.loads(records.body)["players"]],
+        )
+
+    assert await listed() == (["p"], ["p"])
+    moving = asyncio.create_task(found.moving.one("p", "b"))
+    await found.asked.wait()
+    assert node.players() == []
+    assert await listed() == (["p"], ["p"])
+    found.answers.release()
+    with pytest.raises(NodeUnreachable, match="it goes on here"):
+        await moving
+    assert await listed() == (["p"], ["p"])

@@ -12,9 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-import aiohttp
 from aiohttp import web
 
 from tonearm import VERSION
@@ -22,6 +20,7 @@ from tonearm.cluster.engine import Engine, EngineLost, EngineRefused, EngineSett
 from tonearm.cluster.engine_saving import EngineSaving, read_record
 from tonearm.cluster.forwarding import HOP, NODE, Forwarding
 from tonearm.cluster.membership import Membership, NameTaken
+from tonearm.cluster.moving import Moving
 from tonearm.cluster.ownership import Owned, Ownership
 from tonearm.cluster.relays import Relays, give_frames
 from tonearm.cluster.together import AllPlayers, Nodes
@@ -45,7 +44,6 @@ from tonearm.description.players import CREATE_PLAYER, LIST_PLAYERS
 from tonearm.node.node import Node
 from tonearm.player.player import Player
 from tonearm.protocol.requests import MoveTo
-from tonearm.protocol.saved_state import state_out
 from tonearm.server.audio_settings import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.bodies import read_body, read_raw
@@ -57,8 +55,6 @@ from tonearm.server.sockets import AudioSocketRoute
 from tonearm.server.streams import OpenStreams
 
 _TAKES_AT_ONCE: Final = 8
-_MOVES_AT_ONCE: Final = 4
-_MOVE_WITHIN_S: Final = 5.0  # a node that takes no player in this time, as one that is stopped, does not get it
 _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
 _EPOCH_DIGITS: Final = 18
 _FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
@@ -117,7 +113,7 @@ class Cluster:
         self._dice = random.SystemRandom()
         self._address = ""
         self._count = 0
-        self._is_draining = self._moving = self._is_leaving = False
+        self._moving: Moving | None = None  # with a node
         self._connections = 1
         self._bucket_made = ""
         self._node: Node | None = None
@@ -169,8 +165,19 @@ class Cluster:
     def attach(self, node: Node, allow: Callable[[float], None]) -> None:
         """`allow` takes until when the node may play."""
         self._node, self._allow = node, allow
+        self._moving = Moving(
+            self.own,
+            node,
+            self._players,
+            self.membership,
+            self.ownership,
+            self._forwarding,
+            self._taking,
+            self._wall_ms,
+        )
         self._relays = Relays(node, self._forwarding, lambda player_id: partial(self._place_of, player_id))
-        self._all = AllPlayers(self.own, node, self.nodes, self._forwarding, self.ownership, self._wall_ms)
+        going = self._moving.on_their_way
+        self._all = AllPlayers(self.own, node, self.nodes, self._forwarding, self.ownership, going, self._wall_ms)
         allow(self.membership.lease.plays_until_s)
 
     def serves(self, streams: OpenStreams, audio: AudioSettings) -> None:
@@ -186,14 +193,8 @@ class Cluster:
 
     async def drain(self, within_s: float) -> None:
         """Moves all players to other nodes, as far as that goes in this time."""
-        self._is_draining = True
-        try:
-            async with asyncio.timeout(within_s):
-                await self._move_all()
-        except TimeoutError:
-            log.warning("%d players could not be moved in %g s; other nodes take them", len(self._players), within_s)
-        finally:
-            self._is_leaving = True
+        if self._moving is not None:
+            await self._moving.leave(within_s)
 
     async def leave(self) -> None:
         """To be called when the node has stopped."""
@@ -216,8 +217,8 @@ class Cluster:
                 self._count += 1
                 await self.membership.turn()
                 await self._look_around()
-                if self._is_draining and self._players and not self._moving:  # some came since
-                    self._begin(self._move_all())
+                if self._moving is not None and self._moving.is_draining and self._players:  # some may have come since
+                    self._begin(self._moving.all())
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self.own)
                 self._fall_silent()
@@ -304,7 +305,7 @@ class Cluster:
         `take_over` does, and `EngineLost`."""
         assert self._node is not None
         try:
-            if self._is_leaving:
+            if self._moving is None or self._moving.is_leaving:
                 raise NodeUnreachable("This node stops.")
             await self._node.take_over(snapshot, moved=PlayerMoved(owner, self.own))
         except RequestError:
@@ -338,6 +339,10 @@ class Cluster:
         if self._saving is not None:
             self._saving.changed(player_id)
 
+    @property
+    def _is_draining(self) -> bool:
+        return self._moving is not None and self._moving.is_draining
+
     def _own_record(self) -> NodeRecord:
         load = 0.0 if self._node is None else self._node.load
         return NodeRecord(self._address, VERSION, len(self._players), load, self._is_draining, self._count)
@@ -348,7 +353,7 @@ class Cluster:
         try:
             await self.ownership.claim(player_id)
         except EngineLost as error:
-            raise _gone(error) from error
+            raise EngineGone.of(error) from error
 
     async def unclaim(self, player_id: str) -> None:
         try:
@@ -363,6 +368,10 @@ class Cluster:
 
     async def answer(self, call: Call, operation: Operation) -> web.StreamResponse | None:
         if self.is_from_node(call.request):
+            if operation is LIST_PLAYERS:
+                return await self._all.states(call.request, of_all=False)
+            if operation is GET_RECORDS:
+                return await self._all.records(call.request, of_all=False)
             if operation is LISTEN and self._node is not None and self._here(call.player_id):
                 return await give_frames(call, self._node, self._streams, self._audio)
             passed = None
@@ -379,9 +388,9 @@ class Cluster:
         if operation is CREATE_PLAYER:
             return await self._created(request)
         if operation is LIST_PLAYERS:
-            return await self._all.states(request)
+            return await self._all.states(request, of_all=True)
         if operation is GET_RECORDS:
-            return await self._all.records()
+            return await self._all.records(request, of_all=True)
         if operation is FOLLOW_PLAYERS:
             return await self._forwarding.follow_all(request, self._streams, self.nodes.living)
         if operation is LOG_OUT:  # at all nodes, for they take each other's cookies
@@ -431,7 +440,7 @@ class Cluster:
         try:
             owner = await self.ownership.owner_of(player_id)
         except EngineLost as error:
-            raise _gone(error) from error
+            raise EngineGone.of(error) from error
         if owner is None:
             return None
         record = self.membership.members.records().get(owner)
@@ -494,21 +503,23 @@ class Cluster:
             return answer or web.Response(status=HTTPStatus.BAD_GATEWAY)
         if drains and not any(name != self.own for name, _ in self.nodes.living()):
             raise BadRequest("There is no other living node that could take the players.")
-        self._is_draining = drains
+        assert self._moving is not None
+        self._moving.is_draining = drains
         if drains:
-            self._begin(self._move_all())
+            self._begin(self._moving.all())
         return no_content()
 
     async def _move_asked(self, call: Call) -> web.StreamResponse:
         body = await read_body(call.request, MoveTo)
-        await self._move(call.player_id, body.node)
+        assert self._moving is not None
+        await self._moving.one(call.player_id, body.node)
         return no_content()
 
     async def _taken_from(self, call: Call) -> web.StreamResponse:
         """Another node hands a player over."""
         if not self.is_from_node(call.request) or self._node is None:
             raise NotFound("Players are moved with POST, by whoever wants them moved.")
-        record = json.loads(await read_raw(call.request, _MOST_BODY_BYTES))
+        record = bytes(await read_raw(call.request, _MOST_BODY_BYTES))
         owner, epoch = call.target.required_parameter("from"), call.target.required_parameter("epoch")
         if not (epoch.isascii() and epoch.isdigit() and len(epoch) <= _EPOCH_DIGITS):
             raise BadRequest("epoch must be a number.")
@@ -521,76 +532,5 @@ class Cluster:
                 raise PlayerExists(f"The player {call.player_id!r} is not the node {owner}'s.")
             await self._go_on_here(snapshot, owner)
         except EngineLost as error:
-            raise _gone(error) from error
+            raise EngineGone.of(error) from error
         return no_content()
-
-    async def _move_all(self) -> None:
-        self._moving = True
-        try:
-            await self._move_some()
-        finally:
-            self._moving = False
-
-    async def _move_some(self) -> None:
-        places = asyncio.Semaphore(_MOVES_AT_ONCE)
-
-        async def move(player_id: str) -> None:
-            async with places:
-                if self._is_leaving or not self._is_draining or player_id not in self._players:
-                    return
-                living = self.membership.members.living(time.monotonic())
-                name = placed(living, self._dice, avoided=[self.own])
-                try:
-                    if name is not None and name != self.own:
-                        await self._move(player_id, name)
-                except RequestError as error:
-                    log.warning("player %s stays here: %s", player_id, error.message)
-
-        await asyncio.gather(*map(move, tuple(self._players)))
-
-    async def _move(self, player_id: str, to: str) -> None:
-        """Gives a player of this node to another one; it stays where that does not work. Raises `RequestError`."""
-        assert self._node is not None
-        if to == self.own:
-            return
-        living = self.membership.members.living(time.monotonic())
-        if to not in living or not living[to].address:
-            raise BadRequest(f"There is no living node {to!r}. There are {', '.join(living)}.")
-        if not self.membership.reaches:
-            raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
-        epoch = self.ownership.epoch_of(player_id)
-        if epoch is None:
-            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
-        self._taking.add(player_id)  # it is nobody's until it is there, and not for this node to find
-        try:
-            await self._hand_over(player_id, epoch, to, living[to].address)
-        finally:
-            self._taking.discard(player_id)
-
-    async def _hand_over(self, player_id: str, epoch: int, to: str, address: str) -> None:
-        """As `_move`, for a player of this `epoch`, to the node at this address."""
-        assert self._node is not None
-        self.ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
-        snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
-        record = state_out(snapshot, self._wall_ms())
-        try:
-            path = f"/v0/players/{quote(player_id, safe='')}/move?from={quote(self.own, safe='')}&epoch={epoch}"
-            async with asyncio.timeout(_MOVE_WITHIN_S):
-                await self._forwarding.ask(address, "PUT", path, record)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            log.warning("player %s could not be moved to %s: %s", player_id, to, error)
-            if self._is_leaving:
-                raise NodeUnreachable(f"The node {to} did not take the player, and this one stops.") from error
-            try:
-                # With an epoch of its own, so that a node which wakes up late cannot take it any more.
-                taken = await self.ownership.take(player_id, self.own, lambda *_: snapshot)
-            except EngineLost as lost:
-                raise _gone(lost) from lost
-            if taken is not None:
-                await self._node.take_over(snapshot)
-            why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
-            raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error
-
-
-def _gone(error: EngineLost) -> EngineGone:
-    return EngineGone(f"The cluster's engine is lost ({error}). Try again later.")

@@ -8,13 +8,11 @@ from typing import Final
 
 from tonearm.cluster.engine import EngineLost
 from tonearm.cluster.ownership import Ownership, RecordTooLarge
-from tonearm.core.errors import BadRequest
-from tonearm.core.metadata import JsonObject
+from tonearm.core.errors import RequestError
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.changes import Change
 from tonearm.node.saving import PlayerToSave, Saving
-from tonearm.protocol.saved_state import read_state, state_out
-from tonearm.protocol.wire_model import json_text
+from tonearm.server.records import record_slices, stored_record
 
 _AT_ONCE: Final = 16
 _IN_THREAD_FROM_TRACKS: Final = 50
@@ -118,10 +116,7 @@ class EngineSaving(Saving):
             if self._ended_in.get(change.player_id) == epoch:
                 self._ended_in.pop(change.player_id, None)
             return
-        if len(change.snapshot.queue) >= _IN_THREAD_FROM_TRACKS:
-            record = await asyncio.to_thread(_record, change.snapshot, change.taken_ms)
-        else:
-            record = _record(change.snapshot, change.taken_ms)
+        record = await record_of(change.snapshot, change.taken_ms)
         try:
             if not await self._ownership.write(change.player_id, record):
                 self._unkept.add(change.player_id)
@@ -141,13 +136,13 @@ class EngineSaving(Saving):
 
 
 def read_record(
-    player_id: str, record: JsonObject, *, until_ms: int | None = None, passed_ms: int | None = None
+    player_id: str, record: bytes, *, until_ms: int | None = None, passed_ms: int | None = None
 ) -> PlayerSnapshot | None:
     """The player of a record, as it is at the time of day `until_ms`, or `passed_ms` after it was written, or as it was
-    then; None for a record that is none of it, or of a newer version."""
+    then; None for a record that is none of it, or of a newer version. A thread is to call it: it may take long."""
     try:
-        taken_ms, snapshot = read_state(record)
-    except BadRequest as error:
+        taken_ms, snapshot = stored_record(record)
+    except RequestError as error:
         log.debug("the record of player %s: %s", player_id, error.message)
         return None
     if snapshot.player_id != player_id:
@@ -156,5 +151,8 @@ def read_record(
     return snapshot if until_ms is None else played_on(snapshot, taken_ms, until_ms)
 
 
-def _record(snapshot: PlayerSnapshot, taken_ms: int) -> bytes:
-    return json_text(state_out(snapshot, taken_ms))
+async def record_of(snapshot: PlayerSnapshot, taken_ms: int) -> bytes:
+    """A `SavedPlayer` as JSON; a long one is made in a thread."""
+    if len(snapshot.queue) < _IN_THREAD_FROM_TRACKS:
+        return b"".join(record_slices(snapshot, taken_ms))
+    return await asyncio.to_thread(lambda: b"".join(record_slices(snapshot, taken_ms)))

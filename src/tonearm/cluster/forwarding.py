@@ -20,7 +20,6 @@ from aiohttp import WSMsgType, web
 from yarl import URL
 
 from tonearm.core.errors import BadRequest, EngineGone, LimitReached, NodeUnreachable, PlayerNotFound, RequestError
-from tonearm.core.metadata import Json
 from tonearm.protocol.framing import CloseCode
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.streams import OpenStreams
@@ -77,19 +76,19 @@ class Forwarding:
         """Whether the node there reaches the engine: False also where nobody is there; True where it says nothing."""
         try:
             async with asyncio.timeout(_ASK_TIMEOUT_S):
-                answer = await self.ask(address, "GET", "/v0/nodes/self")
+                answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
         except aiohttp.ClientConnectorError:
             return False
         except (aiohttp.ClientError, OSError, ValueError):
             return True
         return not (isinstance(answer, dict) and answer.get("reachesEngine") is False)
 
-    async def ask(self, address: str, method: str, path: str, body: Json = None) -> Json:
-        """The JSON that the node there answers. Raises `aiohttp.ClientError`, `OSError` and `ValueError`."""
-        async with self._open().request(
-            method, _url(address, path), headers=self._headers({}), json=body, raise_for_status=True
-        ) as answer:
-            return await answer.json() if answer.status != 204 else None
+    async def ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
+        """The body of what the node there answers; `body` is JSON. Raises `aiohttp.ClientError` and `OSError`."""
+        headers = self._headers({} if body is None else {"Content-Type": "application/json"})
+        url = _url(address, path)
+        async with self._open().request(method, url, headers=headers, data=body, raise_for_status=True) as answer:
+            return await answer.read()
 
     async def pass_on(
         self, request: EdgeRequest, body: bytes | None, address: str, name: str

@@ -35,7 +35,7 @@ _LOGGED_CHARACTERS: Final = 128
 log = logging.getLogger(__name__)
 
 
-ReadRecord: TypeAlias = Callable[[str, JsonObject], PlayerSnapshot | None]
+ReadRecord: TypeAlias = Callable[[str, bytes], PlayerSnapshot | None]  # in a thread
 """The player of this id, of its record; None for a record that is none of it."""
 
 
@@ -167,8 +167,12 @@ class Ownership:
         if not body:  # its node was lost while it made the player
             await self._bucket.delete(player_id, entry.revision)
             return None
-        record = await asyncio.to_thread(_unpacked, head, body)
-        snapshot = None if record is None else read(player_id, record)
+
+        def unpacked_and_read() -> PlayerSnapshot | None:
+            record = _unpacked(head, body)
+            return None if record is None else read(player_id, record)
+
+        snapshot = await asyncio.to_thread(unpacked_and_read)
         if snapshot is None:
             if self._unread.get(player_id) != entry.revision:
                 log.error("the record of player %s cannot be read, and stays in the engine as it is", player_id)
@@ -344,7 +348,7 @@ def _head(entry: Entry) -> JsonObject | None:
     return head if isinstance(head, dict) else None
 
 
-def _unpacked(head: bytes, body: bytes) -> JsonObject | None:
+def _unpacked(head: bytes, body: bytes) -> bytes | None:
     """None for rubbish."""
     try:
         if json.loads(head).get("packed"):
@@ -352,7 +356,6 @@ def _unpacked(head: bytes, body: bytes) -> JsonObject | None:
             body = unpacker.decompress(body, _LARGEST_RECORD_BYTES)
             if unpacker.unconsumed_tail:
                 return None
-        record = json.loads(body)
     except (ValueError, zlib.error, RecursionError):
         return None
-    return record if isinstance(record, dict) else None
+    return body

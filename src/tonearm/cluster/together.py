@@ -3,24 +3,29 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+import msgspec
 from aiohttp import web
+from msgspec.json import Decoder
 
 from tonearm.cluster.forwarding import Forwarding
 from tonearm.cluster.membership import Membership
+from tonearm.cluster.moving import OnItsWay
 from tonearm.cluster.ownership import Ownership
 from tonearm.core.cluster import NodeRecord
 from tonearm.core.errors import NodeNotFound
 from tonearm.core.figures import ClusterFigures, ClusterNodeFigures
-from tonearm.core.metadata import Json, JsonObject
-from tonearm.core.snapshot import STATE_VERSION
+from tonearm.core.metadata import JsonObject
+from tonearm.core.player_status import PlayerStatus
+from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.node.node import Node
 from tonearm.protocol.rendering import player_out
-from tonearm.protocol.saved_state import state_out
+from tonearm.protocol.wire_model import json_text
 from tonearm.server.http_server import EdgeRequest
-from tonearm.server.replies import json_list_reply, json_reply
+from tonearm.server.records import record_slices
+from tonearm.server.replies import SLICE_ITEMS, SLICE_S, array_slices, sliced_reply
 
 _LISTED_TRIES: Final = 5
 _LISTED_AFTER_S: Final = 0.05
@@ -91,8 +96,19 @@ class Nodes:
         return shown
 
 
+class _Named(msgspec.Struct):
+    id: str
+
+
+class _Records(msgspec.Struct):
+    players: list[msgspec.Raw]
+
+
 class AllPlayers:
-    """The players of all nodes, asked for at `own`."""
+    """The players of all nodes, asked for at `own`. Those of this node include players on their way to another one, so
+    that no list lacks them, however long the other node takes.
+
+    Lists are made of the JSON of each player, which is not read: all records of a cluster may have many megabytes."""
 
     def __init__(
         self,
@@ -101,6 +117,7 @@ class AllPlayers:
         nodes: Nodes,
         forwarding: Forwarding,
         ownership: Ownership,
+        on_their_way: Mapping[str, OnItsWay],
         wall_ms: Callable[[], int],
     ) -> None:
         self._own = own
@@ -108,45 +125,52 @@ class AllPlayers:
         self._nodes = nodes
         self._forwarding = forwarding
         self._ownership = ownership
+        self._on_their_way = on_their_way
         self._wall_ms = wall_ms
 
-    async def states(self, request: EdgeRequest) -> web.StreamResponse:
-        """As `GET /v0/players`."""
+    async def states(self, request: EdgeRequest, *, of_all: bool) -> web.StreamResponse:
+        """As `GET /v0/players`, of all nodes or of this one."""
 
-        async def listed() -> list[JsonObject]:
-            lists = await self.ask_others("GET", "/v0/players")
-            own = [{**player_out(player.status()), "node": self._own} for player in self._node.players()]
-            return [
-                *own,
-                *(one for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)),
-            ]
+        async def listed() -> dict[str, bytes]:
+            own = await _made((player_id, iter([self._shown(status)])) for player_id, status in self._statuses())
+            others = await self.ask_others("GET", "/v0/players") if of_all else []
+            return own | await _read(others, Decoder(list[msgspec.Raw]).decode)
 
-        return await json_list_reply(request, await self._whole(listed))
+        found = await self._whole(listed) if of_all else await listed()
+        return await sliced_reply(request, array_slices(b"[", found.values(), b"]"))
 
-    async def records(self) -> web.StreamResponse:
-        """As `GET /v0/state`."""
+    async def records(self, request: EdgeRequest, *, of_all: bool) -> web.StreamResponse:
+        """As `GET /v0/state`, of all nodes or of this one."""
 
-        async def listed() -> list[JsonObject]:
-            found = await self.ask_others("GET", "/v0/state")
-            others = [
-                player
-                for record in found
-                if isinstance(record, dict) and isinstance(players := record.get("players"), list)
-                for player in players
-                if isinstance(player, dict)
-            ]
+        async def listed() -> dict[str, bytes]:
             now_ms = self._wall_ms()
-            return [*(state_out(player.record(), now_ms) for player in self._node.players()), *others]
+            own = await _made((record.player_id, record_slices(record, now_ms)) for record in self._own_records())
+            others = await self.ask_others("GET", "/v0/state") if of_all else []
+            decode = Decoder(_Records).decode
+            return own | await _read(others, lambda answer: decode(answer).players)
 
-        return json_reply({"version": STATE_VERSION, "players": [*await self._whole(listed)]})
+        found = await self._whole(listed) if of_all else await listed()
+        head = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
+        return await sliced_reply(request, array_slices(head, found.values(), b"]}"))
 
-    async def ask_others(self, method: str, path: str) -> list[Json]:
+    def _statuses(self) -> Iterator[tuple[str, PlayerStatus]]:
+        yield from ((player.player_id, player.status()) for player in self._node.players())
+        yield from [(player_id, player.status) for player_id, player in self._on_their_way.items()]
+
+    def _shown(self, status: PlayerStatus) -> bytes:
+        return json_text({**player_out(status), "node": self._own})
+
+    def _own_records(self) -> Iterator[PlayerSnapshot]:
+        yield from (player.record() for player in self._node.players())
+        yield from [player.record for player in self._on_their_way.values()]
+
+    async def ask_others(self, method: str, path: str) -> list[bytes]:
         """What the other living nodes answer; those that answer nothing are left out."""
         asked = [
             self._forwarding.ask(address, method, path) for name, address in self._nodes.living() if name != self._own
         ]
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        found: list[Json] = []
+        found: list[bytes] = []
         for answer in answers:
             if isinstance(answer, BaseException):
                 log.warning("a node of the cluster does not answer %s %s: %s", method, path, answer)
@@ -154,14 +178,44 @@ class AllPlayers:
                 found.append(answer)
         return found
 
-    async def _whole(self, listed: Callable[[], Awaitable[list[JsonObject]]]) -> list[JsonObject]:
-        """What `listed` gives, each player once. One that is on its way from node to node is in no answer or in two, so
-        it is asked again while one is missing that has an owner."""
-        found: dict[str, JsonObject] = {}
+    async def _whole(self, listed: Callable[[], Awaitable[dict[str, bytes]]]) -> dict[str, bytes]:
+        """What `listed` gives. A player that comes to a node after that has answered, and leaves another one before, is
+        in no answer, so all are asked again while a player that has an owner is missing."""
+        found: dict[str, bytes] = {}
         for _ in range(_LISTED_TRIES):
-            found |= {str(player.get("id")): player for player in reversed(await listed())}
+            found |= await listed()
             living = {name for name, _ in self._nodes.living()}
             if all(player_id in found for player_id, owned in self._ownership.owners() if owned.owner in living):
                 break
             await asyncio.sleep(_LISTED_AFTER_S)
-        return [*reversed(found.values())]
+        return found
+
+
+async def _made(players: Iterable[tuple[str, Iterator[bytes]]]) -> dict[str, bytes]:
+    """The JSON of each player, by its id, made in slices."""
+    found: dict[str, bytes] = {}
+    ends_s = time.monotonic() + SLICE_S
+    for player_id, slices in players:
+        made: list[bytes] = []
+        for part in slices:
+            made.append(part)
+            if time.monotonic() > ends_s:
+                await asyncio.sleep(0)
+                ends_s = time.monotonic() + SLICE_S
+        found[player_id] = b"".join(made)
+    return found
+
+
+async def _read(answers: Iterable[bytes], players_in: Callable[[bytes], Iterable[msgspec.Raw]]) -> dict[str, bytes]:
+    """The JSON of each player in the answers of other nodes, by its id."""
+    read_name = Decoder(_Named).decode
+    found: dict[str, bytes] = {}
+    for answer in answers:
+        try:
+            for number, player in enumerate(players_in(answer)):
+                found[read_name(player).id] = bytes(player)
+                if number % SLICE_ITEMS == 0:
+                    await asyncio.sleep(0)
+        except msgspec.DecodeError as error:
+            log.warning("a node of the cluster answers with something else than its players: %s", error)
+    return found

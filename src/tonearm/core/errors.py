@@ -161,6 +161,10 @@ class EngineGone(RequestError):
     code = "engine_lost"
     status = 503
 
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        return cls(f"The cluster's engine is lost ({error}). Try again later.")
+
 
 class NodeUnreachable(RequestError):
     """The node of the cluster that has the player does not answer."""

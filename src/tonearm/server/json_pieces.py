@@ -35,12 +35,12 @@ class Piece:
     index: int | None = None
 
 
-def is_object(raw: bytearray) -> bool:
+def is_object(raw: bytes | bytearray) -> bool:
     """Whether the JSON `raw` is an object, if it is any."""
     return _Text(raw).following == b"{"
 
 
-def pieces_of(raw: bytearray) -> Iterator[Piece]:
+def pieces_of(raw: bytes | bytearray) -> Iterator[Piece]:
     """The pieces of the object `raw`, in order. Names and values are JSON still and may be wrong in themselves; what is
     between them was looked at. Raises `ValueError` and `RecursionError` for what is no JSON, and `PieceTooLong`."""
     text = _Text(raw)
@@ -60,7 +60,7 @@ def pieces_of(raw: bytearray) -> Iterator[Piece]:
 
 
 class _Text:
-    def __init__(self, raw: bytearray) -> None:
+    def __init__(self, raw: bytes | bytearray) -> None:
         self._raw = raw
         self._view = memoryview(raw)
         self._at = 0

@@ -1,8 +1,9 @@
-"""Reading the record of a player, which may be long, in pieces: what is too much is refused before much was made of it,
-and no piece holds up what else the node does.
+"""The record of a player as JSON, and back, in pieces. A record may have ten thousand tracks, and no piece holds up
+what else the node does. A record with too much is refused before much was made of it.
 """
 
 import asyncio
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,11 +12,19 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.metadata import MAX_RECORD_NESTING, JsonObject
 from tonearm.core.play_queue import QueuedTrack
 from tonearm.core.snapshot import PlayerSnapshot
-from tonearm.protocol.saved_state import SavedPlayer, SavedTrack, require_version
+from tonearm.protocol.saved_state import (
+    SavedPlayer,
+    SavedTrack,
+    queue_out,
+    require_version,
+    saved_track_out,
+    state_head_out,
+    tracks_of,
+)
 from tonearm.server.bodies import checked, decoded, name_ignored, not_json, read_raw, too_deep, too_many_values
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.json_pieces import MAX_PIECE_BYTES, Piece, PieceTooLong, is_object, pieces_of
-from tonearm.server.replies import BodyTooLarge
+from tonearm.server.replies import BodyTooLarge, object_slices
 
 _OTHER_PIECES: Final = 1_000  # fields, some of which another version may know, and overlays
 
@@ -33,6 +42,22 @@ class RecordLimits:
         """How many fields and entries: each track may be one of `tracks`, and its id stand in the queue and the
         history."""
         return 3 * self.max_tracks + _OTHER_PIECES
+
+
+def record_slices(snapshot: PlayerSnapshot, saved_at_ms: int) -> Iterator[bytes]:
+    """A `SavedPlayer` as JSON, in slices."""
+    head = {**state_head_out(snapshot, saved_at_ms), "queue": queue_out(snapshot.queue)}
+    return object_slices(head, "tracks", map(saved_track_out, tracks_of(snapshot).values()))
+
+
+def stored_record(raw: bytes) -> tuple[int, PlayerSnapshot]:
+    """Reads what a node has stored of its own player: when, in ms since 1970, and the player. Takes long for a long
+    record, so a thread is to call it. Raises `RequestError`."""
+    player, tracks = _record(raw, _UNLIMITED, [], came_through_proxy=False)
+    return player.saved_at, player.as_snapshot(new_tracks=tracks)
+
+
+_UNLIMITED: Final = RecordLimits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 async def read_record(
@@ -53,7 +78,7 @@ async def read_record(
 
 
 def _record(
-    raw: bytearray, limits: RecordLimits, ignored: list[str], came_through_proxy: bool
+    raw: bytes | bytearray, limits: RecordLimits, ignored: list[str], came_through_proxy: bool
 ) -> tuple[SavedPlayer, list[QueuedTrack]]:
     """A player without its tracks, and these."""
     if not is_object(raw):  # the refusal needs to know no more of what is long

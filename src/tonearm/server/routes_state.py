@@ -16,10 +16,9 @@ from tonearm.description.players import GET_RECORD, PUT_RECORD
 from tonearm.node.node import Node
 from tonearm.player.handle import PlayerHandle
 from tonearm.protocol.rendering import player_out
-from tonearm.protocol.saved_state import queue_out, saved_track_out, state_head_out, tracks_of
 from tonearm.protocol.wire_model import json_text
-from tonearm.server.records import RecordLimits, read_record
-from tonearm.server.replies import SLICE_BYTES, SLICE_S, json_reply, object_slices, sliced_reply
+from tonearm.server.records import RecordLimits, read_record, record_slices
+from tonearm.server.replies import SLICE_BYTES, SLICE_S, json_reply, sliced_reply
 from tonearm.server.routing import Call, Route
 
 # A record has what waits in the queue, beside what the node knows of it. The least that a record may have: history and
@@ -80,8 +79,5 @@ class StateRoutes:
 
 
 def _record(player: PlayerHandle) -> Iterator[bytes]:
-    """`SavedPlayer` as JSON, in slices: there may be ten thousand tracks. It is as it was when the first one is
-    made, but for what becomes known of its tracks meanwhile."""
-    snapshot = player.record()
-    head = {**state_head_out(snapshot, time.time_ns() // 1_000_000), "queue": queue_out(snapshot.queue)}
-    return object_slices(head, "tracks", map(saved_track_out, tracks_of(snapshot).values()))
+    """As the player is when the first slice is made, but for what becomes known of its tracks meanwhile."""
+    return record_slices(player.record(), time.time_ns() // 1_000_000)

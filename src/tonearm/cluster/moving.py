@@ -1,0 +1,152 @@
+"""Gives players of this node to other nodes: one of them, or all when the node drains. What the other node does with a
+player stands in `cluster`.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote
+
+import aiohttp
+
+from tonearm.cluster.engine import EngineLost
+from tonearm.cluster.engine_saving import record_of
+from tonearm.cluster.forwarding import Forwarding
+from tonearm.cluster.membership import Membership
+from tonearm.cluster.ownership import Ownership
+from tonearm.core.cluster import placed
+from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerNotFound, RequestError
+from tonearm.core.player_status import PlayerStatus
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.player.player import Player
+
+_AT_ONCE: Final = 4
+_WITHIN_S: Final = 5.0  # a node that takes no player in this time, as one that is stopped, does not get it
+
+log = logging.getLogger(__name__)
+
+
+class MovingNode(Protocol):
+    """What a move needs of the `node.node.Node`."""
+
+    async def give_up(self, player_id: str, reason: str, client: str = "") -> PlayerSnapshot: ...
+
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool: ...
+
+
+class OnItsWay(NamedTuple):
+    """A player that was given up here and may not be taken there yet."""
+
+    status: PlayerStatus
+    record: PlayerSnapshot
+
+
+class Moving:
+    """`taking` has the players that this node must not look for: they are on their way."""
+
+    def __init__(
+        self,
+        own: str,
+        node: MovingNode,
+        players: Mapping[str, Player],
+        membership: Membership,
+        ownership: Ownership,
+        forwarding: Forwarding,
+        taking: set[str],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._own = own
+        self._node = node
+        self._players = players
+        self._membership = membership
+        self._ownership = ownership
+        self._forwarding = forwarding
+        self._taking = taking
+        self._wall_ms = wall_ms
+        self._dice = random.SystemRandom()
+        self._moves_all = False
+        self.is_draining = self.is_leaving = False
+        self.on_their_way: Final[dict[str, OnItsWay]] = {}
+
+    async def leave(self, within_s: float) -> None:
+        """Moves all players, as far as that goes in this time, and none afterwards."""
+        self.is_draining = True
+        try:
+            async with asyncio.timeout(within_s):
+                await self.all()
+        except TimeoutError:
+            log.warning("%d players could not be moved in %g s; other nodes take them", len(self._players), within_s)
+        finally:
+            self.is_leaving = True
+
+    async def all(self) -> None:
+        """Moves each player to the less loaded of two nodes, while this one drains. A player that no node takes stays
+        here."""
+        if self._moves_all:
+            return
+        self._moves_all = True
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def move(player_id: str) -> None:
+            async with places:
+                if self.is_leaving or not self.is_draining or player_id not in self._players:
+                    return
+                living = self._membership.members.living(time.monotonic())
+                name = placed(living, self._dice, avoided=[self._own])
+                try:
+                    if name is not None and name != self._own:
+                        await self.one(player_id, name)
+                except RequestError as error:
+                    log.warning("player %s stays here: %s", player_id, error.message)
+
+        try:
+            await asyncio.gather(*map(move, tuple(self._players)))
+        finally:
+            self._moves_all = False
+
+    async def one(self, player_id: str, to: str) -> None:
+        """Gives a player to the node `to`; the player stays here where that does not work. Raises `RequestError`."""
+        if to == self._own:
+            return
+        living = self._membership.members.living(time.monotonic())
+        if to not in living or not living[to].address:
+            raise BadRequest(f"There is no living node {to!r}. There are {', '.join(living)}.")
+        if not self._membership.reaches:
+            raise EngineGone("The cluster's engine is lost; nothing can be moved. Try again later.")
+        player, epoch = self._players.get(player_id), self._ownership.epoch_of(player_id)
+        if player is None or epoch is None:
+            raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
+        self._taking.add(player_id)
+        self.on_their_way[player_id] = OnItsWay(player.status(), player.record())
+        try:
+            await self._hand_over(player_id, epoch, to, living[to].address)
+        finally:
+            self._taking.discard(player_id)
+            del self.on_their_way[player_id]
+
+    async def _hand_over(self, player_id: str, epoch: int, to: str, address: str) -> None:
+        """As `one`, for a player of this `epoch`, to the node at this address."""
+        self._ownership.let_go(player_id)  # first: otherwise the player's end would be kept as its deletion
+        snapshot = await self._node.give_up(player_id, "The player goes on at another node; come back.", "the cluster")
+        record = await record_of(snapshot, self._wall_ms())
+        try:
+            own = quote(self._own, safe="")
+            path = f"/v0/players/{quote(player_id, safe='')}/move?from={own}&epoch={epoch}"
+            async with asyncio.timeout(_WITHIN_S):
+                await self._forwarding.ask(address, "PUT", path, record)
+        except (aiohttp.ClientError, OSError) as error:
+            log.warning("player %s could not be moved to %s: %s", player_id, to, error)
+            if self.is_leaving:
+                raise NodeUnreachable(f"The node {to} did not take the player, and this one stops.") from error
+            try:
+                # With an epoch of its own, so that a node which wakes up late cannot take it any more.
+                taken = await self._ownership.take(player_id, self._own, lambda *_: snapshot)
+            except EngineLost as lost:
+                raise EngineGone.of(lost) from lost
+            if taken is not None:
+                await self._node.take_over(snapshot)
+            why = f" (it answered {error.status})" if isinstance(error, aiohttp.ClientResponseError) else ""
+            raise NodeUnreachable(f"The node {to} did not take the player{why}; it goes on here.") from error
