@@ -1,6 +1,6 @@
-"""The effects of a player as clients write and read them: the same objects in requests, replies and events.
+"""The models of a player's effects. Requests, replies and events use the same ones.
 
-The models are made from the classes of `core.filters`, which check the ranges. Here these only show in descriptions.
+The models are made from the classes of `core.filters`. Those classes check the ranges; the models only describe them.
 """
 
 from collections.abc import Callable
@@ -27,27 +27,27 @@ def _model_of(effect: type[Effect]) -> Any:
 def _within(least: float, most: float) -> Callable[[JsonObject], None]:
     def describe(schema: JsonObject) -> None:
         schema |= {"minimum": least, "maximum": most}
-        if schema.get("default", 0) is None:  # a number that may be None is not null on the wire: there it is left out
+        if schema.get("default", 0) is None:  # on the wire such a number is absent, never null
             del schema["default"]
 
     return describe
 
 
 class EffectFields(WireModel):
-    """All effects; null is off."""
+    """All effects. An effect that is off is null."""
 
     __annotations__ = {
         name: Annotated[_model_of(kind) | None, Field(default=None)] for name, kind in EFFECT_KINDS.items()
     }
 
     def as_effects(self) -> Effects:
-        """All of them, as values."""
+        """All effects, as values."""
         return Effects(**{name: self._effect(name) for name in EFFECT_KINDS})
 
     def given_effects(self) -> dict[str, Effect | None]:
-        """The effects that the body names, by the names of `core.filters.Effects`; None switches one off.
+        """The effects that the body names, by the names of `core.filters.Effects`; None switches an effect off.
 
-        Their ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
+        The ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
         low_pass = getattr(self, "low_pass", None)
         if low_pass is not None and {"smoothing", "frequency_hz"} <= low_pass.model_fields_set:
             raise BadRequest("lowPass takes smoothing or frequencyHz, not both. Leave one of them out.")

@@ -1,7 +1,7 @@
-"""What a listener gets for a frame: the payload with its stamp, in the framing that it has; codes that close a socket.
+"""The bytes that a listener gets for a frame: a WebSocket message, a chunk or the payload; and the close codes.
 
-A frame is stored with the head of a WebSocket message in front, since nearly all listeners get that: it gets the head
-when it is copied out of the received bytes, so that nothing is copied when it is sent.
+A frame is stored as a WebSocket message, because nearly all listeners get that. It gets the head of the message when it
+is copied out of the received bytes, so that nothing is copied when it is sent.
 """
 
 import struct
@@ -17,13 +17,13 @@ _SHORT_LENGTH: Final = 125
 _LENGTH_IN_16_BITS: Final = 126
 
 HEADER: Final = struct.Struct(">BBHIQ")
-"""Version, flags, payload bytes, number of the frame, position in the track in µs."""
+"""Version, flags, size of the payload in bytes, number of the frame, position in the track in µs."""
 _HEADER_VERSION: Final = 1
 HEADER_BYTES: Final = HEADER.size
 
 
 class CloseCode(IntEnum):
-    """With which code the node closes a WebSocket (RFC 6455, 7.4.1, and IANA's registry)."""
+    """The codes with which the node closes a WebSocket (RFC 6455, 7.4.1, and IANA's registry)."""
 
     DELETED = 1000  # normal closure: the player is gone
     GOING_AWAY = 1001  # the node is shutting down
@@ -35,14 +35,14 @@ class FrameFlag(IntFlag):
     """The flags in a frame's stamp."""
 
     TRACK_STARTS = 1
-    DISCONTINUITY = 2  # it does not continue the frame before it
-    SILENCE = 4  # an extra frame of silence, with number and position of the frame after it
+    DISCONTINUITY = 2  # the frame does not continue the one before it
+    SILENCE = 4  # an extra frame of silence, with the number and position of the next frame
     PASSED = 8  # an unchanged packet of the source
 
 
 class Stamp(NamedTuple):
-    """What is said about a frame. `number` counts the frames that the player's clock sent, from 1;
-    `position_us` is the position in the track where the frame begins; `flags` are `FrameFlag`s."""
+    """The number, position and flags of a frame. `number` counts the frames that the player's clock sent, from 1.
+    `position_us` is the position in the track where the frame begins. `flags` are `FrameFlag`s."""
 
     number: int
     position_us: int
@@ -50,33 +50,33 @@ class Stamp(NamedTuple):
 
 
 def as_message(payload: bytes) -> bytes:
-    """The WebSocket message of a payload, which is shorter than 64 KiB."""
+    """A payload as a WebSocket message. The payload must be shorter than 64 KiB."""
     return _message_head(len(payload)) + payload
 
 
 def pcm_as_messages(pcm: bytes | memoryview) -> list[bytes]:
-    """Each frame of PCM in `pcm`, one after the other, as a WebSocket message."""
+    """The frames of PCM in `pcm`, in order, each as a WebSocket message."""
     view = memoryview(pcm)
     return [_FRAME_HEAD + view[start : start + FRAME_BYTES] for start in range(0, len(view), FRAME_BYTES)]
 
 
 def packets_as_messages(packets: Iterable[bytes]) -> list[bytes]:
-    """Each packet of Opus as a WebSocket message."""
+    """The packets of Opus, in order, each as a WebSocket message."""
     return [_PACKET_HEADS[len(packet)] + packet for packet in packets]
 
 
 def payload_of(message: bytes) -> bytes:
-    """The payload of a message that was made here."""
+    """The payload of a message that this module made."""
     return message[_payload_start(message) :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Framing:
-    """How a way out has its frames. What is sent elsewhere than to a socket has one of its own.
+    """How an output writes its frames. An output that is not a socket has a framing of its own.
 
-    `make` makes of a payload and its stamp what is written, once for all that have this framing; None: a WebSocket
-    message, without the stamp. `is_stamped`: it looks at the stamp, which else is not made. `after_loss` changes what
-    was made, where frames before it are lost.
+    `make` turns a payload and its stamp into the bytes to write, once for all listeners with this framing. None: a
+    WebSocket message without the stamp. `is_stamped`: `make` reads the stamp; otherwise no stamp is made. `after_loss`
+    changes the bytes of a frame that follows lost frames.
     """
 
     make: Callable[[bytes, Stamp], bytes] | None
@@ -89,7 +89,7 @@ class Framing:
     RAW: ClassVar["Framing"]  # the payload itself
 
     def of(self, message: bytes, stamp: Stamp) -> bytes:
-        """What is written for a frame that is stored as `message`."""
+        """The bytes to write for a frame that is stored as `message`."""
         return message if self.make is None else self.make(payload_of(message), stamp)
 
 

@@ -1,7 +1,7 @@
-"""What all models of the wire have in common, and JSON as text.
+"""The base classes and shared field types of all models of the wire, and JSON as text.
 
-pydantic's encoder takes a fifth of the time of the standard library's, so that a player's largest values do not delay
-the audio clock.
+The JSON is made by pydantic's encoder. It takes a fifth of the time of the standard library's encoder, so a player's
+largest values do not delay the audio clock.
 """
 
 import json
@@ -19,13 +19,13 @@ from tonearm.core.metadata import Json
 class WireModel(BaseModel):
     """Fields are camelCase on the wire and snake_case in Python; a model can be made with either.
 
-    Unknown fields are ignored, so that a client goes on working with a newer node.
+    Unknown fields are ignored, so that a client also works with a newer node.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
     )
-    # The fields, by their names on the wire, whose defaults descriptions show; None: all of them. In an answer a
+    # Descriptions show the defaults of these fields, by their names on the wire; None: of all fields. In an answer a
     # default only says that the field may be missing, and in many requests only the fields that were sent count.
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
@@ -40,57 +40,62 @@ class WireModel(BaseModel):
 
 
 class RequestModel(WireModel):
-    """Strict: a string is no number, `true` is no number, null is not absence."""
+    """A strict model: a string or `true` is not a number, and null does not mean that a field is absent."""
 
     model_config = ConfigDict(strict=True)
     read_defaults: ClassVar[frozenset[str] | None] = None
 
 
 def one_of(*names: str) -> JsonDict:
-    """The part of a JSON Schema that says: one of these fields is required."""
+    """The part of a JSON Schema that requires at least one of these fields."""
     return {"anyOf": [{"required": [name]} for name in names]}
 
 
 class ExactModel(RequestModel):
-    """A request, or a part of one, in which an unknown name is refused, since a client would not notice its effect
-    missing."""
+    """A request, or a part of one, that refuses unknown names. If they were ignored, a client would not notice that
+    they have no effect."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-# The default of a field that may be missing, and is never null: nobody reads it. An empty model instead, made for each
-# request, would take a third of the time in which a player is created.
+# The default of a field that may be missing but is never null. No code reads this default. An empty model in its place
+# would be made for each request, and would take a third of the time that it takes to create a player.
 ABSENT: Final[Any] = None
 
 AnyJson: TypeAlias = Annotated[Any, Field(description="Any JSON value.")]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, description="A duration or a position in a track, in ms.")]
 PositionRate: TypeAlias = Annotated[
-    float, Field(gt=0, description="How much of the file passes in a second heard: 1 without a timescale.")
+    float, Field(gt=0, description="How many seconds of the file play in one second: 1 without a timescale.")
 ]
-TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="Milliseconds since 1970, UTC.")]
+TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="A time, in ms since 1970, UTC.")]
 Paused: TypeAlias = Annotated[
-    bool, Field(description="A pause stands beside the state, and survives changes of track.")
+    bool, Field(description="Whether the player is paused, in any state. A pause survives track changes.")
 ]
-Title: TypeAlias = Annotated[str, Field(description="From tags, a playlist or a page; else made of the URI.")]
-Author: TypeAlias = Annotated[str, Field(description="From tags, a playlist or a page; empty when it is not known.")]
+Title: TypeAlias = Annotated[
+    str, Field(description="The title from tags, a playlist or a page, or one made of the URI.")
+]
+Author: TypeAlias = Annotated[str, Field(description="The author from tags, a playlist or a page; empty when unknown.")]
 ArtworkUrl: TypeAlias = Annotated[str, Field(description="A link to a picture, from tags or a page.")]
-Isrc: TypeAlias = Annotated[str, Field(description="The recording's number (ISRC), from tags.")]
+Isrc: TypeAlias = Annotated[str, Field(description="The ISRC of the recording, from tags or a page.")]
 BandNumber: TypeAlias = Annotated[
     int,
-    Field(description="0 to 14: 25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, 16000 Hz."),
+    Field(
+        description="The band: 0 to 14 for 25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, "
+        "16000 Hz."
+    ),
 ]
-Listeners: TypeAlias = Annotated[int, Field(ge=0, description="How many listen to the player's audio now.")]
-NodeRelease: TypeAlias = Annotated[str, Field(description="The node's, as `1.2.3`.")]
+Listeners: TypeAlias = Annotated[int, Field(ge=0, description="The number of listeners to the player's audio now.")]
+NodeRelease: TypeAlias = Annotated[str, Field(description="The node's version, such as `1.2.3`.")]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
-# Ranges and patterns of what clients send are for readers and descriptions: `core` checks them, with its own sentences.
+# The ranges and patterns of requests only appear in descriptions. `core` checks them, with error messages of its own.
 PlayerId: TypeAlias = Annotated[
     str,
     Field(
-        description="1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, and not `.` or `..`.",
+        description="The player's id: 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, but not `.` or `..`.",
         json_schema_extra={"pattern": "^[A-Za-z0-9._~:@+-]{1,128}$"},
     ),
 ]
-TrackId: TypeAlias = Annotated[str, Field(description="A UUID that the node gave the track.")]
+TrackId: TypeAlias = Annotated[str, Field(description="The id of a track or an overlay, a UUID made by the node.")]
 SourceText: TypeAlias = Annotated[
     str,
     Field(
@@ -106,7 +111,7 @@ _ASCII: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def json_text(value: Json) -> bytes:
-    """`value` as compact UTF-8. A lone surrogate, which came in with a path or a tag, is written as its escape."""
+    """`value` as compact UTF-8. A lone surrogate, such as one from a path or a tag, is written as an escape."""
     try:
         return to_json(value)
     except PydanticSerializationError:
