@@ -1,7 +1,7 @@
-"""The bodies that clients send.
+"""The models of the bodies that clients send.
 
-The ranges in these models only appear in descriptions. `core` checks them, and its errors say what is possible; errors
-of a model would have pydantic's words.
+The ranges in these models only appear in descriptions. `core` checks them, because its error messages say what is
+allowed; a model's errors would have pydantic's words.
 """
 
 from typing import Annotated, ClassVar, Final, TypeAlias
@@ -52,10 +52,10 @@ from tonearm.protocol.wire_model import (
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
-MAX_NEW_OVERLAYS: Final = 100  # in one request; the limit of a player is lower, and has an error of its own
+MAX_NEW_OVERLAYS: Final = 100  # in one request; a player's limit is lower, and has an error of its own
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
-MAX_SECRET_CHARACTERS: Final = 1024  # Discord's have some tens
-MAX_LENGTH_MS: Final = 2**53  # numbers of JSON are exact up to it
+MAX_SECRET_CHARACTERS: Final = 1024  # Discord's secrets have some tens
+MAX_LENGTH_MS: Final = 2**53  # numbers in JSON are exact up to this one
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
 
@@ -65,27 +65,31 @@ def _range(minimum: float, maximum: float) -> JsonDict:
 
 
 class _GivenSource(RequestModel):
-    """What names a track. It counts which of the two was sent; their defaults are never read."""
+    """A track's source: a URI or an encoded track. The sent fields count; the defaults are never read."""
 
     uri: SourceText = ""
     encoded: str = Field(default="", description="An encoded track, in base64.")
 
 
 class _GivenPart(_GivenSource):
-    """A part of it. The defaults are never read, either."""
+    """A source, or a part of its file. The defaults are never read."""
 
     start_ms: int = Field(
-        default=0, description="Where it starts in its file, in ms.", json_schema_extra={"minimum": 0}
+        default=0,
+        description="The start of the part in the file, in ms; absent: the file's start.",
+        json_schema_extra={"minimum": 0},
     )
     end_ms: int = Field(
-        default=0, description="Where it ends in its file, in ms; absent: with it.", json_schema_extra={"minimum": 1}
+        default=0,
+        description="The end of the part in the file, in ms; absent: the file's end.",
+        json_schema_extra={"minimum": 1},
     )
 
 
 class NewTrack(_GivenPart):
-    """A track, or a playlist's tracks: the body of PUT /v0/players/{id}/track, and an entry of `tracks`.
+    """A track, or the tracks of a playlist: the body of PUT /v0/players/{id}/track, and an entry of `tracks`.
 
-    `uri` or `encoded` is required; `encoded` is ignored beside a `uri`.
+    `uri` or `encoded` is required. With both, `encoded` is ignored.
     """
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
@@ -98,96 +102,113 @@ class QueueEntry(NewTrack):
     """POST /v0/players/{id}/queue with one track."""
 
     index: int = Field(
-        default=0, description="The place in the queue, 0 is next; absent: its end.", json_schema_extra=_INDEX
+        default=0, description="The place in the queue; 0 plays next. Absent: the end.", json_schema_extra=_INDEX
     )
 
 
 class QueueEntries(RequestModel):
-    """POST /v0/players/{id}/queue with many tracks, of which all are added or none."""
+    """POST /v0/players/{id}/queue with many tracks. Either all are added or none."""
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
     tracks: Annotated[list[NewTrack], FailFast()] = Field(min_length=1, max_length=MAX_NEW_TRACKS)
     index: int = Field(
-        default=0, description="The place of the first; 0 is next, absent: the end.", json_schema_extra=_INDEX
+        default=0,
+        description="The place of the first track in the queue; 0 plays next. Absent: the end.",
+        json_schema_extra=_INDEX,
     )
 
 
 class LoopPatch(RequestModel):
     """PATCH /v0/players/{id}/loop."""
 
-    # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
+    # Not strict, because a strict enumeration takes only its members, and JSON has only their values.
     mode: Annotated[LoopMode, Field(strict=False)]
 
 
 class PositionPatch(RequestModel):
-    """PATCH /v0/players/{id}/position: one of the two."""
+    """PATCH /v0/players/{id}/position, with one of these fields."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["position"]}, {"required": ["offset"]}]})
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
-    position: int = Field(default=0, description="In ms from the file's start; below the track's start is its start.")
-    offset: int = Field(default=0, description="In ms from where the player is.")
+    position: int = Field(
+        default=0,
+        description="The new position in the file, in ms. A position before the track's start means its start.",
+    )
+    offset: int = Field(default=0, description="The new position, in ms from the player's position; negative: back.")
 
 
 class IndexPatch(RequestModel):
-    """PATCH /v0/players/{id}/queue/{trackId}: the track's new place, 0 is next; behind the end is the end."""
+    """PATCH /v0/players/{id}/queue/{trackId}."""
 
-    index: int = Field(json_schema_extra=_INDEX, description="The place in the queue, 0 is next.")
+    index: int = Field(
+        json_schema_extra=_INDEX,
+        description="The new place in the queue; 0 plays next. A place beyond the end means the end.",
+    )
 
 
 class SkipTarget(RequestModel):
-    """POST /v0/players/{id}/skip, which may have no body: the waiting track to play."""
+    """POST /v0/players/{id}/skip. The body may be absent."""
 
-    to: TrackId
+    to: TrackId = Field(description="The id of the waiting track to play.")
 
 
 class CrossfadePatch(RequestModel):
-    """PATCH /v0/players/{id}/crossfade: what is absent stays as it is."""
+    """PATCH /v0/players/{id}/crossfade. Absent fields stay as they are."""
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
-    duration_ms: int = Field(0, description="0: tracks join.", json_schema_extra=_range(0, DURATION_MAX_MS))
+    duration_ms: int = Field(
+        0,
+        description="The length of the crossfade, in ms; 0: tracks join without a gap.",
+        json_schema_extra=_range(0, DURATION_MAX_MS),
+    )
     curve: Annotated[CrossfadeCurve, Field(strict=False)] = CrossfadeCurve.EQUAL_POWER
-    on_skip: bool = Field(False, description="Whether a skip fades, too.")
+    on_skip: bool = Field(False, description="Whether a skip crossfades, too.")
 
     def as_edit(self) -> CrossfadeEdit:
-        """The change; its range is not checked yet."""
+        """The change. Its range is not checked yet."""
         return CrossfadeEdit(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
 class NewOverlay(_GivenPart):
-    """POST /v0/players/{id}/overlays: a sound over whatever plays. `uri` or `encoded` is required."""
+    """POST /v0/players/{id}/overlays: a sound over the music. `uri` or `encoded` is required."""
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
     read_defaults: ClassVar[frozenset[str] | None] = frozenset({"volume", "duckDb", "fadeMs"})
 
     volume: float = Field(
-        1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, OVERLAY_VOLUME_MAX)
+        1.0, description="A linear gain; 1 changes nothing.", json_schema_extra=_range(0, OVERLAY_VOLUME_MAX)
     )
     duck_db: float = Field(
-        -12.0, description="By how much the music is lowered meanwhile.", json_schema_extra=_range(DUCK_MIN_DB, 0)
+        -12.0, description="The gain of the music under the overlay, in dB.", json_schema_extra=_range(DUCK_MIN_DB, 0)
     )
     fade_ms: int = Field(
-        150, description="In which time the music goes down and up again.", json_schema_extra=_range(0, FADE_MAX_MS)
+        150,
+        description="The time in which the music is lowered, and raised again, in ms.",
+        json_schema_extra=_range(0, FADE_MAX_MS),
     )
 
     def as_settings(self, place: str = "") -> OverlaySettings:
-        """Raises BadRequest for a value that is out of its range; `place` is where in the body it stands."""
+        """Raises BadRequest for a value outside its range. `place` is where the overlay is in the body."""
         return OverlaySettings(float(self.volume), float(self.duck_db), self.fade_ms).checked(place)
 
 
 class NewOverlays(RequestModel):
-    """POST /v0/players/{id}/overlays with several sounds that begin with the same frame, all or none."""
+    """POST /v0/players/{id}/overlays with several sounds. They begin with the same frame, and either all are added or
+    none."""
 
     overlays: Annotated[list[NewOverlay], FailFast()] = Field(min_length=1, max_length=MAX_NEW_OVERLAYS)
 
 
 class MetadataPatch(RequestModel):
-    """PATCH /v0/players/{id}/metadata: `merge` makes `value` a JSON Merge Patch (RFC 7396), else it replaces."""
+    """PATCH /v0/players/{id}/metadata."""
 
     value: AnyJson
-    merge: bool = Field(True, description="False: replaces what there is.")
+    merge: bool = Field(
+        True, description="True: `value` is a JSON Merge Patch (RFC 7396). False: `value` replaces the metadata."
+    )
 
 
 class BandGain(RequestModel):
@@ -196,14 +217,18 @@ class BandGain(RequestModel):
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
     band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
-    gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
+    gain_db: float = Field(
+        alias="gain_db", description="The band's gain in dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB)
+    )
     frequency_hz: AnyJson = Field(
-        default=None, alias="frequency_hz", description="Ignored: GET filters shows it, and may be sent back."
+        default=None,
+        alias="frequency_hz",
+        description="Ignored. It is allowed so that an answer of GET filters can be sent back.",
     )
 
 
 class LavalinkBandGain(RequestModel):
-    """One band of the equalizer, as Lavalink has it: the band becomes 1 + 4 · gain times as loud."""
+    """One band of the equalizer, as Lavalink's clients send it."""
 
     band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain: float = Field(
@@ -213,28 +238,30 @@ class LavalinkBandGain(RequestModel):
 
 
 class FiltersPatch(EffectFields, ExactModel):
-    """PATCH /v0/players/{id}/filters: what is absent stays as it is; `eq: []` makes the equalizer flat.
+    """PATCH /v0/players/{id}/filters. Absent filters stay as they are; `eq: []` makes the equalizer flat.
 
-    An effect replaces the one before: its fields that are left out take their defaults. null switches it off.
+    An effect is replaced as a whole: its absent fields take their defaults. null switches an effect off.
     """
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
     volume: float = Field(
-        default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
+        default=1.0, description="A linear gain; 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
     # The answer names the first wrong entry, so the check ends there.
     eq: Annotated[list[BandGain], FailFast()] = Field(
-        default_factory=list, max_length=MAX_GAINS, description="Listed bands are set, others stay."
+        default_factory=list, max_length=MAX_GAINS, description="The bands to set; other bands stay as they are."
     )
     equalizer: Annotated[list[LavalinkBandGain], FailFast()] = Field(
-        default_factory=list, max_length=MAX_GAINS, description="The same bands by Lavalink's gains; not beside `eq`."
+        default_factory=list,
+        max_length=MAX_GAINS,
+        description="The bands to set, by Lavalink's gains; not together with `eq`.",
     )
-    reset: bool = Field(False, description="Makes everything flat, before what else is here is applied.")
+    reset: bool = Field(False, description="True: removes all filters before the others in this body are set.")
 
     def as_change(self) -> FilterChange:
-        """The change; most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and for a
-        gain of Lavalink that is out of its range."""
+        """The change. Most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and for a
+        gain of Lavalink outside its range."""
         gains: tuple[tuple[int, float], ...] | None = None
         if {"eq", "equalizer"} <= self.model_fields_set:
             raise BadRequest("`eq` and `equalizer` set the same bands. Leave one of them out.")
@@ -255,24 +282,27 @@ _ID: Final[JsonDict] = {"pattern": "^[1-9][0-9]{0,19}$"}
 
 
 class VoicePut(RequestModel):
-    """PUT /v0/players/{id}/voice: what Discord's gateway told the bot in VOICE_STATE_UPDATE and VOICE_SERVER_UPDATE."""
+    """PUT /v0/players/{id}/voice: values of VOICE_STATE_UPDATE and VOICE_SERVER_UPDATE of Discord's gateway."""
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
-    token: str = Field(description="Of VOICE_SERVER_UPDATE.", json_schema_extra=_SECRET)
-    endpoint: str | None = Field(description="Of VOICE_SERVER_UPDATE, `host:port`; null: the server is gone.")
+    token: str = Field(description="`token` of VOICE_SERVER_UPDATE.", json_schema_extra=_SECRET)
+    endpoint: str | None = Field(
+        description="`endpoint` of VOICE_SERVER_UPDATE, `host:port`; null: the server is gone."
+    )
     session_id: str = Field(description="`session_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_SECRET)
     channel_id: str = Field(description="`channel_id` of the bot's VOICE_STATE_UPDATE.", json_schema_extra=_ID)
-    guild_id: str = Field(description="`guild_id` of both.", json_schema_extra=_ID)
+    guild_id: str = Field(description="`guild_id` of both events.", json_schema_extra=_ID)
     user_id: str = Field(description="The bot's own id.", json_schema_extra=_ID)
     bitrate: int = Field(
         default=0,
-        description="The channel's, in bit/s; absent: `opus.bitrate_bps`.",
+        description="The channel's bitrate in bit/s; absent: `opus.bitrate_bps`.",
         json_schema_extra=_range(MIN_BITRATE_BPS, MAX_BITRATE_BPS),
     )
 
     def as_target(self, place: str = "") -> tuple[VoiceTarget, VoiceCredentials]:
-        """Raises BadRequest, which names the field, at `place` of the body, and shows no value."""
+        """Raises BadRequest for a wrong field. The error names the field, at `place` in the body, and shows no
+        value."""
         for name, secret in (("token", self.token), ("sessionId", self.session_id)):
             if not 0 < len(secret) <= MAX_SECRET_CHARACTERS:
                 raise BadRequest(f"`{place}{name}` must have 1 to {MAX_SECRET_CHARACTERS} characters.")
@@ -294,29 +324,34 @@ def _as_id(text: str, name: str) -> int:
 
 
 class NewPlayer(_GivenSource):
-    """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`, with `track`, or
-    idle. One of these is required."""
+    """POST /v0/players. `uri`, `encoded` or `track` names the player's first track; with `idle` it begins without one.
+    One of these fields is required."""
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded", "track", "idle"))
     read_defaults: ClassVar[frozenset[str] | None] = frozenset({"idle", "paused", "volume", "loop"})
 
     id: PlayerId
     track: NewTrack = Field(ABSENT, description="The first track, as in PUT track.")
-    idle: bool = Field(default=False, description="True: begins without a track.")
+    idle: bool = Field(default=False, description="True: the player begins without a track.")
     metadata: AnyJson = Field(default_factory=dict)
     paused: Paused = False
     volume: float = Field(
-        default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
+        default=1.0, description="A linear gain; 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
     filters: FiltersPatch = Field(ABSENT, description="As in PATCH filters.")
-    # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
+    # Not strict, because a strict enumeration takes only its members, and JSON has only their values.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
-    voice: VoicePut = Field(ABSENT, description="As in PUT voice: it begins when that channel can hear it.")
-    node: str = Field(default="", description="In a cluster: the node that gets it. Empty: the less loaded of two.")
+    voice: VoicePut = Field(
+        ABSENT, description="As in PUT voice. The player begins when the channel can hear it, after 10 s at the latest."
+    )
+    node: str = Field(
+        default="",
+        description="In a cluster: the name of the player's node. Empty: the less loaded of two random nodes.",
+    )
 
     def first_track(self) -> "NewTrack | NewPlayer | None":
         """The part of the body that names the first track; None for a player that begins idle. Raises BadRequest when
-        nothing names it, or two fields do."""
+        no field names it, or two fields do."""
         ways: list[str] = [name for name in ("uri", "encoded", "track") if name in self.model_fields_set]
         if self.idle:
             ways.append("idle")
@@ -329,7 +364,7 @@ class NewPlayer(_GivenSource):
         return self.track if ways == ["track"] else self
 
     def first_filters(self) -> Filters:
-        """Those that the player begins with. Raises BadRequest for a value that is out of its range."""
+        """The filters that the player begins with. Raises BadRequest for a value outside its range."""
         filters = Filters()
         if "filters" in self.model_fields_set:
             filters = self.filters.as_change().applied_to(filters)
@@ -339,24 +374,26 @@ class NewPlayer(_GivenSource):
 
 
 class TrackInfoToEncode(RequestModel):
-    """The facts that an encoded track is to contain, as the `info` of a track."""
+    """The facts to encode, as in the `info` of a track."""
 
-    identifier: str = Field(description="The URI as given; another source's own name for the track.")
-    title: str = Field(default="", description="Absent or empty: from the URI.")
-    author: str = Field("", description="Empty when it is not known.")
-    length: int = Field(default=0, description="In ms; ignored for a stream.", json_schema_extra={"minimum": 0})
-    is_stream: bool = Field(False, description="Whether it is live, without an end.")
-    uri: str | None = Field(default=None, description="What is really opened; absent: the identifier.")
+    identifier: str = Field(description="The URI, or the name that another source has for the track.")
+    title: str = Field(default="", description="The title; absent or empty: made of the URI.")
+    author: str = Field("", description="The author; empty when unknown.")
+    length: int = Field(
+        default=0, description="The length in ms; ignored for a stream.", json_schema_extra={"minimum": 0}
+    )
+    is_stream: bool = Field(False, description="Whether the source is live, without an end.")
+    uri: str | None = Field(default=None, description="The URI that is opened; absent: the identifier.")
     artwork_url: ArtworkUrl | None = None
     isrc: Isrc | None = None
-    source_name: str = Field(default="http", description="`http`, `file`, or another node's own name.")
+    source_name: str = Field(default="http", description="`http`, `file`, or the name that another node uses.")
 
 
 class DashboardLogin(RequestModel):
     """POST /dashboard/login."""
 
-    password: str = Field(description="The node's.")
-    stay: bool = Field(False, description="Whether the browser stays logged in for 30 days, or until it closes.")
+    password: str = Field(description="The node's password.")
+    stay: bool = Field(False, description="True: the login lasts for 30 days. False: it ends with the browser.")
 
 
 class TrackToEncode(RequestModel):
@@ -365,7 +402,7 @@ class TrackToEncode(RequestModel):
     info: TrackInfoToEncode
 
     def as_info(self) -> TrackInfo:
-        """The facts to encode. Raises BadRequest for a value that no encoded track can contain."""
+        """The facts to encode. Raises BadRequest for a value that cannot be encoded."""
         info = self.info
         if not 0 <= info.length <= MAX_LENGTH_MS:
             raise BadRequest("`info.length` is a time in ms: it must not be negative or huge.")
@@ -391,6 +428,6 @@ EncodedTracks: TypeAlias = Annotated[
 
 
 class MoveTo(RequestModel):
-    """POST /v0/players/{id}/move"""
+    """POST /v0/players/{id}/move."""
 
-    node: str = Field(description="The name of the node that the player is to go to.")
+    node: str = Field(description="The name of the node to move the player to.")
