@@ -1,4 +1,4 @@
-"""The bodies that a node answers with."""
+"""The models of the bodies that a node answers with."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -38,55 +38,62 @@ from tonearm.protocol.wire_model import (
 
 
 class TrackInfo(WireModel):
-    """The facts about a track's source; before it was opened `length` is 0 and both booleans are false."""
+    """The facts about a track's source. Before it is opened, `length` is 0 and both booleans are false."""
 
     identifier: str = Field(description="The URI as given.")
-    is_seekable: bool = Field(description="Whether it can be played from any place.")
-    author: str = Field(description="Empty when it is not known.")
-    length: Milliseconds = Field(description="In ms; 0 when unknown or endless.")
-    is_stream: bool = Field(description="Whether it is live, without an end.")
+    is_seekable: bool = Field(description="Whether clients can seek in the track.")
+    author: str = Field(description="The author; empty when unknown.")
+    length: Milliseconds = Field(description="The length in ms; 0 when unknown or endless.")
+    is_stream: bool = Field(description="Whether the source is live, without an end.")
     position: Milliseconds
     title: Title
-    uri: str = Field(description="What is really opened.")
+    uri: str = Field(description="The URI that is opened.")
     artwork_url: ArtworkUrl | None
     isrc: Isrc | None
-    source_name: str = Field(description="`http`, `file` or `direct`; another node's own name in a decoded track.")
+    source_name: str = Field(
+        description="`http`, `file` or `direct`; in a decoded track also the name that another node uses."
+    )
 
 
 class Mirror(WireModel):
-    """The recording that plays in place of a service's own sound."""
+    """The recording that plays for a track of a service whose own sound cannot be played."""
 
-    uri: str = Field(min_length=1, description="The page it was found at.")
-    title: str = Field(description="As the page's site says it.")
-    author: str = Field(description="As the page's site says it.")
-    length: Milliseconds = Field(description="As the page's site says it, in ms; 0 when it does not.")
-    by: Literal["isrc", "words"] = Field(description="Whether it was searched by its ISRC, or by artist and title.")
+    uri: str = Field(min_length=1, description="The page of the recording.")
+    title: str = Field(description="The title on that page.")
+    author: str = Field(description="The author on that page.")
+    length: Milliseconds = Field(description="The length on that page, in ms; 0 when it has none.")
+    by: Literal["isrc", "words"] = Field(
+        description="How the recording was found: by its ISRC, or by artist and title (`words`)."
+    )
 
 
 class PluginInfo(WireModel):
-    """Empty, but for a track that plays from elsewhere than its link."""
+    """Usually empty. Has `mirror` for a track that does not play from its own link."""
 
-    mirror: Mirror | None = Field(None, description="Where it plays from, once that was chosen; absent for others.")
+    mirror: Mirror | None = Field(
+        None, description="The recording that plays instead, once it is chosen; absent for other tracks."
+    )
 
 
 class TrackOut(WireModel):
-    """A track as all endpoints show it."""
+    """A track, in the form that all endpoints use."""
 
-    encoded: str = Field(description="An identifier that holds the track's info, in base64.")
+    encoded: str = Field(description="The encoded track: an identifier that contains the track's info, in base64.")
     info: TrackInfo
     plugin_info: PluginInfo
-    user_data: AnyJson = Field(description="The track's metadata; the player's, when the track's is {}.")
+    user_data: AnyJson = Field(description="The track's metadata; the player's metadata when the track has none ({}).")
 
 
 class PartFields(WireModel):
-    """Which part of its file a track is; without these fields it is all of it. Positions and lengths are the file's."""
+    """The part of its file that a track is. Without these fields the track is the whole file. Positions and lengths are
+    those of the file."""
 
-    start_ms: int = Field(0, ge=0, description="Of a part: where it starts in its file, in ms.")
-    end_ms: int = Field(0, gt=0, description="Of a part: where it ends in its file, in ms; else with it.")
+    start_ms: int = Field(0, ge=0, description="The start of the part in the file, in ms; absent for a whole file.")
+    end_ms: int = Field(0, gt=0, description="The end of the part in the file, in ms; absent: the file's end.")
 
 
 class ListedTrack(TrackOut, PartFields):
-    """A track that a list names."""
+    """A track of a list."""
 
 
 class QueuedTrack(WireModel):
@@ -98,39 +105,41 @@ class QueuedTrack(WireModel):
 
 
 class QueuedTrackDetails(QueuedTrack):
-    """An entry of GET /v0/players/{id}/queue?details=true. What is not known is left out."""
+    """An entry of GET /v0/players/{id}/queue?details=true. Unknown values are absent."""
 
     title: Title
     author: Author = Field("", min_length=1)
     length: int = Field(
-        0, gt=0, description="Of the whole file, in ms; before that is known, what a playlist says of the track."
+        0, gt=0, description="The length of the whole file, in ms; before that is known, the length in a playlist."
     )
     artwork_url: ArtworkUrl = ""
     start_ms: Milliseconds
-    end_ms: int = Field(0, gt=0, description="Where the track ends in its file, in ms; else with it.")
+    end_ms: int = Field(0, gt=0, description="The track's end in its file, in ms; absent: the file's end.")
 
 
 class PlayedTrack(QueuedTrack, PartFields):
-    """An entry of GET /v0/players/{id}/history, the newest first."""
+    """An entry of GET /v0/players/{id}/history. The newest entry is the first."""
 
     ended_at: TimeOfDay
     reason: EndReason
 
 
-_WARNINGS: Final = "Sentences about tracks that will not play, since they are links to pages; absent without any."
+_WARNINGS: Final = (
+    "Sentences about tracks that cannot play, because they are links to pages; absent when there are none."
+)
 
 
 class LeftOut(WireModel):
-    """Entries of a playlist that are not among the tracks."""
+    """The entries of a playlist that were not taken."""
 
-    count: int = Field(ge=1, description="How many.")
-    reasons: list[str] = Field(min_length=1, description="Each once, as sentences for people.")
+    count: int = Field(ge=1, description="The number of these entries.")
+    reasons: list[str] = Field(min_length=1, description="The reasons, as sentences for people; each of them once.")
 
 
 class TrackQueued(WireModel):
     """201 of POST /v0/players/{id}/queue and PUT /v0/players/{id}/track.
 
-    `track_ids` only for a list of tracks, and for a playlist of several or with entries left out.
+    `track_ids` is there for a list of tracks, and for a playlist that has several tracks or lost entries.
     """
 
     track_id: TrackId
@@ -153,7 +162,7 @@ class NoData(WireModel):
 class FoundTracks(WireModel):
     """GET /v0/search."""
 
-    tracks: list[ListedTrack] = Field(description="The best match first; none of them was opened.")
+    tracks: list[ListedTrack] = Field(description="The tracks, the best match first. None of them was opened.")
     left_out: LeftOut = ABSENT
 
 
@@ -161,7 +170,7 @@ class LoadedPlaylist(FoundTracks):
     """GET /v0/loadplaylist."""
 
     name: str = Field(description="The playlist's own name; empty when it has none.")
-    selected: int = Field(ge=-1, description="The index of the track that the identifier itself names; -1: of none.")
+    selected: int = Field(ge=-1, description="The index of the track that the identifier itself names; -1: no track.")
 
 
 class PlayFailure(WireModel):
@@ -169,13 +178,18 @@ class PlayFailure(WireModel):
 
     code: FailureCode
     stage: Stage
-    message: str = Field(min_length=1, description="What happened, for people.")
-    hint: str = Field(min_length=1, description="What to do about it, for people.")
-    http_status: int = Field(0, ge=0, le=HTTP_STATUS_MAX, description="Only when a server's answer was the reason.")
+    message: str = Field(min_length=1, description="What happened, as text for people.")
+    hint: str = Field(min_length=1, description="What to do about it, as text for people.")
+    http_status: int = Field(
+        0,
+        ge=0,
+        le=HTTP_STATUS_MAX,
+        description="The status of the server's answer, if that was the reason; otherwise absent.",
+    )
 
 
 class NothingLoaded(WireModel):
-    """GET /v0/loadtracks for anything else. `error` is there with `explain=true`."""
+    """GET /v0/loadtracks for a source that cannot be played. `error` is there with `explain=true`."""
 
     load_type: Literal["empty"]
     data: NoData
@@ -186,27 +200,29 @@ LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminat
 
 
 class ListInfo(WireModel):
-    """As Lavalink has it."""
+    """Name and selected track of a list, in Lavalink's form."""
 
     name: str = Field(description="The list's own name; empty when it has none.")
-    selected_track: int = Field(ge=-1, description="The index of the track that the text itself names; -1: of none.")
+    selected_track: int = Field(ge=-1, description="The index of the track that the text itself names; -1: no track.")
 
 
 class AboutList(WireModel):
-    """What is known of a list beside its tracks."""
+    """More facts about a list."""
 
-    url: str = Field(description="What was opened.")
-    artwork_url: ArtworkUrl | None = Field(description="A picture of it; null when none is known.")
-    author: str = Field(description="Whose it is; empty when that is not known.")
-    total_tracks: Count = Field(description="How many tracks it says it has, or else how many are here.")
+    url: str = Field(description="The address that was opened.")
+    artwork_url: ArtworkUrl | None = Field(description="A link to the list's picture; null when none is known.")
+    author: str = Field(description="The list's author; empty when unknown.")
+    total_tracks: Count = Field(
+        description="The number of tracks that the list says it has; at least the number of tracks here."
+    )
 
 
 class ListedTracks(WireModel):
-    """The tracks of a list, none of which was opened."""
+    """The tracks of a list. None of them was opened."""
 
     info: ListInfo
     plugin_info: AboutList
-    tracks: list[ListedTrack] = Field(description="In their order, at most 500.")
+    tracks: list[ListedTrack] = Field(description="The tracks in the list's order, at most 500.")
 
 
 class FoundList(WireModel):
@@ -218,23 +234,23 @@ class FoundList(WireModel):
 
 
 class FoundBySearch(WireModel):
-    """The results of a search, the best first; none of them was opened."""
+    """The results of a search, the best match first. None of them was opened."""
 
     load_type: Literal["search"]
-    data: list[ListedTrack] = Field(min_length=1, description="At most `limit`.")
+    data: list[ListedTrack] = Field(min_length=1, description="The tracks, at most `limit`.")
 
 
 class LoadFailure(PlayFailure):
-    """Why there is nothing, as Lavalink has it and as this node has it."""
+    """Why nothing could be loaded: a failure of this node, with the fields that Lavalink has for it."""
 
     severity: Literal["common", "suspicious", "fault"] = Field(
-        description="Whether it is to be expected, comes from outside, or is the node's own fault."
+        description="`common`: to be expected. `suspicious`: caused from outside. `fault`: an error of the node."
     )
-    cause: str = Field(min_length=1, description="Code and stage.")
+    cause: str = Field(min_length=1, description="The code and stage of the failure.")
 
 
 class LoadError(WireModel):
-    """The text means something that cannot be loaded."""
+    """The text names something that cannot be loaded."""
 
     load_type: Literal["error"]
     data: LoadFailure
@@ -267,38 +283,42 @@ class Band(WireModel):
     """One band of the equalizer."""
 
     band: BandNumber = Field(ge=0, lt=BAND_COUNT)
-    frequency_hz: int = Field(alias="frequency_hz", gt=0, description="The band's centre.")
-    gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB, description="In dB.")
+    frequency_hz: int = Field(alias="frequency_hz", gt=0, description="The band's centre frequency in Hz.")
+    gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB, description="The band's gain in dB.")
 
 
 class Filters(EffectFields):
     """GET /v0/players/{id}/filters. An effect that is off is null."""
 
-    volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
+    volume: float = Field(ge=0, le=VOLUME_MAX, description="A linear gain, after the equalizer; 1 changes nothing.")
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
 
 
 class Crossfade(WireModel):
-    """How a player's tracks fade into each other."""
+    """The settings of crossfades between a player's tracks."""
 
-    duration_ms: int = Field(ge=0, le=DURATION_MAX_MS, description="0: they join sample for sample.")
+    duration_ms: int = Field(
+        ge=0, le=DURATION_MAX_MS, description="The length of a crossfade, in ms; 0: tracks join without a gap."
+    )
     curve: CrossfadeCurve
-    on_skip: bool = Field(description="Whether a skip fades, too.")
+    on_skip: bool = Field(description="Whether a skip crossfades, too.")
 
 
 class Overlay(WireModel):
-    """GET /v0/players/{id}/overlays/{overlayId}: a sound over whatever plays."""
+    """GET /v0/players/{id}/overlays/{overlayId}: a sound over the music."""
 
     overlay_id: TrackId
     uri: str = Field(description="The URI as given.")
-    state: OverlayState = Field(description="`loading` until its first frame is sent.")
+    state: OverlayState = Field(description="`loading` until the overlay's first frame is sent.")
     position: Milliseconds
-    length: Milliseconds = Field(description="Of the whole file, in ms; 0 when unknown or endless.")
-    volume: float = Field(ge=0, le=OVERLAY_VOLUME_MAX, description="Linear: 1 changes nothing.")
-    duck_db: float = Field(ge=DUCK_MIN_DB, le=0, description="By how much the music is lowered meanwhile.")
-    fade_ms: int = Field(ge=0, le=FADE_MAX_MS, description="In which time the music goes down and up again.")
+    length: Milliseconds = Field(description="The length of the whole file, in ms; 0 when unknown or endless.")
+    volume: float = Field(ge=0, le=OVERLAY_VOLUME_MAX, description="A linear gain; 1 changes nothing.")
+    duck_db: float = Field(ge=DUCK_MIN_DB, le=0, description="The gain of the music under the overlay, in dB.")
+    fade_ms: int = Field(
+        ge=0, le=FADE_MAX_MS, description="The time in which the music is lowered, and raised again, in ms."
+    )
     start_ms: Milliseconds
-    end_ms: int = Field(0, gt=0, description="Where it ends in its file, in ms; else with it.")
+    end_ms: int = Field(0, gt=0, description="The overlay's end in its file, in ms; absent: the file's end.")
 
 
 class OverlayCreated(WireModel):
@@ -314,37 +334,43 @@ class OverlaysCreated(WireModel):
 
 
 class ListenersClosed(WireModel):
-    """How many listeners the node closed, by why it did."""
+    """The number of listeners that the node closed, by reason."""
 
-    too_slow: Count = Field(description="They read nothing for ten seconds.")
-    failed: Count = Field(description="Their connections failed in an unforeseen way, which the log has.")
+    too_slow: Count = Field(description="Listeners that read nothing for ten seconds.")
+    failed: Count = Field(description="Listeners whose connection failed in an unforeseen way; the log has the error.")
 
 
 class PlayerQuality(WireModel):
-    """How well a player has been doing since it was created."""
+    """The dropouts and delays of a player since it was created."""
 
-    frames_sent: Count = Field(description="Frames of 20 ms, whether anybody listened or not.")
+    frames_sent: Count = Field(description="Frames of 20 ms that the player sent, with or without listeners.")
     frames_lost_by_listeners: Count = Field(
-        description="Frames for which listeners were too slow, of all of them together."
+        description="Frames that listeners lost because they were too slow, summed over all listeners."
     )
-    times_run_dry: Count = Field(description="How often there was nothing to send in mid-track.")
-    late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
-    late_frames: Count = Field(description="Frames that were left out because the node was over 200 ms late.")
-    decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
+    times_run_dry: Count = Field(
+        description="Dropouts: how often the player had nothing to send in mid-track, although the node was in time."
+    )
+    late_plans: Count = Field(description="Changes that took effect later than planned.")
+    late_frames: Count = Field(description="Frames that were not sent because the node was late.")
+    decoder_process: int | None = Field(
+        gt=0, description="The id of the process that decodes for the player; null without one."
+    )
     listeners_closed: ListenersClosed
     waiting_for_room_ms: Milliseconds | None = Field(
-        description="For how long the player has been waiting, since the node has more to do than it can."
+        description="How long the player has waited because the node is overloaded, in ms; null when it does not wait."
     )
 
 
 Life: TypeAlias = Annotated[
     str,
-    Field(min_length=1, description="A random name: another one means another player, whose events begin again at 1."),
+    Field(
+        min_length=1, description="The random name of a player's life. In another life the events count from 1 again."
+    ),
 ]
 
 
 class ListenersByFormat(WireModel):
-    """How many listeners get the audio in which form: a WAV stream is PCM, an Ogg stream is Opus."""
+    """The number of listeners by format. A WAV stream counts as PCM, an Ogg stream as Opus."""
 
     pcm: Count = Field(description="Listeners of `/ws` and of WAV streams.")
     opus: Count = Field(description="Listeners of `/ws?format=opus` and of Ogg streams.")
@@ -353,103 +379,113 @@ class ListenersByFormat(WireModel):
 
 
 class AudioChoice(WireModel):
-    """Which of several sounds in a source plays."""
+    """The audio stream that plays, of several in a source."""
 
-    number: int = Field(ge=1, description="Counted from 1, as in `#audio=2`.")
-    count: int = Field(ge=1, description="How many there are.")
-    language: str = Field(description="As the source writes it; empty when it says none.")
+    number: int = Field(ge=1, description="The number of the audio stream, from 1, as in `#audio=2`.")
+    count: int = Field(ge=1, description="The number of audio streams in the source.")
+    language: str = Field(description="The language as the source writes it; empty when the source names none.")
 
 
 class SourceForm(WireModel):
-    """How the sound in a source is coded."""
+    """The format of the audio in a source."""
 
-    container: str = Field(description="As `ogg`, `mp4`, `wav`.")
-    codec: str = Field(min_length=1, description="As `opus`, `aac`, `flac`.")
-    sample_rate: Count = Field(description="In Hz.")
-    channels: Count = Field(description="How many the source has.")
-    bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
-    audio: AudioChoice | None = Field(description="null: there is only one sound in it.")
+    container: str = Field(description="The container, such as `ogg`, `mp4`, `wav`.")
+    codec: str = Field(min_length=1, description="The codec, such as `opus`, `aac`, `flac`.")
+    sample_rate: Count = Field(description="The sample rate in Hz.")
+    channels: Count = Field(description="The number of channels in the source.")
+    bitrate: Count = Field(description="The bitrate in bit/s; 0 when unknown.")
+    audio: AudioChoice | None = Field(
+        description="The audio stream that plays, of several; null when the source has only one."
+    )
 
 
 class VoiceEncryption(WireModel):
     """The end-to-end encryption of a voice channel (DAVE)."""
 
-    version: Count = Field(description="0: the channel has none.")
-    ready: bool = Field(description="Whether there is a group to encrypt for; before that no sound leaves.")
-    epoch: Count | None = Field(description="Of the group: counts who comes and goes. null without one.")
+    version: Count = Field(description="The version of DAVE; 0: the channel is not encrypted end to end.")
+    ready: bool = Field(description="Whether there is a group to encrypt for. Before that, the node sends no sound.")
+    epoch: Count | None = Field(
+        description="The group's epoch, which grows when members come or go; null without a group."
+    )
     privacy_code: str | None = Field(
-        description="What people see in their client under the lock; null without a group."
+        description="The code that people see in their client under the lock; null without a group."
     )
 
 
 class VoicePackets(WireModel):
-    """What was sent to a voice channel."""
+    """The packets for a voice channel."""
 
-    sent: Count = Field(description="With sound.")
-    silence: Count = Field(description="Of silence, five at each pause and end.")
-    dropped: Count = Field(description="That were too old to be sent after a stall.")
+    sent: Count = Field(description="Packets of sound that were sent.")
+    silence: Count = Field(description="Packets of silence that were sent, five at each pause and end.")
+    dropped: Count = Field(description="Packets that were not sent because they were too old after a stall.")
 
 
 class VoiceClose(WireModel):
-    """Why a voice was given up."""
+    """Why the node gave up a voice connection."""
 
-    code: int | None = Field(description="Discord's; null where the node or the bot ended it.")
+    code: int | None = Field(description="Discord's close code; null when the node or the bot ended the connection.")
     reason: str = Field(min_length=1, description="Discord's text, or the node's reason, such as `unreachable`.")
-    by: ClosedBy = Field(description="Who ended it.")
+    by: ClosedBy = Field(description="Which side ended the connection.")
     action: VoiceAction = Field(
-        description="What the bot has to do. `wait`: PUT what the gateway says next. `rejoin`: send op 4 anew, and PUT "
-        "what comes. `stop`: leave it, a person looks. `fix`: the node lacks something."
+        description="What the bot has to do. `wait`: PUT the next values of the gateway. `rejoin`: send op 4 again, "
+        "and PUT the new values. `stop`: do nothing; a person has to look at it. `fix`: the node lacks something."
     )
 
 
-VoiceId: TypeAlias = Annotated[str, Field(description="An id of Discord, decimal.")]
+VoiceId: TypeAlias = Annotated[str, Field(description="An id of Discord, a decimal number.")]
 
 
 class Voice(WireModel):
-    """A player's voice in a Discord channel."""
+    """A player's voice connection to a Discord channel."""
 
-    state: VoicePhase = Field(description="`closed`: given up; only another PUT, or DELETE, changes it.")
+    state: VoicePhase = Field(
+        description="The state of the connection. `closed`: given up; only another PUT, or DELETE, changes it."
+    )
     channel_id: VoiceId
     guild_id: VoiceId
     user_id: VoiceId
-    endpoint: str | None = Field(description="The voice server; null when it is gone or not known any more.")
-    ssrc: Count | None = Field(description="The number of the stream of packets; null before the server gave one.")
-    mode: str | None = Field(description="How packets are encrypted on the way; null before that was chosen.")
-    ping_ms: Milliseconds | None = Field(description="From a heartbeat to its answer; null before the first.")
+    endpoint: str | None = Field(description="The voice server; null when it is gone or no longer known.")
+    ssrc: Count | None = Field(description="The SSRC of the RTP stream; null before the server gives it.")
+    mode: str | None = Field(description="The encryption of packets between node and server; null before it is chosen.")
+    ping_ms: Milliseconds | None = Field(
+        description="The time from a heartbeat to its answer, in ms; null before the first."
+    )
     dave: VoiceEncryption
     packets: VoicePackets
-    resumes: Count = Field(description="How often a lost connection was had again.")
-    since: TimeOfDay = Field(description="When `state` changed last, in ms since 1970.")
-    close: VoiceClose | None = Field(description="null unless `state` is `closed`.")
+    resumes: Count = Field(description="How often a lost connection was resumed.")
+    since: TimeOfDay = Field(description="The time of the last change of `state`, in ms since 1970.")
+    close: VoiceClose | None = Field(description="Why the node gave up; null unless `state` is `closed`.")
 
 
 class NoVoice(WireModel):
-    """The player is in no channel."""
+    """The state of a player without a voice connection."""
 
     state: Literal["none"]
 
 
 class PlayerStateFields(Filters, PartFields):
-    """A player's whole state, but for its id."""
+    """A player's whole state without its id."""
 
     track: TrackOut = Field(
-        description="The selected track, also of an idle or failed player; one of empty texts before the first track."
+        description="The selected track, also of an idle or failed player. Before the first track its texts are empty."
     )
-    track_id: TrackId = Field(description="Empty before the first track.")
-    source: SourceForm | None = Field(description="Of the selected track; null before it was opened.")
+    track_id: TrackId = Field(description="The id of the selected track; empty before the first track.")
+    source: SourceForm | None = Field(
+        description="The format of the selected track's source; null before the source is opened."
+    )
     state: PlayerState
-    error: PlayFailure | None = Field(description="The last failure, until something plays.")
+    error: PlayFailure | None = Field(description="The last failure; null once something plays.")
     paused: Paused
     position: Milliseconds
     position_rate: PositionRate
     loop: LoopMode
     crossfade: Crossfade
     overlays: list[Overlay]
-    queue_length: Count = Field(description="How many tracks wait.")
+    queue_length: Count = Field(description="The number of tracks in the queue.")
     metadata: AnyJson
     listeners: Listeners
     listeners_by_format: ListenersByFormat
-    voice: Voice | None = Field(description="In a Discord channel; null without one.")
+    voice: Voice | None = Field(description="The player's voice connection to a Discord channel; null without one.")
     seq: Count = Field(description="The number of the player's last event.")
     life: Life
     quality: PlayerQuality
@@ -459,95 +495,115 @@ class Player(PlayerStateFields):
     """GET /v0/players/{id}, and an entry of GET /v0/players."""
 
     id: PlayerId
-    node: str | None = Field(default=None, description="In a cluster: the node that has the player.")
+    node: str | None = Field(default=None, description="In a cluster: the name of the player's node.")
 
 
 # The node
 
 
 class UnderrunsByCause(WireModel):
-    """`clock`: frames were left out because the node was late, counted for each player."""
+    """Dropouts of players in mid-track, by cause."""
 
-    source: Count = Field(description="The source was: too little of it came in time.")
-    decoder: Count = Field(description="Decoding was too slow.")
-    clock: Count = Field(description="Frames were left out because the node was late.")
+    source: Count = Field(description="Dropouts because too little came from the source in time.")
+    decoder: Count = Field(description="Dropouts because decoding was too slow.")
+    clock: Count = Field(description="Dropouts because the node was late, counted for each player.")
 
 
 class FramesMade(WireModel):
-    """Frames by how decoder processes made them; passed ones are the packets of the source itself."""
+    """The number of frames that decoder processes made, by kind."""
 
-    pcm: Count = Field(description="As PCM.")
-    opus: Count = Field(description="Encoded as Opus.")
-    opus_passed: Count = Field(alias="opus_passed", description="Opus packets of the source itself.")
-    mp3: Count = Field(description="In frames of MP3, of 24 ms.")
+    pcm: Count = Field(description="Frames of PCM.")
+    opus: Count = Field(description="Frames that were encoded as Opus.")
+    opus_passed: Count = Field(
+        alias="opus_passed", description="Opus packets of the source itself, which were passed on."
+    )
+    mp3: Count = Field(description="Frames of MP3, of 24 ms.")
 
 
 class DecoderWork(WireModel):
-    """What all decoder processes did."""
+    """The work of all decoder processes."""
 
-    worked_seconds: float = Field(ge=0, description="For how long, of all processes together.")
-    made_seconds: float = Field(ge=0, description="Of sound, of all players together.")
+    worked_seconds: float = Field(ge=0, description="The time that they worked, in s, summed over all processes.")
+    made_seconds: float = Field(ge=0, description="The length of the sound that they made, in s, summed over players.")
     sessions_failed: Count = Field(description="How often decoding failed for a player.")
     frames: FramesMade
 
 
 class SandboxLevels(WireModel):
-    """How processes are confined, as `seccomp + landlock 7`."""
+    """How processes are confined, such as `seccomp + landlock 7`."""
 
-    decoders: str = Field("", min_length=1, description="Of the processes that decode.")
-    resolvers: str = Field("", min_length=1, description="Only with a resolver.")
+    decoders: str = Field("", min_length=1, description="How the processes that decode are confined.")
+    resolvers: str = Field(
+        "", min_length=1, description="How the processes of the resolver are confined; absent without a resolver."
+    )
 
 
 class ResolverWork(WireModel):
-    """Pages that are resolved now, and that wait for a place."""
+    """The work of the resolver."""
 
-    working: Count = Field(description="That are resolved now.")
-    waiting: Count = Field(description="That wait for a place.")
+    working: Count = Field(description="Pages that are resolved now.")
+    waiting: Count = Field(description="Pages that wait for a place.")
 
 
 class StateWork(WireModel):
-    """The file of the state. `unsavedAnswers`: changes that were answered before they were in it."""
+    """The file of the state."""
 
-    degraded: bool = Field(description="Whether it cannot be written, or it, or a record in it, was damaged.")
-    writes: Count = Field(description="How often it was written.")
-    write_seconds: float = Field(ge=0, description="How long that took, of all together.")
-    unsaved_answers: Count = Field(description="Changes that were answered before they were in it.")
+    degraded: bool = Field(description="Whether the file cannot be written, or the file or a record in it was damaged.")
+    writes: Count = Field(description="How often the file was written.")
+    write_seconds: float = Field(ge=0, description="The time of all writes together, in s.")
+    unsaved_answers: Count = Field(description="Changes that were answered before the file had them.")
 
 
 class Process(WireModel):
     """One process of the node."""
 
     kind: Literal["node", "decoder", "other"] = Field(
-        description="`other`: a template, a resolver, or one that reads tags."
+        description="The kind of process. `other`: a template, a resolver, or a process that reads tags."
     )
-    pid: int = Field(gt=0, description="Its id on its machine.")
-    cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
-    memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
-    sessions: Count = Field(description="Players that it decodes for.")
-    slot: int = Field(gt=0, description="Its number among those of its kind. One that ended leaves it to the next.")
+    pid: int = Field(gt=0, description="The id of the process on its machine.")
+    cpu_seconds: float = Field(ge=0, description="The CPU time of the process, in s.")
+    memory_bytes: Count = Field(
+        description="The resident memory. Memory that several processes share counts in each of them."
+    )
+    sessions: Count = Field(description="The number of players that the process decodes for.")
+    slot: int = Field(
+        gt=0,
+        description="The number of the process among those of its kind. A new process takes the slot of an ended one.",
+    )
 
 
 class VoiceProcess(WireModel):
-    """A process that encrypts and sends."""
+    """A process that encrypts and sends the packets of voice connections."""
 
-    pid: int = Field(gt=0, description="Its id on its machine.")
-    connections: Count = Field(description="Voices that it sends for.")
-    cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
-    memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
+    pid: int = Field(gt=0, description="The id of the process on its machine.")
+    connections: Count = Field(description="The number of voice connections that the process sends for.")
+    cpu_seconds: float = Field(ge=0, description="The CPU time of the process, in s.")
+    memory_bytes: Count = Field(
+        description="The resident memory. Memory that several processes share counts in each of them."
+    )
 
 
 class VoiceWork(WireModel):
-    """The node's voices in Discord channels."""
+    """The node's voice connections to Discord channels."""
 
-    connections: dict[str, Count] = Field(description="By their state, each from 0 on.")
+    connections: dict[str, Count] = Field(description="The number of voice connections by state, also where it is 0.")
     packets: VoicePackets
-    packets_late: dict[str, Count] = Field(description="By how late they were at least: over5ms, over20ms, over100ms.")
-    resumes: Count = Field(description="Lost control connections that were had again in the same session.")
+    packets_late: dict[str, Count] = Field(
+        description="Packets that were sent late, by limit: over5ms, over20ms, over100ms. Each counts at every limit "
+        "that it passed."
+    )
+    resumes: Count = Field(description="Lost control connections that were resumed in the same session.")
     reconnects: Count = Field(description="New sessions with the same values.")
-    closes: dict[str, Count] = Field(description="Voices that were given up, by Discord's code or the node's reason.")
-    handshake_ms: float | None = Field(description="Of the newest one, until it could send; null before the first.")
-    longest_mls_ms: float = Field(ge=0, description="The longest step of an encrypted call's key agreement.")
-    process_restarts: Count = Field(description="Processes that ended and were replaced.")
+    closes: dict[str, Count] = Field(
+        description="Voice connections that the node gave up, by Discord's code or the node's reason."
+    )
+    handshake_ms: float | None = Field(
+        description="How long the newest voice connection took until it could send, in ms; null before the first."
+    )
+    longest_mls_ms: float = Field(
+        ge=0, description="The longest step of the key agreement of an encrypted call, in ms."
+    )
+    process_restarts: Count = Field(description="Voice processes that ended and were replaced.")
     processes: list[VoiceProcess]
 
 
@@ -556,27 +612,33 @@ class Stats(WireModel):
 
     version: NodeRelease
     uptime: Milliseconds
-    suspended_ms: Milliseconds = Field(description="For how long the machine slept, which is no part of the uptime.")
-    players: dict[str, Count] = Field(description="By state.")
-    players_asleep: Count = Field(description="Those that go on by the clock, without a decoder.")
-    players_waiting: Count = Field(description="Those that wait for room in a decoder process.")
+    suspended_ms: Milliseconds = Field(description="How long the machine slept, in ms; not a part of the uptime.")
+    players: dict[str, Count] = Field(description="The number of players by state.")
+    players_asleep: Count = Field(description="Players that go on without a decoder, because nobody listens.")
+    players_waiting: Count = Field(description="Players that wait for room in a decoder process.")
     overload_ms: Milliseconds = Field(
-        description="For how long the node has had more to do than it can; 0 while it has not, and in its first 3 s."
+        description="How long the node has been overloaded, in ms; 0 while it is not, and in the first 3 s of an "
+        "overload."
     )
-    players_created: Count = Field(description="All that there ever were.")
+    players_created: Count = Field(description="All players that were created.")
     listeners: ListenersByFormat
-    frames_sent: Count = Field(description="Frames of 20 ms, of all players, whether anybody listened or not.")
-    frames_lost_by_listeners: Count = Field(description="Frames for which listeners were too slow.")
-    frames_left_out: Count = Field(description="Frames that the node was over 200 ms late for.")
-    frames_late: dict[str, Count] = Field(description="By how late they were at least: over5ms, over20ms, over100ms.")
-    late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
+    frames_sent: Count = Field(description="Frames of 20 ms that all players sent, with or without listeners.")
+    frames_lost_by_listeners: Count = Field(description="Frames that listeners lost because they were too slow.")
+    frames_left_out: Count = Field(description="Frames that were not sent because the node was late.")
+    frames_late: dict[str, Count] = Field(
+        description="Frames that were sent late, by limit: over5ms, over20ms, over100ms. Each counts at every limit "
+        "that it passed."
+    )
+    late_plans: Count = Field(description="Changes that took effect later than planned.")
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
-    track_failures: dict[str, Count] = Field(description="By the code of the failure, each from 0 on.")
-    fetches: dict[str, Count] = Field(
-        description="Sources that were opened to be played: `opened`, or the code of the failure, each from 0 on."
+    track_failures: dict[str, Count] = Field(
+        description="Tracks that failed, by the code of the failure, also where the number is 0."
     )
-    decoder_exits: Count = Field(description="Processes that ended by themselves or were killed.")
+    fetches: dict[str, Count] = Field(
+        description="Sources that were opened to be played, by outcome: `opened`, or the code of the failure."
+    )
+    decoder_exits: Count = Field(description="Decoder processes that ended by themselves or were killed.")
     decoder_work: DecoderWork
     sandbox: SandboxLevels
     resolver: ResolverWork = ABSENT
@@ -589,33 +651,36 @@ class LibraryEntry(WireModel):
     """A file or folder of the library. With `details=true` an audio file that can be opened has `title`, `author` and
     `length`."""
 
-    name: str = Field(min_length=1, description="Without the folders around it.")
-    path: str = Field(description="`/`, the number of a library folder, and names; by it a folder is listed.")
-    uri: SourceText = Field(description="What a player takes; of a folder it is a playlist of the files in it.")
-    kind: Literal["folder", "audio", "playlist"] = Field(description="By the name's ending.")
-    bytes: Count = Field(description="How large the file is; 0 for a folder.")
-    modified_at: TimeOfDay = Field(description="When it was last changed.")
-    title: str = Field("", description="From tags, else made of the name.")
-    author: str = Field("", description="From tags; empty when it is not known.")
-    length: Milliseconds = Field(0, description="In ms; 0 when it is not known.")
+    name: str = Field(min_length=1, description="The name without the path.")
+    path: str = Field(
+        description="The path in the library: `/`, the number of a library folder, and names. GET /v0/files takes the "
+        "path of a folder."
+    )
+    uri: SourceText = Field(description="The URI for a player. That of a folder is a playlist of the files in it.")
+    kind: Literal["folder", "audio", "playlist"] = Field(description="The kind of entry, by the name's ending.")
+    bytes: Count = Field(description="The size of the file in bytes; 0 for a folder.")
+    modified_at: TimeOfDay = Field(description="The time of the last change, in ms since 1970.")
+    title: str = Field("", description="The title from tags, or one made of the name.")
+    author: str = Field("", description="The author from tags; empty when unknown.")
+    length: Milliseconds = Field(0, description="The length in ms; 0 when unknown.")
 
 
 class LibraryFiles(WireModel):
     """GET /v0/files."""
 
-    path: str = Field(description="What is listed; `/` is the library as a whole.")
-    parent: str | None = Field(description="The path of the folder around it; null for the library as a whole.")
-    total: Count = Field(description="How many entries there are without `offset` and `limit`.")
-    takes_files: bool = Field(description="Whether files can be sent: `library.uploads` names a folder.")
-    entries: list[LibraryEntry] = Field(description="Folders first, each in natural order.")
+    path: str = Field(description="The path of the listed folder; `/` is the whole library.")
+    parent: str | None = Field(description="The path of the folder above; null for the whole library.")
+    total: Count = Field(description="The number of entries without `offset` and `limit`.")
+    takes_files: bool = Field(description="Whether clients can send files, because `library.uploads` names a folder.")
+    entries: list[LibraryEntry] = Field(description="Folders first, then files, each in natural order.")
 
 
 class SentFile(WireModel):
     """POST /v0/files."""
 
-    name: str = Field(min_length=1, description="Under which it was written.")
-    uri: SourceText = Field(description="What a player takes.")
-    bytes: Count = Field(description="How large it is.")
+    name: str = Field(min_length=1, description="The name of the written file.")
+    uri: SourceText = Field(description="The URI for a player.")
+    bytes: Count = Field(description="The size of the file in bytes.")
     title: Title
     author: Author
     length: Milliseconds
@@ -625,9 +690,10 @@ class NodeStatus(WireModel):
     """GET /healthz and /readyz."""
 
     status: Literal["ok", "ready", "degraded"] = Field(
-        description="`ok`: the process answers; `ready`: it plays; `degraded`: it plays without something."
+        description="`ok`: the process answers. `ready`: the node can play. `degraded`: the node plays, but something "
+        "else does not work."
     )
-    reason: str = Field("", min_length=1, description="What a degraded node does without; absent otherwise.")
+    reason: str = Field("", min_length=1, description="What does not work in a degraded node; otherwise absent.")
 
 
 class NodeInfo(WireModel):
@@ -641,8 +707,8 @@ class NodeIndex(WireModel):
     """GET /, for a program."""
 
     version: NodeRelease
-    documents: list[str] = Field(min_length=1, description="Files of the node's repository.")
-    paths: list[str] = Field(min_length=1, description="Each with its method, such as `GET /info`.")
+    documents: list[str] = Field(min_length=1, description="The documents, as files of the node's repository.")
+    paths: list[str] = Field(min_length=1, description="All paths, each with its method, such as `GET /info`.")
 
 
 class NodeVersion(WireModel):
@@ -654,10 +720,14 @@ class NodeVersion(WireModel):
 class SentSound(WireModel):
     """POST /v0/sounds."""
 
-    uri: str = Field(pattern="^sound:[0-9a-f]{32}$", description="What plays it, wherever a URI can stand.")
-    length: Milliseconds = Field(description="0 where it is not known.")
-    bytes: Count = Field(description="How many came.")
-    expires_at: TimeOfDay = Field(description="When it ends, if nobody uses it before.")
+    uri: str = Field(
+        pattern="^sound:[0-9a-f]{32}$", description="The URI of the sound. It plays wherever a URI is allowed."
+    )
+    length: Milliseconds = Field(description="The length in ms; 0 when unknown.")
+    bytes: Count = Field(description="The size of the sound in bytes.")
+    expires_at: TimeOfDay = Field(
+        description="When the node forgets the sound if nobody uses it before, in ms since 1970."
+    )
 
 
 class Resolved(WireModel):
@@ -672,28 +742,34 @@ class Error(WireModel):
     timestamp: TimeOfDay
     status: int = Field(ge=400, le=599, description="The status of the answer.")
     error: str = Field(description="The status in words.")
-    code: ErrorCode = Field(description="What programs decide by; it is never renamed.")
-    message: str = Field(min_length=1, description="What was wrong and what to do, for people.")
-    path: str = Field(description="As it was sent, without the query.")
-    request_id: str = Field(min_length=1, description="By which the request is found in the node's log.")
+    code: ErrorCode = Field(description="The stable code of the error, for programs.")
+    message: str = Field(min_length=1, description="What was wrong and what to do, as text for people.")
+    path: str = Field(description="The path of the request as it was sent, without the query.")
+    request_id: str = Field(min_length=1, description="The id of the request in the node's log.")
 
 
 class ClusterNode(WireModel):
-    """A node of the cluster, as the one that is asked sees it."""
+    """A node of the cluster, as the asked node sees it."""
 
-    name: str = Field(description="As `cluster.node` has it.")
-    address: str = Field(description="Where the other nodes reach it.")
-    version: str = Field(description="The node's.")
-    players: int = Field(ge=0, description="How many it has.")
-    load: float = Field(ge=0, description="The share of the last 10 s in which it was late; 1 when it is overloaded.")
-    draining: bool = Field(description="Whether its players are moved to others.")
-    alive: bool = Field(description="Whether its lease has not ended.")
-    lease_age_ms: int = Field(ge=0, description="Since its last sign of life.")
-    reaches_engine: bool | None = Field(default=None, description="Of the node that is asked only.")
-    engine_latency_ms: float | None = Field(default=None, description="Of its last call; of the node that is asked.")
+    name: str = Field(description="The node's name, from its `cluster.node`.")
+    address: str = Field(description="The address at which the other nodes reach the node.")
+    version: str = Field(description="The node's version.")
+    players: int = Field(ge=0, description="The number of players of the node.")
+    load: float = Field(
+        ge=0, description="The share of the last 10 s in which the node was late, 0 to 1; 1 when it is overloaded."
+    )
+    draining: bool = Field(description="Whether the node's players are being moved to other nodes.")
+    alive: bool = Field(description="Whether the node's lease is valid.")
+    lease_age_ms: int = Field(ge=0, description="The time since the node's last sign of life, in ms.")
+    reaches_engine: bool | None = Field(
+        default=None, description="Whether the node reaches the cluster's engine; only of the asked node."
+    )
+    engine_latency_ms: float | None = Field(
+        default=None, description="The time of the node's last call of the engine, in ms; only of the asked node."
+    )
 
 
 class ClusterNodes(WireModel):
-    """GET /v0/nodes"""
+    """GET /v0/nodes."""
 
     nodes: list[ClusterNode]

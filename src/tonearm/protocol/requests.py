@@ -341,9 +341,7 @@ class NewPlayer(_GivenSource):
     filters: FiltersPatch = Field(ABSENT, description="As in PATCH filters.")
     # Not strict, because a strict enumeration takes only its members, and JSON has only their values.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
-    voice: VoicePut = Field(
-        ABSENT, description="As in PUT voice. The player begins when the channel can hear it, after 10 s at the latest."
-    )
+    voice: VoicePut = Field(ABSENT, description="As in PUT voice. The player begins when the channel can hear it.")
     node: str = Field(
         default="",
         description="In a cluster: the name of the player's node. Empty: the less loaded of two random nodes.",
