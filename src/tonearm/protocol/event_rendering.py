@@ -1,4 +1,4 @@
-"""Events as the JSON that clients get. Each kind has a function here."""
+"""Events as the JSON that clients get. Each kind of event has a function here."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -48,7 +48,7 @@ from tonearm.protocol.wire_model import json_text
 
 
 def event_text(message: EventMessage) -> str:
-    """The message that clients get of an event: its head, then its own fields."""
+    """The message that clients get for an event: the fields of all events, then those of its kind."""
     event = message.event
     own_fields = _FIELDS.get(type(event))
     if own_fields is None:
@@ -65,7 +65,7 @@ def event_text(message: EventMessage) -> str:
 
 
 def _unnumbered(message: EventMessage) -> JsonObject:
-    """What is no event of a player's life: its whole state, and what only those get who follow all players."""
+    """A message that is not an event of a player's life: the whole state, or a message of /v0/events only."""
     player_id, time_ms = message.player_id, message.time_ms
     match message.event:
         case StateMessage(status, is_lost):
@@ -105,7 +105,7 @@ def _stream_title(event: StreamTitle) -> JsonObject:
 
 def _player_update(event: PlayerUpdate) -> JsonObject:
     return {
-        "state": event.state.value,  # of the most frequent event; pydantic is slow with an enum's members
+        "state": event.state.value,  # the event is the most frequent one, and pydantic is slow with an enum's members
         "paused": event.paused,
         "position": event.position_ms,
         "positionRate": event.position_rate,
@@ -176,7 +176,7 @@ def _player_delete(event: PlayerDelete) -> JsonObject:
     return {} if event.reason is None else {"reason": event.reason}
 
 
-# What makes the own fields of each kind of event. A kind with none of these is a mistake that a test finds.
+# The function that makes the own fields of each kind of event. A test finds a kind without a function.
 _FIELDS: Final[Mapping[type[Event], Callable[[Any], JsonObject]]] = {
     TrackStart: _track_start,
     TrackEnd: _track_end,

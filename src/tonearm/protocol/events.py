@@ -1,4 +1,7 @@
-"""The messages of /v0/players/{id}/events and of /v0/events, distinguished by `op`."""
+"""The models of the messages on /v0/players/{id}/events, on /v0/events and on the public events.
+
+`op` distinguishes the messages of the first two.
+"""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -40,7 +43,7 @@ class _Numbered(WireModel):
     """The fields that every event begins with."""
 
     id: PlayerId
-    seq: int = Field(ge=1, description="1, 2, 3 … for each life of a player, without gaps.")
+    seq: int = Field(ge=1, description="The number of the event: 1, 2, 3 … in each life of a player, without gaps.")
     time: TimeOfDay
     life: Life
 
@@ -54,45 +57,47 @@ class _OfTrack(_Numbered):
 
 
 class TrackStart(_OfTrack, PartFields):
-    """Sent in the tick of the track's first frame, before it."""
+    """The track's first frame follows in the same tick."""
 
     op: Literal["TrackStart"]
-    uri: str = Field(description="What is really opened.")
+    uri: str = Field(description="The URI that is opened.")
 
 
 class TrackEnd(_OfTrack):
-    """The track is over."""
+    """The track has ended."""
 
     op: Literal["TrackEnd"]
     reason: EndReason
-    played_ms: Milliseconds = Field(description="How much of the file was sent; what was sought over does not count.")
+    played_ms: Milliseconds = Field(
+        description="How much of the file was sent, in ms; parts that a seek skipped do not count."
+    )
 
 
 class TrackException(_OfTrack):
-    """The track cannot be played, or not to its end. Its TrackEnd follows."""
+    """The track cannot be played, or not to its end. A TrackEnd follows."""
 
     op: Literal["TrackException"]
     error: PlayFailure
 
 
 class TrackStuck(_OfTrack):
-    """Nothing of the track could be sent for a while: it does not begin, or it stopped."""
+    """The track does not begin, or it stopped giving sound, and nothing of it could be sent for a while."""
 
     op: Literal["TrackStuck"]
-    threshold_ms: Milliseconds
-    cause: str = Field(min_length=1, description="What is missing, for people.")
+    threshold_ms: Milliseconds = Field(description="How long nothing could be sent, in ms.")
+    cause: str = Field(min_length=1, description="What is missing, as text for people.")
 
 
 class StreamTitle(_Numbered):
-    """A stream sends something else from now on."""
+    """The title of a stream, such as internet radio, has changed."""
 
     op: Literal["StreamTitle"]
-    title: str = Field(description="What the stream says of itself.")
+    title: str = Field(description="The title that the stream sends.")
     track_id: TrackId
 
 
 class PlayerUpdate(_Numbered):
-    """After each change of state or pause, and every 5 s while playing."""
+    """Sent after each change of state or pause, and every 5 s while the player plays."""
 
     op: Literal["PlayerUpdate"]
     state: State
@@ -109,26 +114,26 @@ class PlayerPause(_Numbered):
 
 
 class PlayerResume(_Numbered):
-    """The pause was cleared."""
+    """The pause has ended."""
 
     op: Literal["PlayerResume"]
     position: Milliseconds
 
 
 class Seek(_Numbered):
-    """The current track goes on at `position`; there is no second TrackStart."""
+    """The current track goes on at `position`. No second TrackStart follows."""
 
     op: Literal["Seek"]
-    from_ms: int = Field(alias="from", ge=0, description="The position before, in ms.")
+    from_ms: int = Field(alias="from", ge=0, description="The position before the seek, in ms.")
     position: Milliseconds
     track_id: TrackId
 
 
 class SeekFailed(_Numbered):
-    """A seek was kept while its track was loading, and the track cannot be sought: it plays from its start."""
+    """A seek waited while its track was loading, but the track is not seekable. The track plays from its start."""
 
     op: Literal["SeekFailed"]
-    code: str = Field(min_length=1, description="Why, such as `not_seekable`.")
+    code: str = Field(min_length=1, description="The reason, such as `not_seekable`.")
     position: Milliseconds
     track_id: TrackId
 
@@ -137,12 +142,14 @@ class QueueUpdate(_Numbered):
     """The queue has changed."""
 
     op: Literal["QueueUpdate"]
-    length: Count = Field(description="How many tracks wait.")
-    version: int = Field(ge=1, description="Counts the changes of the queue's order; part of the ETag of GET queue.")
+    length: Count = Field(description="The number of tracks in the queue.")
+    version: int = Field(
+        ge=1, description="The number of changes of the queue's order; a part of the ETag of GET queue."
+    )
 
 
 class QueueDetails(_Numbered):
-    """Title, author or length of waiting tracks became known: GET queue?details=true shows them."""
+    """Title, author or length of waiting tracks became known. GET queue?details=true shows them."""
 
     op: Literal["QueueDetails"]
     track_ids: list[TrackId] = Field(min_length=1)
@@ -156,28 +163,28 @@ class LoopModeChange(_Numbered):
 
 
 class FiltersChange(_Numbered):
-    """All filters as they are now."""
+    """The filters have changed. The event has all of them."""
 
     op: Literal["FiltersChange"]
     filters: Filters
 
 
 class CrossfadeChange(_Numbered):
-    """The settings of crossfades as they are now."""
+    """The settings of crossfades have changed. The event has all of them."""
 
     op: Literal["CrossfadeChange"]
     crossfade: Crossfade
 
 
 class OverlayStart(_Numbered):
-    """Sent in the tick of the overlay's first frame, before it."""
+    """The overlay's first frame follows in the same tick."""
 
     op: Literal["OverlayStart"]
     overlay_id: TrackId
 
 
 class OverlayEnd(_Numbered):
-    """The overlay is gone."""
+    """The overlay has ended."""
 
     op: Literal["OverlayEnd"]
     overlay_id: TrackId
@@ -185,7 +192,7 @@ class OverlayEnd(_Numbered):
 
 
 class OverlayException(_Numbered):
-    """The overlay cannot be played, or not to its end. Its OverlayEnd follows."""
+    """The overlay cannot be played, or not to its end. An OverlayEnd follows."""
 
     op: Literal["OverlayException"]
     overlay_id: TrackId
@@ -193,29 +200,33 @@ class OverlayException(_Numbered):
 
 
 class MetadataChange(_Numbered):
-    """The player's metadata as it is now."""
+    """The player's metadata has changed."""
 
     op: Literal["MetadataChange"]
     metadata: AnyJson
 
 
 class ListenersChange(_Numbered):
-    """Listeners came or went; sent at most once a second."""
+    """The number of listeners has changed. Sent at most once a second."""
 
     op: Literal["ListenersChange"]
     listeners: Listeners
 
 
 class VoiceState(_Numbered):
-    """The player's voice in a Discord channel, as it is now. Figures alone have no event, changes of `dave` alone at
-    most one a second."""
+    """The player's voice connection has changed.
+
+    Changes of figures alone have no event. Changes of `dave` alone have at most one event a second.
+    """
 
     op: Literal["VoiceState"]
-    voice: Voice | None = Field(description="As in the player's state; null: it has left.")
+    voice: Voice | None = Field(
+        description="The voice connection, as in the player's state; null when the player has left the channel."
+    )
 
 
 class PlayerCreate(WireModel):
-    """A new player; on /v0/events only, and without a number."""
+    """A player was created. Sent on /v0/events only, and without `seq`."""
 
     op: Literal["PlayerCreate"]
     id: PlayerId
@@ -224,21 +235,26 @@ class PlayerCreate(WireModel):
 
 
 class PlayerMoved(_Numbered):
-    """The first event of a life that the player begins at another node of its cluster. What came before it may be
-    missing; the player's state says what is."""
+    """The player was moved to another node of its cluster. This is the first event of its new life.
+
+    Earlier events may be missing. Read the player's state.
+    """
 
     op: Literal["PlayerMoved"]
     from_: str = Field(
         alias="from",
         serialization_alias="from",
         validation_alias="from",
-        description="The name of the node that had it.",
+        description="The name of the node that had the player.",
     )
-    to: str = Field(description="The name of the node that has it.")
+    to: str = Field(description="The name of the node that has the player now.")
 
 
 class EventsLost(WireModel):
-    """On /v0/events only: this client was too slow, and events before this one are gone. Read the list of players."""
+    """This client was too slow, and missed the events before this one. Read the list of players.
+
+    Sent on /v0/events only.
+    """
 
     op: Literal["EventsLost"]
     time: TimeOfDay
@@ -246,14 +262,17 @@ class EventsLost(WireModel):
 
 
 class PlayerDelete(_Numbered):
-    """The last event; then the socket is closed. `reason` is only there when nobody asked for it."""
+    """The player was deleted. This is the last event; then the node closes the socket.
+
+    `reason` is only there when the node deleted the player by itself.
+    """
 
     op: Literal["PlayerDelete"]
     reason: Literal["expired"] | None = None
 
 
 class PlayerState(PlayerStateFields):
-    """The whole state, for one client: because it asked, or because events that it asked for are gone (`lost`)."""
+    """The player's whole state, for one client that asked for it, or for events that are gone (`lost`)."""
 
     op: Literal["PlayerState"]
     id: PlayerId
@@ -296,7 +315,7 @@ EVENT: Final[TypeAdapter[AnyEvent]] = TypeAdapter(AnyEvent)
 
 
 class PublicState(WireModel):
-    """Each message of /{id}/events at the public address."""
+    """A message of /{id}/events at the public address."""
 
     id: PlayerId
     state: State
@@ -305,7 +324,7 @@ class PublicState(WireModel):
     author: Author
     position: Milliseconds
     position_rate: PositionRate
-    length: int = Field(ge=0, description="In ms; 0 when it is not known, or when there is no end.")
+    length: int = Field(ge=0, description="The length in ms; 0 when unknown or endless.")
     artwork: bool = Field(description="Whether there is a picture at /{id}/artwork.")
 
 

@@ -1,6 +1,6 @@
 """Values of `core` as the JSON of replies.
 
-The functions make plain objects and no models, since a validated model would cost several times as much. The tests
+The functions make plain objects and no models, because a validated model would take several times as long. The tests
 check that every reply and event is what the models describe.
 """
 
@@ -75,7 +75,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
 
 
 def _source_out(info: TrackInfo) -> JsonObject | None:
-    """`replies.SourceForm`; None before the source was opened."""
+    """`replies.SourceForm`; None before the source is opened."""
     form, choice = info.form, info.form.choice
     if not form.codec:
         return None
@@ -163,7 +163,7 @@ def _effect_out(effect: Effect | None) -> JsonObject | None:
     if effect is None:
         return None
     values = asdict(effect)
-    if isinstance(effect, LowPass):  # only the field in force is shown, so that the answer can be sent back
+    if isinstance(effect, LowPass):  # only the field that is in use, so that the answer can be sent back
         del values["frequency_hz" if effect.frequency_hz is None else "smoothing"]
     return {wire_name(name): value for name, value in values.items()}
 
@@ -178,20 +178,20 @@ def _bands_out(gains_db: tuple[float, ...]) -> list[Json]:
     ]
 
 
-# Most players never change their equalizer, so lists of players share these fifteen objects.
+# Most players never change their equalizer, so all of them share these fifteen objects.
 _UNTOUCHED_GAINS_DB: Final = Filters().gains_db
 _UNTOUCHED_BANDS: Final = _bands_out(_UNTOUCHED_GAINS_DB)
 
 
 # Tracks
 
-# The encoded identifier of each `TrackInfo`, kept as long as the `TrackInfo` itself, since encoding takes much of the
-# time of a player's state. The key is the value's `id`, since hashing its fields takes long, too.
+# The encoded identifier of each `TrackInfo`, kept as long as the `TrackInfo` itself, because encoding takes much of the
+# time of a player's state. The key is the value's `id`, because hashing its fields takes long, too.
 _encoded: Final[dict[int, tuple[ReferenceType[TrackInfo], str]]] = {}
 
 
 def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: str | None = None) -> JsonObject:
-    """`replies.TrackOut`. `encoded` is the identifier that a client gave; None makes the node's own."""
+    """`replies.TrackOut`. `encoded` is the identifier that a client gave. None: a new identifier is made."""
     return {
         "encoded": _identifier(info) if encoded is None else encoded,
         "info": {
@@ -224,7 +224,7 @@ def listed_track_out(track: Track) -> JsonObject:
 
 
 def part_out(track: Track) -> JsonObject:
-    """`replies.PartFields`: empty for a track that is its whole file."""
+    """`replies.PartFields`: empty for a track that is a whole file."""
     if track.end_ms is not None:
         return {"startMs": track.start_ms, "endMs": track.end_ms}
     return {"startMs": track.start_ms} if track.start_ms else {}
@@ -246,7 +246,7 @@ def queued_track_out(track: Track) -> JsonObject:
 
 
 def queued_track_details_out(track: Track) -> JsonObject:
-    """`replies.QueuedTrackDetails`: only the known ones."""
+    """`replies.QueuedTrackDetails`, without unknown values."""
     info = track.info
     body = queued_track_out(track)
     body["title"] = info.title
@@ -268,7 +268,7 @@ def played_track_out(played: PlayedTrack) -> JsonObject:
 def track_queued_out(
     track_ids: Sequence[str], left_out: LeftOut, warnings: Sequence[str] = (), *, is_list: bool = False
 ) -> JsonObject:
-    """`replies.TrackQueued` of at least one id. `is_list`: the client sent a list, so it gets a list."""
+    """`replies.TrackQueued` for at least one id. `is_list`: the client sent a list, so it gets a list."""
     body: JsonObject = {"trackId": track_ids[0]}
     if len(track_ids) > 1 or left_out.count or is_list:
         body["trackIds"] = list(track_ids)
@@ -276,7 +276,7 @@ def track_queued_out(
 
 
 def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
-    """`replies.LoadResult` of a track, or of one that cannot be played: with the failure, or None to leave it out."""
+    """`replies.LoadResult` of a track, or of a failure. None: the answer is without the failure."""
     if isinstance(loaded, TrackInfo):
         return {"loadType": "track", "data": track_out(loaded, {})}
     body: JsonObject = {"loadType": "empty", "data": {}}
@@ -291,7 +291,7 @@ def loaded_track_out(info: TrackInfo) -> JsonObject:
 
 
 def loaded_list_out(name: str, selected: int, playlist: Playlist, url: str, tracks: list[JsonObject]) -> JsonObject:
-    """`replies.LoadedList`."""
+    """`replies.FoundList`."""
     about: JsonObject = {"url": url, "artworkUrl": playlist.artwork_url, "author": playlist.author}
     about["totalTracks"] = max(playlist.total, len(tracks))
     data: JsonObject = {"info": {"name": name, "selectedTrack": selected}, "pluginInfo": about, "tracks": [*tracks]}
@@ -299,12 +299,12 @@ def loaded_list_out(name: str, selected: int, playlist: Playlist, url: str, trac
 
 
 def loaded_search_out(tracks: list[JsonObject]) -> JsonObject:
-    """`replies.LoadedSearch`, or `replies.NothingFound` where there are none."""
+    """`replies.FoundBySearch`; `replies.NothingFound` without tracks."""
     return {"loadType": "search", "data": [*tracks]} if tracks else {"loadType": "empty", "data": {}}
 
 
 def load_error_out(failure: PlayFailure) -> JsonObject:
-    """`replies.LoadError`: as Lavalink has it, and our own failure beside."""
+    """`replies.LoadError`: the node's failure, with Lavalink's fields beside it."""
     code = failure.code
     severity = "fault" if code in _OWN_FAULTS else "suspicious" if code in _FROM_OUTSIDE else "common"
     cause = f"{code.value} at {failure.stage.value}"
@@ -321,7 +321,7 @@ _FROM_OUTSIDE: Final = frozenset(
 
 
 def found_tracks_out(name: str | None, selected: int, left_out: LeftOut) -> JsonObject:
-    """`replies.FoundTracks`, or with a `name` `replies.LoadedPlaylist`, without `tracks`."""
+    """`replies.FoundTracks`, or `replies.LoadedPlaylist` for a list with a `name`. Both are without `tracks`."""
     body: JsonObject = {} if name is None else {"name": name, "selected": selected}
     return {**body, **_notes_out(left_out)}
 
@@ -357,7 +357,7 @@ def library_out(found: LibraryListing, takes_files: bool) -> JsonObject:
 
 
 def library_entry_out(entry: LibraryEntry, info: TrackInfo | None) -> JsonObject:
-    """`replies.LibraryEntry`. `info` is known of a file that was opened."""
+    """`replies.LibraryEntry`. `info` is None for a file that was not opened."""
     return {
         "name": entry.name,
         "path": entry.path,
