@@ -1,7 +1,7 @@
-"""Snapshots of players as JSON and back, for the state's file and for the paths `…/state`.
+"""Snapshots of players as JSON and back, for the file of the state and for the paths `…/state`.
 
-Each track is there once; the current one, the queue and the history name it by its id. Tracks, of which there may be
-ten thousand, leave out fields that have their default.
+Each track is in the JSON once; the current track, the queue and the history name tracks by their ids. There may be ten
+thousand tracks, so they are written without the fields that have their default.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _Text = Annotated[str, Field(max_length=MAX_TITLE_CHARACTERS)]
 _Link = Annotated[str, Field(max_length=65_536)]
 
 
-# The fields of `SavedTrack` that a track, its info and its place in a queue have, the info's under these names.
+# The fields of `SavedTrack` that come from a track, from its info under these names, and from its entry in the queue.
 _OF_TRACK: Final = (
     "id",
     "start_ms",
@@ -61,51 +61,56 @@ _OF_QUEUED: Final = ("is_read", "gave_audio", "failures")
 
 
 class SavedTrack(RequestModel):
-    """One track of a player: the current one, a waiting one or one of the history."""
+    """One track of a player: the current track, a waiting track, a track of the history or an overlay."""
 
     id: Annotated[
         TrackId, Field(min_length=1, max_length=128, json_schema_extra={"pattern": "^[A-Za-z0-9._~:@+-]{1,128}$"})
     ]
-    uri: str = Field(description="As it was given.")
-    address: str | None = Field(None, description="What it stands for, where that is not in `uri` itself: a file's.")
-    came_through_proxy: bool = Field(False, description="Whether a request that came through a proxy named it.")
-    metadata: AnyJson = Field(default_factory=dict)
-    start_ms: _Position = Field(0, description="Where it starts in its file, in ms.")
-    end_ms: _Position | None = Field(None, description="Where it ends in its file, in ms; null: with it.")
-    title: _Text = Field("", description="Empty: made of the URI.")
-    author: _Text = Field("", description="Empty when it is not known.")
-    length: _Position = Field(0, description="Of the whole file, in ms; 0 when unknown or endless.")
-    opened_uri: _Link | None = Field(None, description="What a page led to when it was played last.")
-    artwork_url: _Link | None = Field(None, description="A link to a picture, from tags or a page.")
-    isrc: _Text | None = Field(None, description="The recording's number (ISRC), from tags.")
-    source_name: _Text = Field("http", description="As in the track's `info`.")
-    format: _Text = Field("", description="The container's name.")
-    is_known: bool = Field(False, description="Whether it was opened before, and the facts here are what was found.")
-    is_seekable: bool = Field(False, description="Whether it can be played from any place.")
-    is_stream: bool = Field(False, description="Whether it is live, without an end.")
-    is_length_exact: bool = Field(
-        False, description="False for a length that was guessed, from a bit rate for example."
+    uri: str = Field(description="The URI as given.")
+    address: str | None = Field(
+        None, description="The absolute address of a file, where `uri` does not have it; null for other tracks."
     )
-    has_picture: bool = Field(False, description="Whether there is one in the file.")
+    came_through_proxy: bool = Field(
+        False, description="Whether the track was named by a request that came through a proxy."
+    )
+    metadata: AnyJson = Field(default_factory=dict)
+    start_ms: _Position = Field(0, description="The track's start in its file, in ms.")
+    end_ms: _Position | None = Field(None, description="The track's end in its file, in ms; null: the file's end.")
+    title: _Text = Field("", description="The title; empty: made of the URI.")
+    author: _Text = Field("", description="The author; empty when unknown.")
+    length: _Position = Field(0, description="The length of the whole file, in ms; 0 when unknown or endless.")
+    opened_uri: _Link | None = Field(None, description="The link that was opened last for a page.")
+    artwork_url: _Link | None = Field(None, description="A link to a picture, from tags or a page.")
+    isrc: _Text | None = Field(None, description="The ISRC of the recording, from tags or a page.")
+    source_name: _Text = Field("http", description="`sourceName` of the track's `info`.")
+    format: _Text = Field("", description="The container's name.")
+    is_known: bool = Field(False, description="Whether the facts here come from opening the source.")
+    is_seekable: bool = Field(False, description="Whether clients can seek in the track.")
+    is_stream: bool = Field(False, description="Whether the source is live, without an end.")
+    is_length_exact: bool = Field(
+        False, description="Whether the length is exact. False for an estimate, such as one from the bitrate."
+    )
+    has_picture: bool = Field(False, description="Whether the file contains a picture.")
     keeps_names: bool = Field(
         False, description="Whether title and author were given with the track, so that tags do not replace them."
     )
-    is_playlist_entry: bool = Field(False, description="Whether it came from a playlist.")
+    is_playlist_entry: bool = Field(False, description="Whether the track came from a playlist.")
     lists: list[Annotated[str, Field(max_length=LIST_MARK_CHARACTERS)]] = Field(
         default_factory=list,
         max_length=MOST_LISTS,
-        description="Marks of the playlists in one another that it came from, by which a circle is known.",
+        description="Marks of the playlists that the track came from, the outer one first. They show whether a playlist "
+        "contains itself.",
     )
     has_own_tags: bool = Field(
-        False, description="False: what is known of it is a playlist's word, and its tags may say more."
+        False, description="Whether the track is a file of a playlist, whose tags may say more than the playlist."
     )
-    is_read: bool = Field(False, description="Whether its tags were read ahead, or could not be.")
-    gave_audio: bool = Field(False, description="Whether the player has sent a frame of it.")
-    failures: _Count = Field(0, description="How often it failed since then, one after the other.")
+    is_read: bool = Field(False, description="Whether the track's tags were read ahead, or could not be read.")
+    gave_audio: bool = Field(False, description="Whether the player has sent a frame of the track.")
+    failures: _Count = Field(0, description="The number of failed attempts since the last frame of the track.")
 
     def as_queued(self, came_through_proxy: bool = False) -> QueuedTrack:
-        """The track. The policy judges it when it is opened, not here. Raises BadRequest."""
-        if not is_player_id(self.id):  # paths name both
+        """The track. The policy is checked when the track is opened, not here. Raises BadRequest."""
+        if not is_player_id(self.id):  # paths contain ids of tracks as well as of players
             raise BadRequest(
                 f"The track id {self.id!r} cannot be named in a path; as a player's, an id has 1 to 128 of the "
                 "characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
@@ -144,7 +149,7 @@ class SavedPlayed(RequestModel):
     track_id: TrackId
     ended_at: TimeOfDay
     reason: Annotated[EndReason, Field(strict=False)]
-    sounded: bool = Field(description="Whether a frame of it was sent.")
+    sounded: bool = Field(description="Whether a frame of the track was sent.")
 
 
 class SavedFailure(RequestModel):
@@ -152,10 +157,13 @@ class SavedFailure(RequestModel):
 
     code: Annotated[FailureCode, Field(strict=False)]
     stage: Annotated[Stage, Field(strict=False)]
-    message: _Link = Field(min_length=1, description="What happened, for people.")
-    hint: _Link = Field(min_length=1, description="What to do about it, for people.")
+    message: _Link = Field(min_length=1, description="What happened, as text for people.")
+    hint: _Link = Field(min_length=1, description="What to do about it, as text for people.")
     http_status: int | None = Field(
-        None, ge=0, le=HTTP_STATUS_MAX, description="Only when a server's answer was the reason."
+        None,
+        ge=0,
+        le=HTTP_STATUS_MAX,
+        description="The status of the server's answer, if that was the reason; otherwise null.",
     )
 
 
@@ -174,57 +182,64 @@ class SavedOverlay(RequestModel):
     """A sound over the music."""
 
     track_id: TrackId
-    position: _Position = Field(description="In its file, in ms.")
-    volume: float = Field(1.0, ge=0, le=OVERLAY_VOLUME_MAX, description="Linear: 1 changes nothing.")
-    duck_db: float = Field(-12.0, ge=DUCK_MIN_DB, le=0, description="By how much the music is lowered meanwhile.")
-    fade_ms: int = Field(150, ge=0, le=FADE_MAX_MS, description="In which time it goes down and up again.")
+    position: _Position = Field(description="The position in the overlay's file, in ms.")
+    volume: float = Field(1.0, ge=0, le=OVERLAY_VOLUME_MAX, description="A linear gain; 1 changes nothing.")
+    duck_db: float = Field(-12.0, ge=DUCK_MIN_DB, le=0, description="The gain of the music under the overlay, in dB.")
+    fade_ms: int = Field(
+        150, ge=0, le=FADE_MAX_MS, description="The time in which the music is lowered, and raised again, in ms."
+    )
 
 
 class SavedPlayer(RequestModel):
-    """GET and PUT /v0/players/{id}/state: everything needed to have the player again elsewhere."""
+    """GET and PUT /v0/players/{id}/state: a player's record, with everything needed to make the player again."""
 
-    version: int = Field(description=f"Of this form: {STATE_VERSION}.", json_schema_extra={"const": STATE_VERSION})
+    version: int = Field(
+        description=f"The version of the record: {STATE_VERSION}.", json_schema_extra={"const": STATE_VERSION}
+    )
     id: PlayerId
     saved_at: TimeOfDay
     state: Annotated[PlayerState, Field(strict=False)]
     paused: Paused
-    clock_started: bool = Field(description="Whether it waits for its first listener no more.")
-    position: _Position = Field(description="In the current track's file, in ms.")
+    clock_started: bool = Field(description="Whether the player's wait for its first listener is over.")
+    position: _Position = Field(description="The position in the current track's file, in ms.")
     played_ms: _Position = Field(0, description="How much of the current track's file was sent, in ms.")
     has_sounded: bool = Field(False, description="Whether a frame of the current track was sent.")
     is_resuming: bool = Field(
-        False, description="Whether it played before it was restored, and has not sounded since: it is still loading."
+        False, description="Whether the player played before it was restored, and has been loading since."
     )
-    current: TrackId | None = Field(description="null: it never had a track.")
-    queue: Annotated[list[TrackId], FailFast()]  # all that is wrong in a list would be far more than the list itself
-    history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="Newest first.")
+    current: TrackId | None = Field(description="The id of the current track; null before the first track.")
+    queue: Annotated[list[TrackId], FailFast()]  # a list of all errors would be far longer than the list of tracks
+    history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="The tracks that ended, the newest first.")
     loop: Annotated[LoopMode, Field(strict=False)]
     filters: FiltersPatch
     crossfade: CrossfadePatch
     metadata: AnyJson
-    failures_in_a_row: _Count = Field(0, description="How many tracks failed one after the other without a sound.")
+    failures_in_a_row: _Count = Field(0, description="The number of tracks in a row that failed without a sound.")
     error: SavedFailure | None = None
     companions: dict[str, AnyJson] = Field(
-        default_factory=dict, max_length=8, description="What lives beside the player, by name."
+        default_factory=dict, max_length=8, description="What belongs to the player, such as its voice, by name."
     )
-    life: str | None = Field(None, max_length=64, description="The life that goes on with this record.")
+    life: str | None = Field(None, max_length=64, description="The player's life; null in a record without one.")
     seq: int = Field(0, ge=0, description="The number of the last event in that life.")
-    frames: int = Field(0, ge=0, description="How many frames were sent in that life.")
+    frames: int = Field(0, ge=0, description="The number of frames that were sent in that life.")
     sample: int | None = Field(
         None,
         ge=0,
-        description="Of the current track's file, the first that was not sent, at 48 kHz; refines `position`.",
+        description="The first sample of the current track's file that was not sent, counted at 48 kHz. It refines "
+        "`position`; null before the first frame.",
     )
     overlays: list[SavedOverlay] = Field(
-        default_factory=list, max_length=MAX_OVERLAYS, description="What sounds over the music, and from where on."
+        default_factory=list, max_length=MAX_OVERLAYS, description="The overlays, and the positions where they go on."
     )
-    tracks: Annotated[list[SavedTrack], FailFast()] = Field(description="All that are named above, each once.")
+    tracks: Annotated[list[SavedTrack], FailFast()] = Field(
+        description="All tracks that other fields name, each of them once."
+    )
 
     def as_snapshot(
         self, player_id: str | None = None, new_tracks: Sequence[QueuedTrack] | None = None
     ) -> PlayerSnapshot:
-        """The player, under its own id or `player_id`; `new_tracks` are there in place of its own `tracks`, of which
-        none is left. Raises BadRequest for a state that no player can have."""
+        """The player, under its own id or `player_id`. `new_tracks` replace its `tracks`, which are ignored then.
+        Raises BadRequest for a state that no player can have."""
         require_version(self.version)
         tracks_there = [track.as_queued() for track in self.tracks] if new_tracks is None else new_tracks
         tracks = {queued.track.id: queued for queued in tracks_there}
@@ -260,7 +275,8 @@ class SavedPlayer(RequestModel):
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
 
     def _require_places(self, tracks: Collection[str], count: int) -> None:
-        """Raises BadRequest unless each track is there once. The history alone may name it again, since loops do."""
+        """Raises BadRequest unless each track is there once. Only the history may name a track again, because of
+        loops."""
         waiting = set(self.queue)
         if len(tracks) != count or len(waiting) != len(self.queue):
             raise BadRequest("A track occurs twice; each track needs its own id and one place in the queue.")
@@ -289,14 +305,15 @@ class SavedPlayer(RequestModel):
 
 
 class SavedNode(RequestModel):
-    """GET /v0/state: all players of a node."""
+    """GET /v0/state: the records of all players of a node."""
 
-    version: int = Field(description=f"Of this form: {STATE_VERSION}.")
+    version: int = Field(description=f"The version of the records: {STATE_VERSION}.")
     players: list[SavedPlayer]
 
 
 def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
-    """Reads the JSON of a `SavedPlayer`: when it was saved, in ms since 1970, and the player. Raises BadRequest."""
+    """Reads the JSON of a `SavedPlayer`. Returns the time when it was saved, in ms since 1970, and the player. Raises
+    BadRequest."""
     if is_nested_deeper(value, MAX_RECORD_NESTING):
         raise BadRequest(f"The state is nested deeper than {MAX_RECORD_NESTING} levels.")
     try:
@@ -342,7 +359,7 @@ def queue_out(queue: Sequence[QueuedTrack]) -> list[Json]:
 
 
 def tracks_of(snapshot: PlayerSnapshot, waiting: Iterable[QueuedTrack] | None = None) -> dict[str, QueuedTrack]:
-    """All tracks that are named in the player's state, each once, by id; of its queue only those that are given."""
+    """All tracks that the player's state names, each once, by id. `waiting` replaces the tracks of its queue."""
     current = () if snapshot.current is None else (snapshot.current,)
     played = (entry.queued_track for entry in snapshot.history)
     queue = snapshot.queue if waiting is None else waiting
@@ -386,10 +403,10 @@ def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
 
 
 def saved_track_out(queued: QueuedTrack) -> JsonObject:
-    """`SavedTrack` as JSON, without fields that have their default."""
+    """`SavedTrack` as JSON, without the fields that have their default."""
     track, info, uri = queued.track, queued.track.info, queued.track.uri
     first = initial_track_info(uri)
-    is_found = uri.kind == "file" and uri.path.startswith("/")  # a relative path means something in a folder only
+    is_found = uri.kind == "file" and uri.path.startswith("/")  # a relative path depends on a folder
     values: JsonObject = {
         "uri": uri.given,
         "address": uri.normalised if is_found and uri.given != uri.path else None,
