@@ -1,4 +1,4 @@
-"""The paths of sound and of events: endless answers, and sockets (whose messages `asyncapi` describes)."""
+"""The operations for audio and events: endless streams and WebSockets. `asyncapi` describes the sockets' messages."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,26 +9,30 @@ from tonearm.description.players import PLAYER
 
 _UPGRADED: Final = (Reply(101, "The socket is open. /asyncapi.json describes its messages."),)
 _LATENCY: Final = whole_number(
-    "maxLatencyMs", "Buffer for a listener that does not read, in ms; 1000 by default.", 20, 60_000, 200
+    "maxLatencyMs", "The buffer for a slow listener, in ms; 1000 by default.", 20, 60_000, 200
 )
 _OPUS_BITRATE: Final = whole_number(
-    "bitrate", "Opus bitrate in bit/s; with one, nothing is passed through.", LOWEST_OPUS_BPS, HIGHEST_OPUS_BPS, 96000
+    "bitrate",
+    "Opus bitrate in bit/s. With it, the listener gets no packets of the source.",
+    LOWEST_OPUS_BPS,
+    HIGHEST_OPUS_BPS,
+    96000,
 )
 _MP3_BITRATE: Final = Parameter(
     "bitrate", "MP3 bitrate in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
 )
 _BURST: Final = whole_number(
-    "burst", "How much past sound is sent at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
+    "burst", "How much of the last sound is sent at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
 )
 _ICY: Final = Parameter(
     "Icy-MetaData",
-    "`1`: titles come between the bytes, one block after each `icy-metaint` of them.",
+    "`1`: the stream contains titles, one block after each `icy-metaint` bytes.",
     {"type": "string", "enum": ["0", "1"]},
     "1",
     "header",
 )
 _ICY_HEADERS: Final = {
-    "icy-name": "The station: from the player's metadata, else `stream.name`, else `tonearm` and the player's id.",
+    "icy-name": "The station's name: from the player's metadata, or `stream.name`, or `tonearm` and the player's id.",
     "icy-br": "The bitrate in kbit/s.",
     "Cache-Control": "`no-store`.",
 }
@@ -39,7 +43,7 @@ def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Op
         "GET",
         f"{PLAYER}/stream.{kind}",
         f"Listen to an endless {text} stream",
-        (Reply(200, "Endless sound; silence while nothing plays.", {media_type: None}, _ICY_HEADERS),),
+        (Reply(200, "An endless stream, with silence while nothing plays.", {media_type: None}, _ICY_HEADERS),),
         parameters=(*parameters, _BURST, _LATENCY, _ICY),
         codes=("limit_reached",),
         tag="Audio",
@@ -59,7 +63,7 @@ LISTEN: Final = Operation(
             {"type": "string", "enum": ["pcm", "opus"], "default": "pcm"},
             "opus",
         ),
-        switch("header", "`1`: 16 bytes before each payload, with frame number, flags and position."),
+        switch("header", "`1`: each payload has 16 bytes before it, with frame number, flags and position."),
         _OPUS_BITRATE,
         _LATENCY,
     ),
@@ -73,7 +77,7 @@ STREAMS: Final[Mapping[str, Operation]] = {
         "audio/ogg",
         "Ogg Opus",
         _OPUS_BITRATE,
-        switch("chained", "`1`: each title begins a new logical stream, for archives."),
+        switch("chained", "`1`: each title begins a new logical stream. Use it for archives."),
     ),
     "mp3": _stream("mp3", "audio/mpeg", "MP3", _MP3_BITRATE),
 }
@@ -85,8 +89,8 @@ FOLLOW_PLAYER: Final = Operation(
     _UPGRADED,
     "One text message is one event.",
     parameters=(
-        flag("snapshot", "The first message is a `PlayerState`; with `since` only if events were lost."),
-        words("since", "`<life>.<seq>` of the last event you have; later events follow.", "995fc5bc838de12a.17"),
+        flag("snapshot", "The first message is a `PlayerState`. With `since`, only if events were lost."),
+        words("since", "`<life>.<seq>` of your last event. The events after it follow.", "995fc5bc838de12a.17"),
     ),
     codes=("upgrade_required",),
     tag="Events",
@@ -96,8 +100,8 @@ FOLLOW_PLAYERS: Final = Operation(
     "/v0/events",
     "Follow all players",
     _UPGRADED,
-    "As the events of one player, and `PlayerCreate`.",
-    parameters=(flag("snapshot", "Begins with a `PlayerState` of each player."),),
+    "The events of all players on one socket. `PlayerCreate` and `EventsLost` are sent only here.",
+    parameters=(flag("snapshot", "The first messages are a `PlayerState` of each player."),),
     codes=("upgrade_required",),
     tag="Events",
     subject=Subject.ALL_PLAYERS,

@@ -1,4 +1,4 @@
-"""The operations of a node in a cluster. A node that is alone has none of them."""
+"""The operations of a node in a cluster. A node without a cluster has none of them."""
 
 from typing import Final
 
@@ -29,7 +29,8 @@ DRAIN_NODE: Final = Operation(
     f"{_NODE}/drain",
     "Move a node's players to others",
     DONE,
-    "The node gets no new players from then on. The answer comes at once; the node's `players` says how many are left.",
+    "The node gets no new players from now on. The answer comes at once. The node's `players` says how many it still "
+    "has.",
     codes=("node_not_found", "node_unreachable", "bad_request"),
     tag="Node",
     subject=Subject.NODE,
@@ -37,7 +38,7 @@ DRAIN_NODE: Final = Operation(
 STOP_DRAINING: Final = Operation(
     "DELETE",
     f"{_NODE}/drain",
-    "Let a node have players again",
+    "Let a node get players again",
     DONE,
     codes=("node_not_found", "node_unreachable"),
     tag="Node",
@@ -48,7 +49,7 @@ MOVE_PLAYER: Final = Operation(
     "/v0/players/{player_id}/move",
     "Move a player to another node",
     DONE,
-    "It goes on there with the frame that comes next, in a new life that begins with `PlayerMoved`.",
+    "The player goes on there with its next frame, in a new life that begins with `PlayerMoved`.",
     body=RequestBody(requests.MoveTo, {"to another node": {"node": "node-2"}}),
     codes=("engine_lost", "node_unreachable"),
     tag="Control",

@@ -1,4 +1,4 @@
-"""The paths that need no player: tracks, and the node itself."""
+"""The operations that need no player: those for tracks, sounds and files, and those for the node itself."""
 
 from typing import Final
 
@@ -33,12 +33,12 @@ _ASKED: Final = ("source_blocked", "source_refused", "limit_reached")
 LOAD_TRACKS: Final = Operation(
     "GET",
     "/v0/loadtracks",
-    "Say what a URI is",
-    json_of(replies.LoadResult, "A track, or no track."),
-    "Opens the source, for at most 15 s.",
+    "Show the track of a URI",
+    json_of(replies.LoadResult, "The track, or no track."),
+    "The node opens the source, for at most 15 s.",
     parameters=(
         words("identifier", "A URI, a path, or a search such as `ytsearch:words`.", CLIP, is_required=True),
-        flag("explain", "Also say in `error` why there is no track."),
+        flag("explain", "If there is no track, `error` says why."),
     ),
     codes=_ASKED,
     tag="Tracks",
@@ -47,12 +47,12 @@ LOAD_TRACKS: Final = Operation(
 LOAD: Final = Operation(
     "GET",
     "/v0/load",
-    "Load whatever somebody types",
-    json_of(replies.Loaded, "A track, a list, what a search found, nothing, or why not."),
-    "An encoded track, a link, a search, a path, or words, in Lavalink's shapes.",
+    "Load what a person types",
+    json_of(replies.Loaded, "A track, a list, the results of a search, nothing, or an error."),
+    "The text may be an encoded track, a link, a search, a path, or words. The answer has Lavalink's form.",
     parameters=(
-        words("identifier", "What somebody typed.", CLIP, is_required=True),
-        whole_number("limit", "How many results of a search at most; 10 by default.", 1, 100, 5),
+        words("identifier", "The text that the person typed.", CLIP, is_required=True),
+        whole_number("limit", "The most results of a search; 10 by default.", 1, 100, 5),
     ),
     codes=_ASKED,
     tag="Tracks",
@@ -62,7 +62,7 @@ LOAD_PLAYLIST: Final = Operation(
     "GET",
     "/v0/loadplaylist",
     "List a playlist",
-    json_of(replies.LoadedPlaylist, "Up to 500 entries, none of which was opened."),
+    json_of(replies.LoadedPlaylist, "Up to 500 entries. None of them was opened."),
     parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
     codes=("load_failed", "resolver_disabled", "resolve_failed", *_ASKED),
     tag="Tracks",
@@ -72,12 +72,12 @@ SEARCH: Final = Operation(
     "GET",
     "/v0/search",
     "Search a site",
-    json_of(replies.FoundTracks, "The best match first."),
-    "Only with the resolver.",
+    json_of(replies.FoundTracks, "The tracks, the best match first."),
+    "This needs the resolver.",
     parameters=(
-        words("query", "What to look for.", "blackstreet no diggity", is_required=True),
+        words("query", "The words to search for.", "blackstreet no diggity", is_required=True),
         words("site", "A site that the resolver can search; `youtube` by default.", "soundcloud"),
-        whole_number("limit", "How many at most; 10 by default.", 1, 100, 5),
+        whole_number("limit", "The most tracks; 10 by default.", 1, 100, 5),
     ),
     codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
     tag="Tracks",
@@ -88,7 +88,7 @@ RESOLVE: Final = Operation(
     "/v0/resolve",
     "Find the link behind a page",
     (Reply(200, "The direct link.", {"text/plain": None, "application/json": replies.Resolved}),),
-    "Only with the resolver.",
+    "This needs the resolver.",
     parameters=(words("url", "The page's address.", "https://radio.example/", is_required=True), _PREFERRED),
     codes=("resolver_disabled", "resolve_failed", *_ASKED),
     tag="Tracks",
@@ -126,7 +126,7 @@ DECODE_TRACK: Final = Operation(
     "/v0/decodetrack",
     "Decode an encoded track",
     json_of(replies.TrackOut, "The track."),
-    parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
+    parameters=(words("encodedTrack", "The encoded track in base64, version 1 to 3.", _ENCODED, is_required=True),),
     codes=("invalid_identifier",),
     tag="Tracks",
     subject=Subject.NODE,
@@ -135,7 +135,7 @@ DECODE_TRACKS: Final = Operation(
     "POST",
     "/v0/decodetracks",
     "Decode many encoded tracks",
-    json_of(list[replies.TrackOut], "In the same order."),
+    json_of(list[replies.TrackOut], "The tracks, in the same order."),
     body=RequestBody(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
     codes=("invalid_identifier",),
     tag="Tracks",
@@ -146,14 +146,14 @@ LIST_FILES: Final = Operation(
     "GET",
     "/v0/files",
     "Browse the music on the node's machine",
-    json_of(replies.LibraryFiles, "Folders first, each in natural order."),
-    "Lists audio files and playlists by extension, and no hidden files. A request that may not play files sees none.",
+    json_of(replies.LibraryFiles, "Folders first, then files, each in natural order."),
+    "Lists audio files and playlists by extension, and no hidden files. A client that may not play files gets no list.",
     parameters=(
-        words("path", "A folder, as the entries name it; default: the library's folders.", "/0"),
-        words("query", "Words that the name or folder of a file below `path` must all contain.", "welcome"),
-        whole_number("offset", "How many entries to pass over.", 0, 1_000_000, 0),
-        whole_number("limit", "How many entries at most; 200 by default.", 1, 1000, 50),
-        flag("details", "Opens the first 100 audio files among the entries, for title, author and length."),
+        words("path", "The `path` of a folder; default: the library's folders.", "/0"),
+        words("query", "Lists the files below `path` whose names or folders contain all these words.", "welcome"),
+        whole_number("offset", "The number of entries to skip.", 0, 1_000_000, 0),
+        whole_number("limit", "The most entries; 200 by default.", 1, 1000, 50),
+        flag("details", "Opens the first 100 audio files of the answer, to add title, author and length."),
     ),
     codes=("file_not_found", "source_refused"),
     tag="Tracks",
@@ -164,7 +164,7 @@ SEND_FILE: Final = Operation(
     "/v0/files",
     "Send a file",
     json_of(replies.SentFile, "The file can be played.", 201),
-    "The body is the file. The file appears once it is whole and could be opened; half a file leaves nothing.",
+    "The body is the file. The file appears once it is complete and could be opened. An incomplete file is deleted.",
     parameters=(
         words(
             "name",
@@ -182,8 +182,8 @@ SEND_SOUND: Final = Operation(
     "POST",
     "/v0/sounds",
     "Send a sound",
-    json_of(replies.SentSound, "The sound is kept for a while.", 201),
-    "The body is a sound, under any content type. The sound is in memory for `sounds.keep_s` after its last use.",
+    json_of(replies.SentSound, "The sound can be played for a while.", 201),
+    "The body is a sound, with any content type. The node keeps it in memory for `sounds.keep_s` after its last use.",
     takes_bytes=True,
     codes=("load_failed", "source_blocked", "limit_reached"),
     tag="Tracks",
@@ -193,7 +193,7 @@ GET_SOUND: Final = Operation(
     "GET",
     "/v0/sounds/{sound_id}",
     "Get a sound back",
-    (Reply(200, "Its bytes.", {"application/octet-stream": None, "audio/*": None}),),
+    (Reply(200, "The bytes of the sound.", {"application/octet-stream": None, "audio/*": None}),),
     codes=("not_found",),
     tag="Tracks",
     subject=Subject.NODE,
@@ -203,7 +203,7 @@ END_SOUND: Final = Operation(
     "/v0/sounds/{sound_id}",
     "Forget a sound",
     DONE,
-    "Players that play the sound play on.",
+    "Players that play the sound play it to its end.",
     codes=("not_found",),
     tag="Tracks",
     subject=Subject.NODE,
@@ -213,7 +213,7 @@ SHOW_INDEX: Final = Operation(
     "GET",
     "/",
     "List all paths",
-    (Reply(200, "All paths; for a browser, a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
+    (Reply(200, "All paths; a page for a browser.", {"application/json": replies.NodeIndex, "text/html": None}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -221,7 +221,7 @@ SHOW_BUILD: Final = Operation(
     "GET",
     "/info",
     "Name the build",
-    json_of(replies.NodeInfo, "Version and time of the build."),
+    json_of(replies.NodeInfo, "The version and the time of the build."),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -238,7 +238,7 @@ SHOW_STATS: Final = Operation(
     "GET",
     "/v0/stats",
     "Show the node's statistics",
-    json_of(replies.Stats, "Counts since its start."),
+    json_of(replies.Stats, "Figures; counts are since the node's start."),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -246,15 +246,15 @@ GET_RECORDS: Final = Operation(
     "GET",
     "/v0/state",
     "Get the records of all players",
-    json_of(SavedNode, "In the order of creation."),
+    json_of(SavedNode, "The records, in the order in which the players were created."),
     tag="Node",
     subject=Subject.ALL_PLAYERS,
 )
 SHOW_METRICS: Final = Operation(
     "GET",
     "/metrics",
-    "The figures for Prometheus",
-    (Reply(200, "Prometheus' text format, 0.0.4.", {"text/plain": None}),),
+    "Show the figures for Prometheus",
+    (Reply(200, "The figures in Prometheus' text format, 0.0.4.", {"text/plain": None}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -262,7 +262,7 @@ SHOW_HEALTH: Final = Operation(
     "GET",
     "/healthz",
     "Check that the process answers",
-    json_of(replies.NodeStatus, "It does."),
+    json_of(replies.NodeStatus, "The process answers."),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -272,7 +272,8 @@ SHOW_READINESS: Final = Operation(
     "Check whether the node can play",
     json_of(
         replies.NodeStatus,
-        "Decoders are up and have room, and the clock is on time. Degraded: the node plays, but keeps no state.",
+        "Decoders are up and have room, and the clock is on time. `degraded`: the node plays, but does not keep its "
+        "state.",
     ),
     codes=("not_ready",),
     tag="Node",
@@ -282,7 +283,7 @@ DESCRIBE_PATHS: Final = Operation(
     "GET",
     "/openapi.json",
     "Describe the paths",
-    (Reply(200, "OpenAPI 3.1: this description.", {"application/json": dict}),),
+    (Reply(200, "This description, in OpenAPI 3.1.", {"application/json": dict}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -290,7 +291,7 @@ DESCRIBE_SOCKETS: Final = Operation(
     "GET",
     "/asyncapi.json",
     "Describe the sockets",
-    (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),),
+    (Reply(200, "The description of the sockets, in AsyncAPI 3.0.", {"application/json": dict}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -298,7 +299,7 @@ SHOW_DOCS: Final = Operation(
     "GET",
     "/docs",
     "Show both descriptions",
-    (Reply(200, "A page that needs no script and no other host.", {"text/html": None}),),
+    (Reply(200, "A page with both descriptions. It needs no script and no other host.", {"text/html": None}),),
     tag="Node",
     subject=Subject.NODE,
 )
@@ -308,8 +309,8 @@ SHOW_DASHBOARD: Final = Operation(
     "/dashboard",
     "Open the node's dashboard in a browser",
     (Reply(308, "The page is at `/dashboard/`.", headers={"Location": "`/dashboard/`"}),),
-    "A node without password serves it to its own machine. A node with a password serves it with `dashboard.login`. "
-    "Else use `tonearm dashboard`.",
+    "A node without a password serves the dashboard to its own machine. A node with a password serves it with "
+    "`dashboard.login`. Otherwise use `tonearm dashboard`.",
     codes=("not_found",),
     tag="Node",
     subject=Subject.NODE,
@@ -321,11 +322,11 @@ LOG_IN: Final = Operation(
     (
         Reply(
             204,
-            "Logged in: the cookie counts as the password.",
-            headers={"Set-Cookie": "Only for pages of the node's own address."},
+            "The browser is logged in. The cookie counts as the password.",
+            headers={"Set-Cookie": "The cookie. It counts for pages of the node's own address only."},
         ),
     ),
-    "Only with `dashboard.login`. An address may try five wrong passwords a minute, all addresses together fifty.",
+    "This needs `dashboard.login`. One address may try five wrong passwords a minute, all addresses together fifty.",
     body=RequestBody(requests.DashboardLogin, {"for a month": {"password": "sesame", "stay": True}}),
     codes=("limit_reached",),
     tag="Node",
@@ -336,11 +337,11 @@ LOG_OUT: Final = Operation(
     "/dashboard/logout",
     "Log all browsers out",
     DONE,
-    "Only with `dashboard.login`. All cookies end.",
+    "This needs `dashboard.login`. All cookies become invalid.",
     tag="Node",
     subject=Subject.NODE,
 )
-# The page's files, which are no part of the interface.
+# The files of the dashboard's page. They are not a part of the interface.
 DASHBOARD_FILES: Final = tuple(
     Operation("GET", path, "A file of the dashboard", (Reply(200, "The file."),), subject=Subject.NODE)
     for path in ("/dashboard/", "/dashboard/{file}", "/dashboard/{folder}/{file}")

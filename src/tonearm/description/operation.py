@@ -1,4 +1,4 @@
-"""One method at one path: what it is about, and its description: parameters, body, answers and errors."""
+"""The values that describe an operation, which is one method at one path: parameters, body, answers and errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tonearm.core.metadata import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value in the query, in a header or in the path. `schema` is JSON Schema, `example` a working value."""
+    """A value in the query, in a header or in the path. `schema` is JSON Schema; `example` is a value that works."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """A request's JSON. pydantic makes its schema from `model`; `examples` are by title."""
+    """The JSON body of a request. pydantic makes its schema from `model`. `examples` are by title."""
 
     model: Any
     examples: Mapping[str, Json]
@@ -32,7 +32,8 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with a status below 400. `models` are by media type: a model for JSON, None for text and bytes."""
+    """An answer with a status below 400. `models` has, for each media type, a model for JSON or None for text and
+    bytes."""
 
     status: int
     text: str
@@ -41,7 +42,7 @@ class Reply:
 
 
 class Subject(Enum):
-    """What a request is about. It decides what must be there, and what has to be saved before the answer."""
+    """What a request is about. This decides what must exist, and what the node saves before it answers."""
 
     PLAYER = "the player that the path names, which must be there"
     NEW_PLAYER = "a player that need not be there before"
@@ -49,15 +50,18 @@ class Subject(Enum):
     NODE = "the node"
 
 
-# The parts of the description, in their order. A path without a tag is no part of the interface.
+# The sections of the description, in their order. A path without a tag is not a part of the interface.
 TAGS: Final = ("Players", "Control", "Queue", "Settings", "Overlays", "Voice", "Audio", "Events", "Tracks", "Node")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method at one path, such as `/v0/players/{player_id}/play`. `codes` are the error codes beside those that
-    `openapi.codes_of` adds: the codes of every path, `player_not_found` where a player must be there, and the codes of
-    a body and of parameters. With `takes_bytes` the body is no JSON. `tag` is one of `TAGS`, or empty."""
+    """One method at one path, such as `/v0/players/{player_id}/play`. `tag` is one of `TAGS`, or empty.
+
+    `codes` are the error codes of this operation only. `openapi.codes_of` adds the codes of every path,
+    `player_not_found` where a player must exist, and the codes of a body and of parameters. With `takes_bytes` the body
+    is bytes instead of JSON.
+    """
 
     method: str
     path: str

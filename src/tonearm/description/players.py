@@ -1,4 +1,4 @@
-"""The paths of players, their queues, settings and overlays."""
+"""The operations for players, their queues, settings and overlays."""
 
 from typing import Final
 
@@ -46,8 +46,8 @@ CREATE_PLAYER: Final = Operation(
     "/v0/players",
     "Create a player",
     json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
-    "The player plays by itself. Only the form of the URI and the policy are checked at once: the event "
-    "`TrackException` reports a source that cannot be played when its turn comes.",
+    "The player plays without a call of play. The node checks only the form of the URI and the policy at once. If the "
+    "source cannot be played, the event `TrackException` reports it when the track's turn comes.",
     body=RequestBody(
         requests.NewPlayer,
         {
@@ -80,7 +80,7 @@ SHOW_PLAYER: Final = Operation(
     "GET",
     PLAYER,
     "Show a player",
-    json_of(replies.Player, "Its whole state."),
+    json_of(replies.Player, "The player's whole state."),
     tag="Players",
 )
 DELETE_PLAYER: Final = Operation(
@@ -88,7 +88,7 @@ DELETE_PLAYER: Final = Operation(
     PLAYER,
     "Delete a player",
     DONE,
-    "The player's sockets are closed with 1000, and its streams end.",
+    "The node closes the player's sockets with 1000, and ends its streams.",
     tag="Players",
 )
 GET_RECORD: Final = Operation(
@@ -103,10 +103,10 @@ PUT_RECORD: Final = Operation(
     f"{PLAYER}/state",
     "Restore a player from its record",
     (
-        *json_of(replies.Player, "The player's whole state, in place of a player with this id."),
-        *json_of(replies.Player, "Its whole state.", 201),
+        *json_of(replies.Player, "The player's whole state. It has replaced a player with this id."),
+        *json_of(replies.Player, "The player's whole state. There was no player with this id.", 201),
     ),
-    "The player gets the id of the path, whatever id the record has, and a new life.",
+    "The player gets the id in the path, not the id in the record, and a new life.",
     body=RequestBody(SavedPlayer, {"an idle one": _RECORD}),
     codes=("player_exists", "limit_reached"),
     tag="Players",
@@ -115,8 +115,8 @@ PUT_RECORD: Final = Operation(
 SHOW_HISTORY: Final = Operation(
     "GET",
     f"{PLAYER}/history",
-    "List what was played",
-    json_of(list[replies.PlayedTrack], "The newest first, at most 50."),
+    "List the history",
+    json_of(list[replies.PlayedTrack], "The tracks that ended, the newest first, at most 50."),
     tag="Players",
 )
 SHOW_ARTWORK: Final = Operation(
@@ -125,7 +125,7 @@ SHOW_ARTWORK: Final = Operation(
     "Get the picture inside the current file",
     (
         Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
-        Reply(304, "The picture is still the one of `If-None-Match`.", {}, {"ETag": "Names this picture."}),
+        Reply(304, "The picture is the one of `If-None-Match`.", {}, {"ETag": "Names this picture."}),
     ),
     parameters=(
         Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
@@ -153,7 +153,7 @@ SEEK: Final = Operation(
     f"{PLAYER}/position",
     "Seek",
     DONE,
-    "A position behind the end ends the track. A seek waits while the track loads.",
+    "A position beyond the end ends the track. A seek waits while the track loads.",
     body=RequestBody(requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}),
     codes=("not_seekable",),
     tag="Control",
@@ -163,7 +163,7 @@ REPLACE_TRACK: Final = Operation(
     f"{PLAYER}/track",
     "Play a track now",
     json_of(replies.TrackQueued, "The track plays in place of the current one.", 201),
-    "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
+    "The current track ends with `replaced`, and no loop repeats it. The queue and the pause stay.",
     body=RequestBody(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
     codes=("load_failed", *_SOURCE_CODES),
     tag="Control",
@@ -173,7 +173,7 @@ STOP: Final = Operation(
     f"{PLAYER}/track",
     "Stop",
     DONE,
-    "The player is idle; the queue stays.",
+    "The player becomes idle. The queue stays.",
     tag="Control",
 )
 SKIP: Final = Operation(
@@ -181,7 +181,8 @@ SKIP: Final = Operation(
     f"{PLAYER}/skip",
     "Skip",
     DONE,
-    "Without a body: skip to the next track. With `to`, the tracks before that track leave the queue.",
+    "Without a body, the next track plays. With `to`, that track plays, and the tracks before it leave the queue. In "
+    "loop `queue` they go to its end.",
     body=RequestBody(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
     codes=("track_not_found",),
     tag="Control",
@@ -215,17 +216,17 @@ ADD_TRACKS: Final = Operation(
 LIST_QUEUE: Final = Operation(
     "GET",
     f"{PLAYER}/queue",
-    "List what waits",
+    "List the queue",
     json_of(
         list[replies.QueuedTrackDetails | replies.QueuedTrack],
-        "With `details` all that is known of each track, else three fields.",
-        headers={"ETag": '`W/"<life>.<version>"`: names the order, with the `version` of the last QueueUpdate.'},
+        "The tracks, with three fields each. With `details`, each track has all facts that the node knows.",
+        headers={"ETag": '`W/"<life>.<version>"`, with the `version` of the last QueueUpdate. It names the order.'},
     ),
     parameters=(
-        flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
-        whole_number("offset", "How many tracks to skip from the front.", 0, 100_000_000, 0),
-        whole_number("limit", "How many to list.", 1, 100_000_000, 10),
-        whole_number("wait", "With `details`: how many ms to wait for details.", 0, 5000, 100),
+        flag("details", "Adds title, author, length, artwork and part, where they are known."),
+        whole_number("offset", "The number of tracks to skip from the front.", 0, 100_000_000, 0),
+        whole_number("limit", "The number of tracks to list, at most.", 1, 100_000_000, 10),
+        whole_number("wait", "With `details`: the time to wait for details, in ms.", 0, 5000, 100),
     ),
     tag="Queue",
 )
@@ -284,7 +285,7 @@ SHOW_FILTERS: Final = Operation(
     "GET",
     f"{PLAYER}/filters",
     "Show volume, equalizer, effects",
-    json_of(replies.Filters, "All."),
+    json_of(replies.Filters, "All filters."),
     tag="Settings",
 )
 CHANGE_FILTERS: Final = Operation(
@@ -292,7 +293,7 @@ CHANGE_FILTERS: Final = Operation(
     f"{PLAYER}/filters",
     "Change volume, equalizer, effects",
     DONE,
-    "Absent filters stay; null switches an effect off; an unknown name is refused.",
+    "Absent filters stay as they are. null switches an effect off. An unknown name is refused.",
     body=RequestBody(
         requests.FiltersPatch,
         {
@@ -324,7 +325,7 @@ ADD_OVERLAYS: Final = Operation(
     f"{PLAYER}/overlays",
     "Play a sound over the music",
     json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
-    "Several overlays begin with the same frame; either all are added or none. At most 8 play at once.",
+    "Several overlays begin with the same frame, and either all are added or none. At most 8 play at once.",
     body=RequestBody(
         requests.NewOverlay | requests.NewOverlays,
         {
@@ -339,14 +340,14 @@ LIST_OVERLAYS: Final = Operation(
     "GET",
     f"{PLAYER}/overlays",
     "List overlays",
-    json_of(list[replies.Overlay], "All there are."),
+    json_of(list[replies.Overlay], "All overlays that load or play."),
     tag="Overlays",
 )
 SHOW_OVERLAY: Final = Operation(
     "GET",
     f"{PLAYER}/overlays/{{overlay_id}}",
     "Show an overlay",
-    json_of(replies.Overlay, "How it stands."),
+    json_of(replies.Overlay, "The overlay."),
     codes=("overlay_not_found",),
     tag="Overlays",
 )

@@ -1,4 +1,4 @@
-"""The paths of players' voices in Discord channels."""
+"""The operations for a player's voice connection to a Discord channel."""
 
 from typing import Final
 
@@ -23,9 +23,9 @@ JOIN_VOICE: Final = Operation(
     _VOICE,
     "Speak in a Discord voice channel",
     DONE,
-    "The node answers at once and then connects: GET with `wait` and the event `VoiceState` report the result. The "
-    "same values again change nothing; other values are a move, made beside the old connection. With `endpoint` null, "
-    "as Discord sends it when a voice server goes, the connection ends.",
+    "The node answers at once and then connects. GET with `wait` and the event `VoiceState` report the result. The "
+    "same values again change nothing. Other values move the player: the old connection sends until the new one can. "
+    "With `endpoint` null, which Discord sends when a voice server goes, the connection ends.",
     body=RequestBody(
         requests.VoicePut,
         {"what the gateway said": EXAMPLE, "with the channel's bitrate": {**EXAMPLE, "bitrate": 64000}},
@@ -36,9 +36,11 @@ JOIN_VOICE: Final = Operation(
 SHOW_VOICE: Final = Operation(
     "GET",
     _VOICE,
-    "Show a player's voice",
-    json_of(replies.Voice | replies.NoVoice, "The voice's state; `none` without a voice."),
-    parameters=(whole_number("wait", "Wait until the state is not `connecting`, or for so many ms.", 0, 10_000, 200),),
+    "Show a player's voice connection",
+    json_of(replies.Voice | replies.NoVoice, "The state of the voice connection; `none` without one."),
+    parameters=(
+        whole_number("wait", "Wait until the state is not `connecting`, for at most this time in ms.", 0, 10_000, 200),
+    ),
     tag="Voice",
 )
 LEAVE_VOICE: Final = Operation(
@@ -46,6 +48,6 @@ LEAVE_VOICE: Final = Operation(
     _VOICE,
     "Leave the voice channel",
     DONE,
-    "Also works without a voice. The player plays on.",
+    "The player plays on. Without a voice connection this does nothing.",
     tag="Voice",
 )

@@ -98,8 +98,8 @@ class SavedTrack(RequestModel):
     lists: list[Annotated[str, Field(max_length=LIST_MARK_CHARACTERS)]] = Field(
         default_factory=list,
         max_length=MOST_LISTS,
-        description="Marks of the playlists that the track came from, the outer one first. They show whether a playlist "
-        "contains itself.",
+        description="Marks of the playlists that the track came from, the outer one first. They show whether a "
+        "playlist contains itself.",
     )
     has_own_tags: bool = Field(
         False, description="Whether the track is a file of a playlist, whose tags may say more than the playlist."
