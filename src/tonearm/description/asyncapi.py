@@ -1,4 +1,4 @@
-"""AsyncAPI 3.0 of the WebSockets: audio, events of one player, events of all, and the public events.
+"""The AsyncAPI 3.0 document of the WebSockets: audio, events of one player, events of all players, public events.
 
 The format: https://www.asyncapi.com/docs/reference/specification/v3.0.0.
 """
@@ -19,8 +19,8 @@ _NAMES: Final = {
 }
 _ALL_PLAYERS_ONLY: Final = frozenset({PlayerCreate.__name__, EventsLost.__name__})
 _CLOSES: Final = (
-    "The node closes with 1000 when the player was deleted, 1001 when it shuts down, 1012 when the player goes on from "
-    "its record, 1013 when the client is too slow."
+    "The node closes a socket with 1000 when the player was deleted, 1001 when the node shuts down, 1012 when the "
+    "player goes on, here or at another node, and 1013 when the client is too slow."
 )
 
 
@@ -40,9 +40,9 @@ def asyncapi_document(version: str) -> JsonObject:
         "summary": "One frame of 20 ms, as a binary message.",
         "description": (
             "PCM: 3840 bytes, 48 kHz, two channels, signed 16 bits, little-endian. Opus: one packet. With `header=1` "
-            "16 bytes before it, big-endian: uint8 version 1; uint8 flags (1 a track starts, 2 discontinuity, 4 "
-            "silence that primes a decoder, 8 passed through); uint16 bytes of the payload; uint32 number of the "
-            "frame; uint64 position in the track in µs."
+            "there are 16 bytes before it, big-endian: uint8 version 1; uint8 flags (1 a track starts, 2 "
+            "discontinuity, 4 silence that prepares a decoder, 8 packet of the source); uint16 size of the payload in "
+            "bytes; uint32 number of the frame; uint64 position in the track in µs."
         ),
     }
     of_player = [name for name in models if name not in {*_ALL_PLAYERS_ONLY, PublicState.__name__}]
@@ -53,8 +53,8 @@ def asyncapi_document(version: str) -> JsonObject:
             "title": "tonearm: sockets",
             "version": version,
             "description": (
-                "The node sends and the client listens: what a client sends is ignored. Pings want their pongs, which "
-                f"libraries send. {_CLOSES}"
+                "The node sends messages, and ignores those of the client. A client must answer pings, as WebSocket "
+                f"libraries do. {_CLOSES}"
             ),
             "license": {"name": "MIT"},
         },
@@ -71,7 +71,7 @@ def asyncapi_document(version: str) -> JsonObject:
                     }
                 ],
             },
-            "public": {"host": "127.0.0.1:2335", "protocol": "ws", "description": "For strangers, where it is on."},
+            "public": {"host": "127.0.0.1:2335", "protocol": "ws", "description": "For strangers, if it is on."},
         },
         "channels": {
             "audio": _channel(LISTEN, ["Frame"]),

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 of all paths, made from the models in `protocol` and the tables of operations.
+"""The OpenAPI 3.1 document of all paths, made from the models in `protocol` and from the operations.
 
 The format: https://spec.openapis.org/oas/v3.1.0. Schemas are JSON Schema 2020-12, as pydantic makes it.
 """
@@ -18,7 +18,7 @@ from tonearm.protocol.replies import Error
 _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
 
-# Codes that any request may be answered with.
+# The error codes that any request may get.
 _EVERYWHERE: Final = ("unauthorized", "foreign_origin", "limit_reached", "internal")
 _RETRY_AFTER: Final[JsonObject] = {
     "Retry-After": {
@@ -72,7 +72,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
 
 
 def openapi_document(version: str, operations: Iterable[Operation], status_of_code: Mapping[str, int]) -> JsonObject:
-    """The whole document, of those `operations` that have a tag. `status_of_code`: the status of HTTP for each error
+    """The whole document, for the `operations` that have a tag. `status_of_code`: the HTTP status of each error
     code."""
     shown = sorted((operation for operation in operations if operation.tag), key=lambda one: TAGS.index(one.tag))
     schemas = _schemas(shown)
@@ -88,9 +88,9 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
             "version": version,
             "summary": "An audio node: it plays URIs as 20 ms frames for its listeners.",
             "description": (
-                "Bodies are JSON, whatever their content type. Unknown fields are ignored and named in the header "
-                "`Tonearm-Ignored`; unknown filters are refused. Times are in ms unless a name says otherwise. "
-                "Each GET path also answers HEAD. A wrong method is 405 `method_not_allowed`, an unknown path is "
+                "Bodies are JSON, with any content type. Unknown fields are ignored, and the header `Tonearm-Ignored` "
+                "names them. Unknown filters are refused. Times are in ms unless a name says otherwise. "
+                "Each GET path also answers HEAD. A wrong method is 405 `method_not_allowed`. An unknown path is "
                 "404 `not_found`."
             ),
             "license": {"name": "MIT", "identifier": "MIT"},
@@ -106,7 +106,7 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "The bare password, if the node has one; by `server.schemes` also Bearer or Basic.",
+                    "description": "The bare password, if the node has one. `server.schemes` can allow Bearer and Basic.",
                 }
             },
         },
@@ -114,7 +114,7 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
 
 
 class _Schemas(NamedTuple):
-    """`definitions` by name, and each model's own schema by the model's `repr`."""
+    """`definitions` by name, and the schema of each model by the model's `repr`."""
 
     definitions: JsonObject
     by_model: Mapping[str, JsonObject]
@@ -131,7 +131,7 @@ def _schemas(operations: Iterable[Operation]) -> _Schemas:
 
 
 def schemas_of(models: Mapping[str, Any]) -> _Schemas:
-    """The JSON Schema of each of `models`, by its key."""
+    """The JSON Schema of each of `models`, by the key of the model."""
     made, definitions = TypeAdapter.json_schemas(
         [(name, _MODE, TypeAdapter(model)) for name, model in models.items()], ref_template=_REF
     )
@@ -142,7 +142,7 @@ def schemas_of(models: Mapping[str, Any]) -> _Schemas:
 
 
 def _plain(schema: Any) -> Any:
-    """`schema` without the titles that pydantic makes from names."""
+    """`schema` without the titles that pydantic makes of names."""
     if isinstance(schema, dict):
         return {name: _plain(item) for name, item in schema.items() if name != "title" or not isinstance(item, str)}
     return [_plain(item) for item in schema] if isinstance(schema, list) else schema
@@ -196,7 +196,7 @@ def _parameter(parameter: Parameter) -> JsonObject:
 
 
 def codes_of(operation: Operation) -> tuple[str, ...]:
-    """All error codes that the operation may be answered with."""
+    """All error codes that the operation may answer with."""
     codes = [*_EVERYWHERE, *operation.codes]
     if operation.subject is Subject.PLAYER:
         codes.append("player_not_found")
@@ -234,12 +234,12 @@ def _reply(reply: Reply, schemas: Mapping[str, JsonObject], operation: Operation
     }
     if operation.body is not None:
         headers["Tonearm-Ignored"] = {
-            "description": "The unknown fields of the body, if there are any.",
+            "description": "The unknown fields of the body; absent when there are none.",
             "schema": {"type": "string"},
         }
     if operation.method != "GET" and operation.subject in (Subject.PLAYER, Subject.NEW_PLAYER):
         headers["Tonearm-Unsaved"] = {
-            "description": "The change is made, but not yet on disk.",
+            "description": "The change is done, but not yet on disk; otherwise absent.",
             "schema": {"const": "true"},
         }
     if headers:

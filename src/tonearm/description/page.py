@@ -1,4 +1,4 @@
-"""The descriptions as one page: readable without scripts, with nothing from another host."""
+"""Both descriptions as one page of HTML. It is readable without scripts, and loads nothing from other hosts."""
 
 import html
 import json
@@ -20,7 +20,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid #8884; }
 nav a { margin-right: 1rem; }
 """
-# Search hides the parts that do not contain the words; a part that a link leads to is opened.
+# The search hides the parts that do not contain the words. A part that a link leads to is opened.
 _SCRIPT: Final = """
 const find = document.getElementById("find");
 find.hidden = false;
@@ -39,7 +39,7 @@ def _hash(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
-# Only the page's own style and script are allowed, by their hashes.
+# The page allows only its own style and script, by their hashes.
 CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_hash(_STYLE)}'; script-src 'sha256-{_hash(_SCRIPT)}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -47,7 +47,7 @@ CONTENT_SECURITY_POLICY: Final = (
 
 
 def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
-    """A page of HTML that describes the two documents, OpenAPI and AsyncAPI."""
+    """The whole page, for the two documents OpenAPI and AsyncAPI."""
     info: Any = openapi["info"]
     return f"""<!doctype html>
 <html lang="en">
@@ -66,7 +66,7 @@ def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
 
 
 def docs_sections(openapi: JsonObject, asyncapi: JsonObject) -> str:
-    """The content of such a page: all paths by subject, the messages of the sockets, and the models."""
+    """The content of the page: all paths by tag, the messages of the sockets, and the models."""
     paths: Any = openapi["paths"]
     sockets: Any = asyncapi
     components: Any = openapi["components"]
@@ -112,7 +112,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
         parts.append(_table(("Parameter", "in", "Type", "", "Example"), rows))
     if "requestBody" in operation:
         media_type, content = next(iter(operation["requestBody"]["content"].items()))
-        needed = "" if operation["requestBody"]["required"] else " (may be left out)"
+        needed = "" if operation["requestBody"]["required"] else " (optional)"
         kind = _type(content["schema"]) if media_type == "application/json" else f"<code>{media_type}</code>"
         parts.append(f"<p>Body{needed}: {kind}")
         for title, example in content.get("examples", {}).items():
@@ -141,7 +141,7 @@ def _model(schema: Mapping[str, Any]) -> str:
     required = schema.get("required", ())
     rows = (
         (
-            f"<code>{_text(name)}</code>{' (always there)' if name in required else ''}",
+            f"<code>{_text(name)}</code>{' (required)' if name in required else ''}",
             _type(field),
             _prose(field.get("description", "")),
         )
@@ -165,7 +165,7 @@ def _headers(response: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A schema as a short text: type, range, default."""
+    """A short text for a schema: its type, range and default."""
     for way in ("anyOf", "oneOf"):
         if way in schema and not {"properties", "type"} & schema.keys():
             return " or ".join(_type(one) for one in schema[way])
