@@ -106,7 +106,7 @@ def openapi_document(version: str, operations: Iterable[Operation], status_of_co
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "The bare password, if the node has one. `server.schemes` can allow Bearer and Basic.",
+                    "description": "The bare password, if there is one; with `server.schemes` also Bearer or Basic.",
                 }
             },
         },

@@ -57,7 +57,7 @@ class _OfTrack(_Numbered):
 
 
 class TrackStart(_OfTrack, PartFields):
-    """The track's first frame follows in the same tick."""
+    """The track starts. Its first frame follows in the same tick."""
 
     op: Literal["TrackStart"]
     uri: str = Field(description="The URI that is opened.")
@@ -97,7 +97,7 @@ class StreamTitle(_Numbered):
 
 
 class PlayerUpdate(_Numbered):
-    """Sent after each change of state or pause, and every 5 s while the player plays."""
+    """The state and the position, after each change of state or pause, and every 5 s while the player plays."""
 
     op: Literal["PlayerUpdate"]
     state: State
@@ -177,7 +177,7 @@ class CrossfadeChange(_Numbered):
 
 
 class OverlayStart(_Numbered):
-    """The overlay's first frame follows in the same tick."""
+    """The overlay starts. Its first frame follows in the same tick."""
 
     op: Literal["OverlayStart"]
     overlay_id: TrackId

@@ -113,7 +113,7 @@ class QueuedTrackDetails(QueuedTrack):
         0, gt=0, description="The length of the whole file, in ms; before that is known, the length in a playlist."
     )
     artwork_url: ArtworkUrl = ""
-    start_ms: Milliseconds
+    start_ms: Milliseconds = Field(description="The track's start in its file, in ms.")
     end_ms: int = Field(0, gt=0, description="The track's end in its file, in ms; absent: the file's end.")
 
 
@@ -139,7 +139,7 @@ class LeftOut(WireModel):
 class TrackQueued(WireModel):
     """201 of POST /v0/players/{id}/queue and PUT /v0/players/{id}/track.
 
-    `track_ids` is there for a list of tracks, and for a playlist that has several tracks or lost entries.
+    `trackIds` is there for a list of tracks, and for a playlist that has several tracks or lost entries.
     """
 
     track_id: TrackId
@@ -162,7 +162,9 @@ class NoData(WireModel):
 class FoundTracks(WireModel):
     """GET /v0/search."""
 
-    tracks: list[ListedTrack] = Field(description="The tracks, the best match first. None of them was opened.")
+    tracks: list[ListedTrack] = Field(
+        description="The tracks; of a search, the best match first. None of them was opened."
+    )
     left_out: LeftOut = ABSENT
 
 
@@ -317,7 +319,7 @@ class Overlay(WireModel):
     fade_ms: int = Field(
         ge=0, le=FADE_MAX_MS, description="The time in which the music is lowered, and raised again, in ms."
     )
-    start_ms: Milliseconds
+    start_ms: Milliseconds = Field(description="The overlay's start in its file, in ms.")
     end_ms: int = Field(0, gt=0, description="The overlay's end in its file, in ms; absent: the file's end.")
 
 
@@ -611,7 +613,7 @@ class Stats(WireModel):
     """GET /v0/stats. Counts are since the node was started."""
 
     version: NodeRelease
-    uptime: Milliseconds
+    uptime: Milliseconds = Field(description="The time since the node was started, in ms.")
     suspended_ms: Milliseconds = Field(description="How long the machine slept, in ms; not a part of the uptime.")
     players: dict[str, Count] = Field(description="The number of players by state.")
     players_asleep: Count = Field(description="Players that go on without a decoder, because nobody listens.")
@@ -683,7 +685,7 @@ class SentFile(WireModel):
     bytes: Count = Field(description="The size of the file in bytes.")
     title: Title
     author: Author
-    length: Milliseconds
+    length: Milliseconds = Field(description="The length in ms; 0 when unknown.")
 
 
 class NodeStatus(WireModel):

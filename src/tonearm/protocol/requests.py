@@ -257,7 +257,7 @@ class FiltersPatch(EffectFields, ExactModel):
         max_length=MAX_GAINS,
         description="The bands to set, by Lavalink's gains; not together with `eq`.",
     )
-    reset: bool = Field(False, description="True: removes all filters before the others in this body are set.")
+    reset: bool = Field(False, description="True: resets all filters before the rest of this body is applied.")
 
     def as_change(self) -> FilterChange:
         """The change. Most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and for a
