@@ -95,14 +95,14 @@ async def test_an_import_into_a_node_that_is_not_ready_is_done_when_all_came_ove
             return replace(await super().figures(), state=StateFigures(is_degraded, 0, 0.0, 0))
 
         def unreadiness(self) -> str:
-            return "The node has more to do than it can."
+            return "The node is overloaded."
 
     async with still_node(kind=BusyNode) as busy, running_edge(busy) as port:
         (tmp_path / "players.json").write_bytes((await request(port, "GET", "/v0/state")).body)
         url = f"http://127.0.0.1:{port}"
         done = await asyncio.to_thread(run_tonearm, "import", "players.json", "--url", url, folder=tmp_path)
     assert f"1 of 1 players were imported into {url}.\n" in done.stderr
-    assert "not ready: The node has more to do than it can." in done.stderr
+    assert "not ready: The node is overloaded." in done.stderr
     assert (done.returncode, "may lose them" in done.stderr) == (int(is_degraded), is_degraded)
 
 

@@ -1,4 +1,4 @@
-"""What a node with more to do than it can says of itself at its edge: `/readyz`, and the figures."""
+"""What an overloaded node says of itself at its edge: `/readyz`, and the figures."""
 
 import asyncio
 import math

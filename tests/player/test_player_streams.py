@@ -115,7 +115,7 @@ async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_tak
     bench.tick(2)
     bench.time.forward(1000)
     (event,) = bench.events.named("TrackStuck")
-    assert "more to do than it can" in event["cause"]
+    assert "node is overloaded" in event["cause"]
     status = bench.player.status()
     assert (status.state, status.quality.waiting_for_room_ms) == ("loading", 7000)
     assert bench.events.named("TrackException") == []

@@ -75,7 +75,7 @@ class PlayerExists(Conflict):
 
 
 class LimitReached(ApiError):
-    """429: the node has as many as it may have, or more to do than it can."""
+    """429: a limit of the node is reached, or the node is overloaded."""
 
 
 class NodeFailed(ApiError):

@@ -158,7 +158,7 @@ def in_slots(processes: Sequence[ProcessFigures], before: Iterable[ProcessFigure
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
     """The whole node at one moment. Counts are since its start; `totals` are of all players, present ones among them.
-    `overload_s`: for how long the node has had more to do than it can; 0 while it has not, and in the first moments.
+    `overload_s`: for how long the node has been overloaded; 0 when it is not, and in the first moments of an overload.
     `players_waiting` wait for room in a decoder process. `times_left_out`: how often a player had frames left out,
     because the clock was late. `fetches` are of sources to be played, by outcome, `sandboxes` by kind of process.
     `suspended_s`: for how long the machine slept, which is no part of `uptime_s`. `load`: the share of what the

@@ -88,7 +88,7 @@ class OpenSession(_Message, frozen=True):
     died before it had encoded them. With None, MP3 begins with the frame that is sent next.
     `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
     `is_heard`: the player has a listener; otherwise the session is rendered when there is nothing else to do.
-    `claim`: where there is more to do than the process can, sessions with a lower one go first.
+    `claim`: in an overload of the process, sessions with a lower claim go first.
     `plays_on`: the node still has frames that another process rendered, so the player has not stopped.
     """
 

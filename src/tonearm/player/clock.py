@@ -205,8 +205,8 @@ class Clock:
             self.leave_out(member, ticks)
         if self._now_s() >= self._log_again_at_s:
             log.warning(
-                "the node is late: %d frames were left out in the last while (%d since its start), %d players heard a "
-                "gap of %d ms just now; it has more to do than this machine can",
+                "the node is overloaded: it left out %d frames since the last such line (%d since its start), and %d "
+                "players heard a gap of %d ms just now",
                 self.frames_left_out - self._logged_frames_left_out,
                 self.frames_left_out,
                 len(phase.members),

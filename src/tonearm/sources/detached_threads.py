@@ -51,7 +51,7 @@ class DetachedThreads:
 
         try:
             # `Thread.start` would have the event loop wait until the thread has begun, which takes tens of milliseconds
-            # on a machine that has more to do than it can.
+            # on an overloaded machine.
             _thread.start_new_thread(work, ())
         except RuntimeError as error:
             self._places.release()

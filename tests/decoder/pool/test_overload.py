@@ -51,7 +51,7 @@ def test_a_wait_begins_when_audio_is_wanted_and_ends_in_a_pause(caplog: pytest.L
     assert (overload.waited_s(owner), overload.wanting, overload.told_s) == (None, 0, 0.0)
     overload.log_state()
     assert [record.message[:30] for record in caplog.records] == [
-        "the node has more to do than i",
+        "the node has been overloaded f",
         "the overload has passed, after",
     ]
 

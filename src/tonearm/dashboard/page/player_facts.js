@@ -89,7 +89,7 @@ export function Quality({ api, feed, state, listening }) {
   ];
   return html`<${Panel} title="Quality">
     <dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-    ${quality.waitingForRoomMs !== null && html`<p class="problem">It waits since the node has more to do than it can.</p>`}
+    ${quality.waitingForRoomMs !== null && html`<p class="problem">It waits because the node is overloaded.</p>`}
     <${Lateness} counts=${listening.of(api, feed.id).lateness} />
   <//>`;
 }

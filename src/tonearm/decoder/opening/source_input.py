@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 WAITING_FOR_PROCESS: Final = Wait("waiting for a decoder process", Stage.DECODE)
 NODE_BUSY: Final = Wait(
-    "the node has more to do than it can; who plays already goes on, and this player waits for its turn",
+    "the node is overloaded; players that already play go on, and this player waits for its turn",
     Stage.DECODE,
     counts=False,
     is_told=True,

@@ -70,13 +70,13 @@ class Overload:
         lasted_s, wanting = self._now_s() - self._began_s, self.wanting
         if not wanting:
             if self._is_logged:
-                log.info("the overload has passed, after %.0f s: nobody waits any more", lasted_s)
+                log.info("the overload has passed, after %.0f s: no player waits any more", lasted_s)
             self._began_s, self._is_logged = None, False
         elif not self._is_logged and lasted_s >= LOGGED_AFTER_S:
             self._is_logged = True
             log.warning(
-                "the node has more to do than it can, since %.0f s: who plays goes on, and %d players wait until there "
-                "is room; decoder.processes, decoder.memory_limit_mb or this machine's processors are the limit",
+                "the node has been overloaded for %.0f s: players that play go on, and %d players wait; the limit is "
+                "decoder.processes, decoder.memory_limit_mb or this machine's processors",
                 lasted_s,
                 wanting,
             )

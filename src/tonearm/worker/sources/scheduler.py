@@ -3,7 +3,7 @@
 Threads that decode side by side fight for the interpreter lock: two at once get less done than one after the other.
 So a `DecodeScheduler` gives out slots, and a job works only while it holds one. The job whose deadline is earliest
 gets the next free slot, but a job may yield to others whose deadlines are a little later: by deadlines alone all would
-be late together when there is more to do than can be done. A `SlotJob` does a step of a source in each slot; between
+be late together in an overload. A `SlotJob` does a step of a source in each slot; between
 steps it is idle until more is needed. A job that has to wait for bytes gives its slot up for that time.
 """
 
