@@ -1,9 +1,9 @@
 """Admission of sessions to decoder processes: in an overload, players that play go on and the newest ones wait.
 
 Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
-serve, but for a few who are heard. `Capacity` says for how many a process has room, from its own reports; `settle` says
-which sessions come and leave after a report, `enter` whether one comes between two; by `yields_s` the newest ones are
-late first until then.
+serve, except for a few sessions with listeners. `Capacity` computes from a process's reports how many sessions it has
+room for. `settle` decides after a report which sessions come and leave; `enter` decides between two reports whether a
+session comes. `yields_s` makes the newest sessions late first until the next report.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from tonearm.core.memory_budget import MOST_SHED, MemoryRoom
 
 FULL_TIME: Final = 0.9  # share of a process's time; the rest is for bursts
 CALM: Final = 0.75  # share of a process's time below which an overload has passed
-AT_EASE: Final = 0.5  # share of a process's time, and of its memory, below which its load is looked at less often
+AT_EASE: Final = 0.5  # share of a process's time, and of its memory, below which it reports less often
 OVERLOAD_LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
 LATE_REPORTS: Final = 2
 AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
@@ -28,7 +28,7 @@ FIRST_TIME_COST: Final = 1 / 200  # of a session, as share of a process's time, 
 LEAST_TIME_COST: Final = 1 / 5000
 _MEASURED_FROM_S: Final = 2.0  # of sound in the averaged reports from which on the cost is measured
 _LEAST_SHED: Final = 0.05  # share of the sessions that leave at once
-_SHED_PAUSE_S = 1.5  # until those that have left are felt
+_SHED_PAUSE_S = 1.5  # until reports show that sessions have left
 CAREFUL_S: Final = 120.0  # for so long after an overload fewer sessions than the process had are admitted
 SLOWLY_S: Final = 600.0  # and for so long few at once, since sessions that begin cost those that play
 _GROWTH = 0.05  # share of the sessions it had that come at once in that time
@@ -38,7 +38,7 @@ _START_CLOSED_S: Final = 1.0
 NEWEST_YIELDS_S: Final = 0.6  # less than what is rendered ahead of a source's deadline
 LISTENERS_AT_ONCE: Final = 4
 UNHEARD_IN_TURN: Final = 2.0  # times as many come between two reports as have room at once: most leave soon
-KEPT_S: Final = 2.0  # for so long a player keeps its claim without a listener, who may come back at once
+KEPT_S: Final = 2.0  # without a listener a player keeps its claim so long, because one may come back at once
 _STARTING_S = 2.0  # for so long many sessions that began together cost more than later
 
 _T = TypeVar("_T")
@@ -53,18 +53,18 @@ class Urgency(IntEnum):
 
 
 class Claim(NamedTuple):
-    """What a session's place depends on. The lower claim is served first: among equal urgency, the lower number, which
-    asked earlier."""
+    """Decides which session is served first: the one with the lower claim. With equal urgency, the lower number is
+    first: its session asked earlier."""
 
     urgency: Urgency
     number: int
 
     def unheard(self, seconds: float) -> "Claim":
-        """The claim of a player that nobody has heard for so long."""
+        """The claim of a player that has had no listener for `KEPT_S`."""
         return self if seconds < KEPT_S else self._replace(urgency=Urgency.UNHEARD)
 
 
-ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # of a session that never leaves: others depend on it, or it is soon over
+ALWAYS: Final = Claim(Urgency.PLAYS, 0)  # of a session that never leaves, because others depend on it or it ends soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class LoadReport:
 
 
 class _Load:
-    """The averaged reports of a process: what its time goes to, and what a session costs."""
+    """The averaged reports of a process: how its time is used, and what a session costs."""
 
     def __init__(self) -> None:
         self.cost = FIRST_TIME_COST
@@ -139,7 +139,7 @@ class _Load:
 
 
 class _Phase(Enum):
-    """What a process lets in, the most first."""
+    """How many sessions a process admits, from most to none."""
 
     OPEN = auto()  # as many as its time is good for
     SLOW = auto()  # few at once, and a few more than it had in its last overload: for `SLOWLY_S` after it
@@ -178,14 +178,14 @@ class Capacity:
         return _Phase.SLOW if now_s < self._full_at_s + SLOWLY_S else _Phase.OPEN
 
     def began(self) -> None:
-        """Another session was put into the process. The reports do not contain its cost yet."""
+        """Notes a new session of the process, whose cost the reports do not contain yet."""
         self._load.began()
         self._memory.began()
 
     def take_listener(self, now_s: float) -> bool:
-        """Whether a session with listeners may come though there is no room, into a process that carries one that
-        nobody hears, so that its listeners do not wait for the next report, with which it would take that one's place.
-        Few may, and none in an overload or soon after it."""
+        """Whether a session with listeners may come although there is no room, into a process that has a session
+        without listeners. With the next report it would take the place of that session, so its listeners need not wait
+        for the report. A few sessions may come so, and none in an overload or soon after it."""
         if self._phase(now_s) not in (_Phase.OPEN, _Phase.SLOW) or self._let_in >= self._listeners_at_once:
             return False
         self._let_in += 1
@@ -221,15 +221,16 @@ class Capacity:
 
     @property
     def is_late(self) -> bool:
-        """Whether even sessions that play have to leave, so that the others go on."""
+        """Whether sessions have to leave even though they play, so that the others go on."""
         return self._sheds or self._memory.has_too_little
 
     def has_memory(self, sessions: int) -> bool:
-        """Whether the process has memory for one session more. It may still lack the time."""
+        """Whether the process has memory for one more session. It may still lack CPU time."""
         return self._memory.room(sessions) > 0
 
     def room(self, sessions: int, now_s: float) -> int:
-        """How many sessions more the process can take, which has `sessions`; below 0: how many it has too many.
+        """How many more sessions the process can take beside its `sessions`. A negative number says how many are too
+        many.
 
         Unless `is_late`, the sessions that are too many have not begun, and cannot: all time goes to those that play.
         """
@@ -279,13 +280,13 @@ class Capacity:
 
 
 def yields_s(place: int, sessions: int) -> float:
-    """For how long a session lets the deadlines of older ones go before its own. `place`: how many of the `sessions` of
-    its process are older. When the process cannot do all in time, the newest are late, and the others are not."""
+    """For how long a session puts the deadlines of older sessions before its own. `place`: how many of the `sessions`
+    of its process are older. When the process cannot do all in time, the newest are late, and the others are not."""
     return NEWEST_YIELDS_S * place / sessions
 
 
 class Entry(NamedTuple, Generic[_T]):
-    """Whether a session comes into a process, and the carried one that leaves for it."""
+    """Whether a session comes into a process, and which session leaves for it."""
 
     comes: bool
     leaves: _T | None = None
@@ -303,8 +304,8 @@ def enter(
 ) -> Entry[_T]:
     """Whether `one`, which `settle` may have admitted, comes into a process between two reports.
 
-    A session that plays comes even without room, unless it waited; others come in the order of their claims. Where
-    memory is short, one that is heard takes the place of the newest carried one that is not, if there is any.
+    A session that plays comes even without room, unless it waited. Other sessions come in the order of their claims.
+    When memory is short, a session with listeners takes the place of the newest carried session without listeners.
     """
     claimed, has_waited = claim(one), one in waiting
     has_memory = capacity.has_memory(len(carried))

@@ -1,4 +1,4 @@
-"""What calls a function later: the event loop, or in tests a time that is set by hand."""
+"""The type of a function that schedules a call: the event loop's, or that of a hand-driven clock in tests."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias

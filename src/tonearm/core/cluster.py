@@ -1,4 +1,4 @@
-"""Who may play, and who takes over, where many nodes are one: rules without a clock or a network of their own.
+"""The rules of a cluster: which node may play, and which node takes over players. They use no clock and no network.
 
 All times are seconds of the asking node's own monotonic clock. No time of day and no other machine's clock decides
 anything.
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than for those who would take its players
+SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than for the nodes that take over
 RENEW_EVERY_S: Final = 1.0
 FULL_LOAD: Final = 1.0
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -28,8 +28,8 @@ def is_node_name(text: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A node's right to play. `renewed_s`: when the last renewal that the engine acknowledged was sent. `unopposed_s`:
-    when the node last asked all the others, and none of them reached the engine either: nobody could take its players.
-    """
+    when the node last asked all other nodes and none of them reached the engine, so that no node could take its
+    players."""
 
     length_s: float
     renewed_s: float = -math.inf
@@ -43,13 +43,13 @@ class Lease:
         return replace(self, renewed_s=max(self.renewed_s, sent_s))
 
     def unopposed(self, asked_s: float) -> "Lease":
-        """Prolongs a lease that has not ended yet. One that has ended only the engine begins again."""
+        """Prolongs a lease that has not ended. Only the engine can begin a lease again that has ended."""
         return self if asked_s >= self.plays_until_s else replace(self, unopposed_s=max(self.unopposed_s, asked_s))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """What a node says of itself. `load` is the share of what it can do, `count` grows with each record."""
+    """What a node publishes about itself. `load` is the used share of its capacity; `count` grows with each record."""
 
     address: str
     version: str = ""
@@ -93,7 +93,7 @@ class Members:
         self._seen.pop(name, None)
 
     def forget_revisions(self) -> None:
-        """The engine began anew, and so did its numbers."""
+        """The engine restarted, so its revision numbers began again."""
         self._seen = {name: replace(seen, revision=0) for name, seen in self._seen.items()}
 
     def records(self) -> Mapping[str, NodeRecord]:
@@ -104,7 +104,8 @@ class Members:
         return math.inf if seen is None else now_s - seen.changed_s
 
     def is_alive(self, name: str, now_s: float) -> bool:
-        """Whether a node may still play. One that nobody has heard of may, until the engine was reached for a lease."""
+        """Whether a node may still play. A node without a known record may, until the engine was reached for a whole
+        lease."""
         known_to_s = min(now_s, self.known_to_s)
         if name == self.own:
             return True
@@ -113,19 +114,20 @@ class Members:
         return self.lease_age_s(name, known_to_s) < self.lease_s
 
     def living(self, now_s: float) -> dict[str, NodeRecord]:
-        """Those that are known and alive; the own one first."""
+        """The known nodes that are alive, this node first."""
         alive = {name: record for name, record in self.records().items() if self.is_alive(name, now_s)}
         return dict(sorted(alive.items(), key=lambda item: item[0] != self.own))
 
     def heirs(self, now_s: float) -> list[str]:
-        """Those that may take players of a node that is lost: not one that drains, nor, where there is another, one
-        that is full."""
+        """The nodes that may take the players of a lost node. A draining node never may; a full node may only when
+        there is no other."""
         able = {name: record.load for name, record in self.living(now_s).items() if not record.is_draining}
         return [name for name, load in able.items() if load < FULL_LOAD] or [*able] or [self.own]
 
 
 class Heirs:
-    """The nodes `names`, at least one, which take the players of lost ones: each node finds the same heirs for itself.
+    """The nodes `names`, at least one, that take the players of lost nodes. Every node computes the same heirs by
+    itself.
 
     Each heir has places on a ring, and a player goes to the next one from where its hash falls, unless that heir has
     its share: then from its next hash (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam,
@@ -143,8 +145,8 @@ class Heirs:
     def of(self, players: Iterable[str], counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
         """Each of the lost `players` and its heir, found one by one. `counts`: how many players each heir has already.
 
-        An heir that has taken a player changes no other's: its count grows by what is lost no longer. So who looks
-        later finds the same.
+        A player that an heir has taken does not change the heir of another player, because the heir's count grows as
+        the lost players become fewer. So a node that computes later finds the same heirs.
         """
         waiting = sorted(players)
         all_players = len(waiting) + sum(counts.get(name, 0) for name in self.names)

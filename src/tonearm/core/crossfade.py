@@ -30,7 +30,7 @@ class CrossfadeSettings:
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeEdit:
-    """A change of `CrossfadeSettings`; a field that is None leaves the setting as it is."""
+    """A change of `CrossfadeSettings`. A field that is None keeps its setting."""
 
     duration_ms: int | None = None
     curve: CrossfadeCurve | None = None

@@ -1,4 +1,4 @@
-"""The errors by which a request is refused, each with its code and its status of HTTP."""
+"""The errors that refuse a request, each with its code and HTTP status."""
 
 from typing import Literal, Self, TypeAlias
 
@@ -39,8 +39,7 @@ ErrorCode: TypeAlias = Literal[
 
 
 class RequestError(Exception):
-    """Base of all errors that are answered with a status of their own. `message` says what was wrong and what to
-    do."""
+    """Base of all errors with a status of their own. `message` says what was wrong and what to do."""
 
     code: ErrorCode = "bad_request"
     status: int = 400

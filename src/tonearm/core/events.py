@@ -1,4 +1,4 @@
-"""What happens to a player, as values. `protocol.event_rendering` makes JSON of each kind, and the models in
+"""The events of a player, as values. `protocol.event_rendering` makes JSON of each kind, and the models in
 `protocol.events` say what each event and each field means.
 
 `position_ms` is the position in the current track's file when it happened.
@@ -28,12 +28,12 @@ class PlayerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events. A client gets them with the name of their class as `op`."""
+    """Base of all events. Clients get the name of the class as `op`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackEvent(Event):
-    """What happened to a track. `user_data` is the metadata that it showed then: its own, else the player's."""
+    """An event of a track. `user_data` is the metadata that the track showed then: its own, else the player's."""
 
     track: Track
     user_data: Json
@@ -137,7 +137,7 @@ class OverlayStart(Event):
 
 
 class OverlayEndReason(StrEnum):
-    """`stopped`: a client took it away, or deleted the player."""
+    """`stopped`: a client removed the overlay, or deleted the player."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
@@ -157,7 +157,7 @@ class OverlayException(Event):
 
 
 class DeleteReason(StrEnum):
-    """Why a player was deleted without being asked for."""
+    """Why a player was deleted without a request."""
 
     EXPIRED = "expired"  # for a long time it had no listener, no event client and no request
 
@@ -212,7 +212,7 @@ class EventMessage:
         self._texts: dict[Callable[[EventMessage], str], str] = {}
 
     def text(self, render: "Callable[[EventMessage], str]") -> str:
-        """What `render` makes of this message. Clients with the same `render` share a text, which is made once."""
+        """The text that `render` makes of this message. It is made once for all clients with the same `render`."""
         texts = self._texts
         if render not in texts:
             texts[render] = render(self)

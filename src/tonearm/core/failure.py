@@ -6,7 +6,7 @@ from typing import Final, Self
 
 
 class Stage(StrEnum):
-    """Where on the way from its URI to its frames a track failed."""
+    """The stage at which a track failed, on the way from its URI to its frames."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"
@@ -44,7 +44,7 @@ class FailureCode(StrEnum):
 
 # The node may not open the source; no retry changes that.
 REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
-# The bytes are at fault; no retry changes that while they stay the same.
+# The bytes are damaged or not supported; a retry fails again while they stay the same.
 FAULTS_OF_BYTES: Final = frozenset(
     {
         FailureCode.EMPTY,
@@ -118,7 +118,7 @@ _TOLD_CHARACTERS: Final = 300  # of an error
 
 
 def own_error(error: Exception | None = None) -> PlayFailure:
-    """For a track at which the node's own code raised `error` (None: unknown). No file should make it raise."""
+    """The failure of a track at which the node's own code raised `error` (None: unknown). This is always a bug."""
     told = "" if error is None else f" ({type(error).__name__}: {error}"[:_TOLD_CHARACTERS] + ")"
     return PlayFailure(
         FailureCode.INTERNAL,
@@ -129,7 +129,8 @@ def own_error(error: Exception | None = None) -> PlayFailure:
 
 
 def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:
-    """For a source that gave no audio within `within_s` seconds; `cause` is what it waited for last."""
+    """The failure of a source that gave no audio within `within_s` seconds. `cause` is what the source waited for
+    last."""
     return PlayFailure(
         FailureCode.TIMEOUT,
         stage,

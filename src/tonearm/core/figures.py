@@ -1,4 +1,4 @@
-"""How well a node does, as values: what `/v0/stats` and `/metrics` show."""
+"""The figures of a node that `/v0/stats` and `/metrics` show, as values."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -15,7 +15,7 @@ from tonearm.core.voice import VoiceFigures
 
 # Upper limits of the histogram of lateness. From the last one on frames are left out.
 LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-# Those of them for which late frames are told as counts, in ms.
+# The limits, in ms, for which late frames are shown as counts.
 LATE_MS: Final = (5, 20, 100)
 
 UnderrunCause: TypeAlias = Literal["source", "decoder"]
@@ -24,7 +24,7 @@ ProcessKind: TypeAlias = Literal["node", "decoder", "other"]
 
 
 def underrun_cause(waits_in: Stage) -> UnderrunCause:
-    """Who is at fault for an underrun, by the stage in which the current source waits."""
+    """The cause of an underrun, by the stage in which the current source waits."""
     return "decoder" if waits_in in (Stage.DECODE, Stage.FILTER) else "source"
 
 
@@ -40,7 +40,7 @@ class PlayerFigures:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNodeFigures:
-    """A node of the cluster, as the one that is asked sees it. `lease_age_s`: since its last sign of life."""
+    """A node of the cluster, as the asked node sees it. `lease_age_s`: the time since its last sign of life."""
 
     players: int
     load: float
@@ -51,7 +51,7 @@ class ClusterNodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFigures:
-    """`nodes` by their names, the one that is asked among them. `engine_latency_s` is that of its last call."""
+    """`nodes` by name, with the asked node. `engine_latency_s` is the latency of its last call to the engine."""
 
     nodes: Mapping[str, ClusterNodeFigures]
     reaches_engine: bool
@@ -60,7 +60,7 @@ class ClusterFigures:
 
 @dataclass(slots=True)
 class Totals:
-    """What is counted since the node was started: by deleted players, and what players do not count themselves."""
+    """Counts since the node's start: those of deleted players, and those that no player counts itself."""
 
     frames_sent: int = 0
     frames_lost: int = 0
@@ -141,8 +141,8 @@ class ProcessFigures:
 
 
 def in_slots(processes: Sequence[ProcessFigures], before: Iterable[ProcessFigures]) -> tuple[ProcessFigures, ...]:
-    """The processes, each with a number from 1 on among those of its kind. Who had one `before` keeps it; others get
-    the lowest one that is free, so that there are never more numbers than there were processes at once."""
+    """The processes, each with a number from 1 on among the processes of its kind. A process that had a number `before`
+    keeps it; others get the lowest free number. So there are never more numbers than there were processes at once."""
     slots = {(process.kind, process.pid): process.slot for process in before}
     taken = {(process.kind, slots.get((process.kind, process.pid))) for process in processes}
     placed = []

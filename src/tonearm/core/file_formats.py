@@ -34,9 +34,9 @@ def id3_tag_bytes(first: bytes) -> int:
     return ID3_HEADER_BYTES + size
 
 
-# What servers say of MPEG audio and ADTS.
+# The media types that servers send for MPEG audio and ADTS.
 _FRAMES_TYPES: Final = frozenset({"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac", "audio/x-mpeg"})
-# Containers with a head, which servers announce as anything.
+# Containers with a head. The media types that servers send for them are not reliable.
 _HEADS: Final = (OGG_PATTERN, b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
 RECOGNISED_BYTES: Final = 12
 

@@ -14,7 +14,7 @@ _EffectT = TypeVar("_EffectT", bound="Effect")
 
 
 def ranged(default: float | None, lowest: float, highest: float, meaning: str) -> Any:
-    """A number of an effect: its default, the least and the greatest value that `checked` allows, what it is."""
+    """A number of an effect: its default, the range that `checked` allows, and a description."""
     return field(default=default, metadata={MEANING: meaning, RANGE: (lowest, highest)})
 
 
@@ -48,7 +48,7 @@ def wire_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Karaoke(Effect):
-    """Removes what is the same in both channels; a band of it is given back in mono."""
+    """Removes the sound that is the same in both channels, and adds a band of it again in mono."""
 
     level: float = ranged(1.0, 0.0, 1.0, "How much of it is removed: 0 is nothing, 1 all.")
     mono_level: float = ranged(1.0, 0.0, 1.0, "How much of the band is given back: 1 is all.")
@@ -58,7 +58,7 @@ class Karaoke(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Timescale(Effect):
-    """How fast and how high a track sounds. Speed times rate is 0.25 to 4, too."""
+    """Speed and pitch of a track. Speed times rate also lies within 0.25 to 4."""
 
     speed: float = ranged(1.0, 0.25, 4.0, "Changes the tempo, not the pitch.")
     pitch: float = ranged(1.0, 0.25, 4.0, "Changes the pitch, not the tempo.")

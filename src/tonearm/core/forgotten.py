@@ -15,7 +15,7 @@ class ForgottenPlayers:
         self.interval_s: Final = min(max(expire_s / 20, 0.05), 60.0)  # between two checks
 
     def spoken_to(self, player_id: str) -> None:
-        """Somebody asked something of the player."""
+        """Notes a request for the player."""
         self._alone_since_s.pop(player_id, None)
 
     def note_unattended(self, now_s: float, unattended: Iterable[str]) -> None:
@@ -24,7 +24,7 @@ class ForgottenPlayers:
         self._alone_since_s = {player_id: before.get(player_id, now_s) for player_id in unattended}
 
     def forgotten(self, now_s: float) -> tuple[str, ...]:
-        """The players that are to be deleted, by the last check."""
+        """The players to delete, by the last check."""
         return tuple(id for id, since_s in self._alone_since_s.items() if now_s - since_s >= self._expire_s)
 
     def is_forgotten(self, player_id: str, now_s: float) -> bool:

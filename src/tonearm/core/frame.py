@@ -45,7 +45,7 @@ MOST_OPUS_PACKET_BYTES: Final = 1276
 # What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
 MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
 MP3_FRAME_SAMPLES: Final = 1152
-# How much the encoder keeps at most until more comes: its own delay, and a frame that is not full yet.
+# The most sound that the encoder keeps back: its own delay, and a frame that is not full yet.
 MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES
 
 OPUS_LOOKAHEAD_SAMPLES: Final = 312  # the delay of libopus in its audio mode

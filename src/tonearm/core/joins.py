@@ -18,7 +18,7 @@ FADE_LEAD_MS: Final = 60  # heard before a plan that is made now can change the 
 
 
 class HeardSource(NamedTuple):
-    """What is heard: a track's source at a position in its file."""
+    """The source that listeners hear, at a position in its file."""
 
     source: SourceId
     track: Track
@@ -26,7 +26,7 @@ class HeardSource(NamedTuple):
 
 
 class Joins:
-    """The joins of one player. For each current source it is decided once when the track after it is opened."""
+    """The joins of one player. For each current source, the opening of the next track is decided once."""
 
     def __init__(self, playback: PlaybackState) -> None:
         self._playback = playback

@@ -21,7 +21,7 @@ AUDIO_ENDINGS: Final = (
     *(".mp3", ".mp4", ".mpga", ".oga", ".ogg", ".opus", ".snd", ".w64", ".wav", ".wave", ".weba", ".webm", ".wma"),
     ".wv",
 )
-# Of what may be a playlist only what nearly always is one: `.xml` is mostly something else.
+# Only endings that nearly always mean a playlist: `.xml` is mostly something else.
 _PLAYLIST_ENDINGS: Final = (".m3u", ".m3u8", ".pls", ".xspf", ".asx", ".cue")
 
 Kind: TypeAlias = Literal["folder", "audio", "playlist"]
@@ -69,7 +69,7 @@ class LibraryListing:
 
 
 class Place(NamedTuple):
-    """What a path of the library means: the number of a folder, and names below it."""
+    """A parsed path of the library: the number of a folder, and names below it."""
 
     folder: int
     names: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def is_shown_name(name: str) -> bool:
 
 
 def kind_of_file(name: str) -> Kind | None:
-    """By the ending; None for what is not shown."""
+    """The kind by the name's ending; None for a file that is not shown."""
     ending = name.lower()
     if ending.endswith(AUDIO_ENDINGS):
         return "audio"
@@ -130,17 +130,17 @@ def in_natural_order(names: Iterable[str]) -> Iterator[str]:
 
 
 def search_words(query: str) -> tuple[str, ...]:
-    """The words that are looked for, as `search_text` writes them."""
+    """The words of a search, as `search_text` writes them."""
     return tuple(search_text(query).split())
 
 
 def search_text(text: str) -> str:
-    """`text` without the differences that do not count: case, width, and how accents are put together."""
+    """`text` without differences that a search ignores: case, width, and the composition of accents."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def sent_name(given: str) -> str:
-    """The name that a sent file gets, of the name that its sender gives. Raises `BadRequest`."""
+    """The name of an uploaded file, made of the name that its sender gives. Raises `BadRequest`."""
     name = printable(_FOLDERS_IN_NAMES.split(given)[-1]).strip().lstrip(".").lstrip()
     stem, _, _ = name.rpartition(".")
     if not stem.strip() or kind_of_file(name) != "audio":

@@ -1,7 +1,7 @@
-"""Which HTTP source is a live stream although it has no `icy-` headers: a rule for those of MP3 and AAC.
+"""Recognises HTTP sources of MP3 and AAC that are live streams although they have no `icy-` headers.
 
-A stream has no length, is sent in real time, and is another one each time it is asked for. A file that is sent slowly,
-or made while it is sent, has no length either; so all of this must hold of a stream:
+A stream has no length, is sent in real time, and has other bytes at each request. A file that is sent slowly, or made
+while it is sent, has no length either. So a stream must meet all of these points:
 
 1. The answer tells no length, and ignores that a range was asked for.
 2. It has no mark of a file: an entity tag, a date, a name to save it under, the offer of ranges, a packing.
@@ -9,8 +9,8 @@ or made while it is sent, has no length either; so all of this must hold of a st
 4. it comes in real time: within two seconds half to 1.7 times as much sound as time passes. A burst at the beginning is
    left out, unless the sound begins as a file's does: then nothing may come before its time.
 
-A stream that the fourth point tells is asked for again when it breaks off. One that begins twice with the same bytes,
-and ends after as many, was a file after all.
+A stream recognised by the fourth point is requested again when it breaks off. A source that begins twice with the same
+bytes, and ends after the same number of bytes, is a file.
 """
 
 import re
@@ -79,13 +79,13 @@ class Pace:
 
     @property
     def is_a_files(self) -> bool:
-        """Whether so much came before its time that it is none of a stream, however it goes on."""
+        """Whether so much came ahead of time that this cannot be a stream, however it goes on."""
         sound_s, passed_s = self._behind_burst(self._at_s)
         return self._size_bytes > MOST_WATCHED_BYTES or sound_s > _ONE_PIECE_S + passed_s * _MOST_PACE
 
     @property
     def is_live(self) -> bool:
-        """Whether it was that of a stream, when `WATCHED_S` have passed and nothing has ended."""
+        """Whether this is the pace of a stream, once `WATCHED_S` have passed and the source has not ended."""
         sound_s, passed_s = self._behind_burst(WATCHED_S)
         return passed_s * _LEAST_PACE <= sound_s <= passed_s * _MOST_PACE
 

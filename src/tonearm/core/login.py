@@ -1,5 +1,5 @@
-"""Logging in with a browser: what stands in its cookie, and how often wrong passwords may be tried. Times are passed in
-by the caller."""
+"""The login of browsers: the content of the cookie, and how often wrong passwords may be tried. The caller passes in
+all times."""
 
 import hmac
 from collections import deque
@@ -14,16 +14,15 @@ _MAX_DIGITS: Final = 15
 
 
 class LoginCookies:
-    """Makes and knows the values of cookies. Those that stay are made with `lasting_key`, the others with
-    `passing_key`, which is another one for each process. None counts that was made before `ended_ms`. Times are in ms
-    since 1970."""
+    """Makes and checks the values of cookies. Lasting cookies are signed with `lasting_key`, others with `passing_key`,
+    which each process draws anew. A value made before `ended_ms` is not valid. Times are in ms since 1970."""
 
     def __init__(self, lasting_key: bytes, passing_key: bytes, ended_ms: int = 0) -> None:
         self._keys = {"stay": lasting_key, "here": passing_key}
         self._ended_ms = ended_ms
 
     def make(self, now_ms: int, port: int, *, stays: bool) -> str:
-        """A value that only a node which listens on `port` takes."""
+        """A value that only a node on `port` accepts."""
         return self._value("stay" if stays else "here", max(now_ms, self._ended_ms + 1), port)
 
     def knows(self, value: str, now_ms: int, port: int) -> bool:
@@ -37,7 +36,7 @@ class LoginCookies:
         return is_known and not is_old and made_ms <= now_ms + _CLOCK_MOVED_MS
 
     def end_all(self, now_ms: int) -> int:
-        """From now on no value counts that was made before. Returns the time up to which none does."""
+        """Ends all values made until now. Returns the time before which no value is valid."""
         self._ended_ms = max(now_ms, self._ended_ms + 1)
         return self._ended_ms
 
@@ -66,7 +65,7 @@ class WrongTries:
         return max(oldest) + _MINUTE_S - now_s if oldest else 0.0
 
     def note(self, address: str, now_s: float) -> bool:
-        """A wrong one was tried. Returns whether it is to be told: each address is once a minute."""
+        """Notes a wrong password. Returns whether to log it: once a minute for each address."""
         self._forget(now_s)
         self._tries.append((now_s, address))
         is_told = address not in self._told

@@ -1,4 +1,4 @@
-"""What a decoder process's memory allows: how far ahead it decodes, and for how many sessions it has room.
+"""The memory budget of a decoder process: how far ahead it decodes, and for how many sessions it has room.
 
 All values are shares of the memory that its sessions may take together: the process's limit without what the process
 took before its first session.
@@ -14,7 +14,7 @@ TOO_FULL_MEMORY: Final = 0.93  # sessions have to leave
 FIRST_MEMORY_COST: Final = 1 / 300  # of a session, before any was measured
 _LEAST_MEMORY_COST: Final = 1 / 5000
 _MEASURED_FROM_SESSIONS: Final = 8  # from so many on their average cost is used
-_SETTLING_REPORTS: Final = 2  # until a new session uses all of its memory
+_SETTLING_REPORTS: Final = 2  # a new session uses all of its memory after so many
 SETTLING_BYTES: Final = 1_500_000  # which a session takes after its source was opened
 LEAST_SESSION_BYTES: Final = 500_000  # which one that plays takes at least
 _FREEING_REPORTS: Final = 8  # until the memory of sessions that left is free

@@ -1,6 +1,5 @@
-"""What clients give a player: its id, and metadata of any JSON. Metadata are replaced, or merged by JSON Merge Patch
-(RFC 7396).
-"""
+"""Checks the id and the metadata that clients give a player. Metadata are any JSON, replaced or merged by JSON Merge
+Patch (RFC 7396)."""
 
 import json
 import re
@@ -13,13 +12,13 @@ from tonearm.core.errors import BadRequest
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 JsonObject: TypeAlias = dict[str, Json]
 
-MAX_NESTING: Final = 64  # of what the node takes in, so that calls that go down level by level have an end
+MAX_NESTING: Final = 64  # of JSON that the node accepts, so that recursive calls are limited
 # A track's metadata came in an object; in a player's record it stands in an object of a list of an object.
 MAX_RECORD_NESTING: Final = MAX_NESTING + 2
 
 
 def levels_of(value: Json) -> Iterator[list[Json]]:
-    """What stands on each level of `value`: itself, what it holds, what that holds …"""
+    """The values on each level of nesting: `value` itself, then its members, then their members, and so on."""
     level = [value]
     while True:
         yield level
@@ -38,13 +37,13 @@ def levels_of(value: Json) -> Iterator[list[Json]]:
 
 
 def value_of_json(text: bytes) -> Json:
-    """The value that the node has written as `text`."""
+    """The value of `text`, which the node has written."""
     value: Json = json.loads(text)
     return value
 
 
 def is_nested_deeper(value: Json, max_nesting: int) -> bool:
-    """Whether more than `max_nesting` objects and arrays stand in each other."""
+    """Whether objects and arrays are nested more than `max_nesting` levels deep."""
     return any(depth > max_nesting for depth, _ in enumerate(levels_of(value)))
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 # So many headers must follow each other, each where the frame before it ends. Three would not come by chance, but libav
 # recognises MP3 by seven whole frames (mp3_read_probe in libavformat/mp3dec.c): a cut in them is passed over, too.
 _BELIEVED_HEADERS: Final = 8
-# What could be a header, so that Python need not look at each byte of a filling with ones.
+# Finds possible headers, so that Python need not check each byte of a run of ones.
 _MAYBE_HEADER: Final = re.compile(rb"\xff(?=[\xe2-\xe7\xf0-\xff][^\xf0-\xff])", re.DOTALL)
 _HEADER_BYTES: Final = 6
 _LEAST_ADTS_BYTES: Final = 7
@@ -31,7 +31,7 @@ _RATES_HZ: Final = {
     _MPEG_2: (22_050, 24_000, 16_000),
     _MPEG_2_5: (11_025, 12_000, 8000),
 }
-_HEADS_BYTES: Final = 24 * 1024  # has the headers that are believed, of the longest frames
+_HEADS_BYTES: Final = 24 * 1024  # is enough for the headers that must follow each other, even with the longest frames
 # Of the first frame of an MP3 file, which tells a player how long the file is; LAME and libav write it.
 _FILE_MARKS: Final = (b"Xing", b"Info", b"VBRI")
 

@@ -1,4 +1,4 @@
-"""What opening a URI gives: facts about the source, and a reader of its bytes."""
+"""The result of opening a URI: facts about the source, and a reader of its bytes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -194,7 +194,7 @@ class OpenedSource:
             facts = replace(facts, form=replace(facts.form, choice=self.choice))
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
-        # What a decoder process says of mirrors is not believed: it does not know them.
+        # A decoder process cannot know about mirrors, so what it reports of them is dropped.
         return replace(facts, mirror=None) if self.page is None else facts.completed_by(self.page)
 
     async def close(self) -> None:

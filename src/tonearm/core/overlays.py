@@ -150,7 +150,7 @@ class Overlays:
         return sources
 
     def remove(self, overlay_id: str) -> tuple[Event, ...]:
-        """Takes an overlay away. Raises OverlayNotFound."""
+        """Removes an overlay. Raises OverlayNotFound."""
         return self._end(self.source_of(overlay_id), OverlayEndReason.STOPPED)
 
     def remove_all(self) -> tuple[Event, ...]:

@@ -109,7 +109,7 @@ class PlaylistEntry:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How many entries of a playlist were left out, and why: sentences, each once, at most `MAX_REASONS`."""
+    """How many entries of a playlist were left out, and why: at most `MAX_REASONS` different sentences."""
 
     count: int = 0
     reasons: tuple[str, ...] = ()

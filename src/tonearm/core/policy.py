@@ -18,7 +18,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourcePolicy:
-    """Judges the URI that a client gives, and each one that it leads to, once where it comes in.
+    """Judges the URI that a client gives, and each URI that it leads to, once, when the node gets it.
 
     `files` is `sources.files`: "auto" allows files when the node listens on loopback only and the request did not come
     through a proxy, which may pass on anybody's requests. Whether a file lies in one of the folders is known only once

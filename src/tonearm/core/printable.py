@@ -1,4 +1,4 @@
-"""Texts that strangers wrote, made fit for a terminal, a log and JSON."""
+"""Makes untrusted text safe for a terminal, a log and JSON."""
 
 import re
 from typing import Final

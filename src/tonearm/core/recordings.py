@@ -1,5 +1,5 @@
-"""Whether what a search found is the recording that is wanted: by its length, title and artists, and the words that
-tell other recordings of a song apart."""
+"""Decides whether a search result is the wanted recording: by length, title, artists, and words that mark other
+recordings of a song."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""How often somebody may ask, by address."""
+"""Limits the rate of requests by address."""
 
 import ipaddress
 from collections import OrderedDict
@@ -8,7 +8,8 @@ _HOUSEHOLD_BITS: Final = 64  # the prefix of the IPv6 network that a provider gi
 
 
 def origin_of(address: str) -> str:
-    """What connections are counted by: the IPv4 address, also of an IPv4-mapped one, or the IPv6 network (/64)."""
+    """The key by which connections are counted: the IPv4 address (also of an IPv4-mapped one), or the IPv6 network
+    (/64)."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -28,7 +29,7 @@ class RequestRates:
     def __init__(self, a_second: float, at_once: float = 1.0) -> None:
         self._a_second = a_second
         self._at_once = max(at_once, a_second)
-        # By address: how many requests were left, and when. Who asked last stands last.
+        # By address: how many requests were left, and when. The newest address is last.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: str, now_s: float) -> float:
@@ -44,7 +45,7 @@ class RequestRates:
         return 0.0 if is_allowed else (1 - left) / self._a_second
 
     def _forget(self, full_since_s: float) -> None:
-        """Forgets two of the addresses that may have all again: more than a request adds, and not many at once."""
+        """Forgets up to two addresses whose buckets are full again: more than a request adds, and few at once."""
         for _ in range(2):
             oldest = next(iter(self._left))
             if self._left[oldest][1] > full_since_s:

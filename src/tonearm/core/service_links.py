@@ -1,4 +1,4 @@
-"""Links of services whose own sound plays for their apps only: which track, album or playlist a link names.
+"""Parses links of services that play only in their own apps: which track, album or playlist a link names.
 
 The forms are those of topi314/LavaSrc, and of the services' share buttons.
 """
@@ -13,7 +13,7 @@ from tonearm.core.source_uri import SourceUri
 
 
 class Service(StrEnum):
-    """A service by the name that people know it by."""
+    """A service, by its usual name."""
 
     SPOTIFY = "Spotify"
     DEEZER = "Deezer"
@@ -55,7 +55,7 @@ _HOSTS: Final = {
     "music.apple.com": (Service.APPLE, _APPLE),
     "geo.music.apple.com": (Service.APPLE, _APPLE),
 }
-# By the host, or its end.
+# By the host or its suffix.
 _WITHOUT_MIRRORS: Final = {"tidal.com": "Tidal", "music.amazon.": "Amazon Music", "qobuz.com": "Qobuz"}
 
 

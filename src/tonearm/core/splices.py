@@ -1,5 +1,5 @@
-"""How one tuple follows from another, found by comparing parts of them: to look at each item of ten thousand would take
-longer than most changes of a queue do."""
+"""Finds how one tuple follows from another by comparing slices. To compare ten thousand items one by one takes longer
+than most changes of a queue."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from tonearm.core.metadata import Json, value_of_json
 from tonearm.core.source_uri import SourceUri, initial_track_info
 from tonearm.core.track_info import SourceFacts, TrackInfo
 
-MOST_LISTS: Final = 2  # in one another
+MOST_LISTS: Final = 2  # playlists nested in each other
 LIST_MARK_CHARACTERS: Final = 12
 
 NO_METADATA: Final = b"{}"

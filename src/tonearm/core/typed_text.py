@@ -1,4 +1,4 @@
-"""What somebody means who types one text: an encoded track, a link, a search, a path, or words to search for."""
+"""Decides what a typed text means: an encoded track, a link, a search, a path, or words to search for."""
 
 import re
 from collections.abc import Callable, Collection

@@ -1,5 +1,5 @@
-"""A player's voice in a Discord channel, as values and rules: where it goes, how it is doing, what each end of a
-connection means.
+"""A player's voice in a Discord channel, as values and rules: its target, its status, and the meaning of each close
+code.
 
 The codes are those of Discord's voice gateway, version 8. Token and session are in `VoiceCredentials` alone, whose text
 shows nothing of them.
@@ -111,7 +111,7 @@ class VoiceTarget:
 
 
 def record_of(target: VoiceTarget) -> Json:
-    """What is saved of a voice: enough to say what it was, and nothing that lets anybody in."""
+    """The saved record of a voice. It describes the voice and holds no secret."""
     ids = {"channelId": target.channel_id, "guildId": target.guild_id, "userId": target.user_id}
     return {name: str(number) for name, number in ids.items()}
 
@@ -146,7 +146,7 @@ class VoiceSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VoiceCredentials:
-    """What the server lets the bot in by. Its text shows nothing of it, so that no log and no traceback can."""
+    """The secrets that let the bot connect. `repr` and `str` do not show them, so no log and no traceback can."""
 
     token: str
     session_id: str
@@ -167,7 +167,7 @@ class VoicePhase(StrEnum):
 
 
 class ClosedBy(StrEnum):
-    """Who ended a voice: the voice server, the node, or the bot by what it asked for."""
+    """Which side ended a voice: the voice server, the node, or the bot by its request."""
 
     SERVER = "server"
     NODE = "node"
@@ -357,7 +357,7 @@ def restarted(target: VoiceTarget, now_ms: int) -> VoiceStatus:
 
 
 def is_worth_telling(before: VoiceStatus | None, now: VoiceStatus | None) -> bool:
-    """Whether more has changed than what changes all the time: figures, and the end-to-end encryption."""
+    """Whether more has changed than the figures and the end-to-end encryption, which change all the time."""
     return _steady(before) != _steady(now)
 
 

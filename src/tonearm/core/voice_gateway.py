@@ -1,9 +1,8 @@
-"""Discord's voice gateway, version 8, as rules: what came in and what time it is goes in, what is to be done comes
-out.
+"""Discord's voice gateway, version 8, as a state machine: it takes messages and the time, and returns what to do.
 
-Hello (8) → Identify (0) → Ready (2) → discovery over UDP → Select (1) → Description (4); then heartbeats, what the
-other half of the connection has to know, and resumes (7, 9) of a lost socket. What each end means is the table in
-`core.voice`. Sockets, discovery and the encryption of packets are in `tonearm.voice`.
+Hello (8) → Identify (0) → Ready (2) → discovery over UDP → Select (1) → Description (4); then heartbeats, messages for
+the media half, and resumes (7, 9) of a lost socket. `core.voice` has the table of close codes. Sockets, discovery and
+the encryption of packets are in `tonearm.voice`.
 """
 
 import json
@@ -63,7 +62,7 @@ class HangUp:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """The UDP address of the server, as Ready named it: nobody has judged it yet."""
+    """The UDP address of the server from Ready. It has not been checked yet."""
 
     ssrc: int
     host: str
@@ -79,7 +78,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What the media half has to know: an object of JSON, or the payload of a binary message."""
+    """A message for the media half: a JSON object, or the payload of a binary message."""
 
     op: int
     data: Mapping[str, Any] | bytes
@@ -246,7 +245,7 @@ class VoiceGateway:
         return self._say_speaking() if self._stage is _Stage.LIVE else ()
 
     def say(self, message: bytes | tuple[int, Mapping[str, Any]]) -> Orders:
-        """A message of the media half. It waits while there is no socket."""
+        """Sends a message of the media half. The message waits while there is no socket."""
         order = Say(message) if isinstance(message, bytes) else _say(*message)
         if self._stage is _Stage.LIVE:
             return (order,)
@@ -255,7 +254,7 @@ class VoiceGateway:
         return ()
 
     def new_session(self, now_s: float) -> Orders:
-        """Begins anew with the same values: the media half has lost what it knew."""
+        """Begins a new session with the same values, because the media half has lost its state."""
         if self._stage is _Stage.ENDED:
             return ()
         self._forget_session()
@@ -276,7 +275,7 @@ class VoiceGateway:
         return (*said, HangUp(LEFT))
 
     def tick(self, now_s: float) -> Orders:
-        """Does what is due."""
+        """Does everything that is due."""
         if self._stage_ends_s is not None and now_s >= self._stage_ends_s:
             if self._stage is _Stage.WAITING:
                 return self._dial(now_s)

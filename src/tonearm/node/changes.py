@@ -1,5 +1,5 @@
-"""What of a player has to be written into the state's file: only what a change touches is looked at, not each of ten
-thousand tracks."""
+"""Finds which parts of a player have to be written to the state file. It looks only at what a change touches, not at
+ten thousand tracks."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from tonearm.core.track import Track
 from tonearm.node.queue_rows import QueueRow, RowForm, rows_after
 from tonearm.protocol.saved_state import tracks_of
 
-_MAY_BE_READ: Final = 100  # of whose first tracks the tags are read ahead, at most; that may change them unheard of
+_MAY_BE_READ: Final = 100  # so many first tracks may have changed by reading tags ahead, which changes no queue
 
-# What the file holds of a track is as new as these.
+# The file's record of a track is as new as these fields.
 TrackState = tuple[Track, bool, int, bool]
 
 
@@ -32,7 +32,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the file holds of a player. `tracks` is changed when the next change is written."""
+    """The contents of the file for a player. `tracks` is changed when the next change is written."""
 
     snapshot: PlayerSnapshot
     tracks: dict[str, TrackState]
@@ -54,7 +54,7 @@ class Edit:
     left_rows: Sequence[int]
 
     def done(self, before: Written | None) -> Written:
-        """What the file holds when it is written."""
+        """The contents of the file after this edit."""
         tracks = {} if before is None else before.tracks
         tracks.update(self.states)
         for track_id in self.left:

@@ -20,7 +20,7 @@ from tonearm.node.state_file import StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state
 from tonearm.sources.detached_threads import DetachedThreads
 
-# A node that was away for longer goes on where it was, not where it would be: nobody has heard what lies between.
+# After a longer absence players go on where they were, not where they would be now: nobody heard the time between.
 LONGEST_ABSENCE_S: Final = 60.0
 _CLOSE_PATIENCE_S: Final = 2.0
 _NAMES_TOLD: Final = 5
@@ -44,7 +44,7 @@ class FileSaving(Saving):
         self._threads = DetachedThreads(1)
         self._has_proof = False  # which is not in the file yet
         self._unread: dict[str, None] = {}  # players in the file whose records are damaged
-        self._told_unfit = ""  # of records that nobody could ask for
+        self._told_unfit = ""  # about records that no request could name
 
     async def open(self) -> None:
         """Opens the file. Raises `StateFileError`."""
@@ -68,7 +68,7 @@ class FileSaving(Saving):
             self.changed(player_id)
         try:
             await self._write_proof()
-            while self._dirty:  # who is still as the last node left it has not gone on since
+            while self._dirty:  # a player that has not changed since the last node ended has not gone on since
                 await self._write_some(gives_sign=False)
             await self._write_some()
         except (sqlite3.Error, OSError) as error:
@@ -77,9 +77,9 @@ class FileSaving(Saving):
 
     async def stop(self) -> None:
         """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
-        if not self._file.is_open:  # the start found out that it cannot be used
+        if not self._file.is_open:  # the start failed because the file cannot be used
             return
-        changes: list[Change] | None = None  # a start that failed has restored nobody
+        changes: list[Change] | None = None  # a start that failed has restored no player
         now_ms = self._wall_ms()
         if self._task is not None:
             self._task.cancel()
@@ -98,7 +98,7 @@ class FileSaving(Saving):
 
     @property
     def trouble(self) -> str:
-        """Why what happens now is not kept; empty when it is."""
+        """Why changes are not saved now; empty when they are."""
         if self._writing_since_s is not None:
             since_s = time.monotonic() - self._writing_since_s
             if since_s > self._sign_of_life_s:
@@ -160,7 +160,7 @@ class FileSaving(Saving):
                 log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
                 continue
             if snapshot.is_resuming:
-                taken_ms = max(taken_ms, alive_at_ms)  # its position stood for as long as the node lived
+                taken_ms = max(taken_ms, alive_at_ms)  # its position did not move while the node lived
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
         return found
 
@@ -169,12 +169,12 @@ class FileSaving(Saving):
             if changes is not None:
                 self._file.write(changes, now_ms)
         finally:
-            with contextlib.suppress(sqlite3.Error):  # what could not be written is worth more than the proof
+            with contextlib.suppress(sqlite3.Error):  # the error of the write matters more than the proof
                 self._file.prove()
             self._file.close()
 
 
 def _some(names: Collection[str]) -> str:
-    """The first of them, and how many more there are."""
+    """The first names, and how many more there are."""
     more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
     return ", ".join(text_for_logs(name)[:MAX_PLAYER_ID_CHARACTERS] for name in islice(names, _NAMES_TOLD)) + more

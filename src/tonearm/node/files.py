@@ -1,4 +1,4 @@
-"""What clients see of the library, and what they send into it."""
+"""The library as clients use it: its listing, the details of its files, and uploads."""
 
 import asyncio
 import contextlib
@@ -61,8 +61,7 @@ class Files:
     async def details(
         self, entries: Sequence[LibraryEntry], *, came_through_proxy: bool
     ) -> dict[LibraryEntry, TrackInfo]:
-        """What is known of the first `MOST_DETAILS` audio files when they are opened: of those that can be opened in
-        time."""
+        """The facts from opening the first `MOST_DETAILS` audio files, of those that can be opened in time."""
         known: dict[LibraryEntry, TrackInfo] = {}
         places = asyncio.Semaphore(_OPENED_AT_ONCE)
 
@@ -80,8 +79,8 @@ class Files:
         return known
 
     def name_for(self, given: str, *, came_through_proxy: bool) -> str:
-        """The name under which a file may be sent, of that which its sender gives. Raises `UploadsOff`, `BadRequest`
-        and `SourceBlocked`."""
+        """The name under which a file may be sent, made of the name that its sender gives. Raises `UploadsOff`,
+        `BadRequest` and `SourceBlocked`."""
         self._opener.require_files(came_through_proxy=came_through_proxy)
         name = sent_name(given)
         self._opener.admit(self._uri_of(self._to_uploads.path_of(name), came_through_proxy))
@@ -90,7 +89,7 @@ class Files:
     async def keep(
         self, name: str, parts: AsyncIterator[bytes], announced_bytes: int, *, came_through_proxy: bool
     ) -> KeptFile:
-        """Writes what is sent, and gives it the name when a decoder process could open it; else nothing of it stays.
+        """Writes an uploaded file. It gets its name when a decoder process could open it; otherwise it is removed.
 
         Raises `LimitReached`, `DiskFull`, `UploadsOff`, `LoadFailed`, `SourceBlocked`, and what `parts` raises.
         """

@@ -1,4 +1,4 @@
-"""Memory that the node has freed: found by the collector of cycles, and given back to the system.
+"""Runs full garbage collections at quiet times, and gives freed memory back to the system.
 
 `serve` has the interpreter collect young cycles only, since to look at all objects of 1500 players takes longer than a
 frame lasts. Here it looks at all: when players were deleted and none sends frames, or after many ends. What a player or
@@ -18,8 +18,8 @@ _ENDS_BEFORE_COLLECTION: Final = 10_000
 
 
 class GarbageCollection:
-    """To be told what ended. Its memory is given back within `GIVE_BACK_INTERVAL_S`. `is_idle` says whether no
-    player sends frames now."""
+    """Is told what ended, and gives the memory back within `GIVE_BACK_INTERVAL_S`. `is_idle` says whether no player
+    sends frames now."""
 
     def __init__(self, call_later: CallLater, is_idle: Callable[[], bool]) -> None:
         self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only

@@ -1,6 +1,4 @@
-"""What the node's work costs: whether its event loop, and with it the clock, gets to its work when it should; CPU time
-and memory of its processes, as the kernel counts them (proc(5)).
-"""
+"""Measures the node's load: how late its event loop is, and CPU time and memory of its processes by proc(5)."""
 
 import math
 import os

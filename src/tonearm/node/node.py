@@ -1,4 +1,4 @@
-"""The node: all players by id. The only object that the edge calls."""
+"""The node: all players by id. The server calls the node through this object only."""
 
 import asyncio
 import contextlib
@@ -243,14 +243,14 @@ class Node:
 
     @property
     def load(self) -> float:
-        """Which share of what it can do the node does, as far as it shows: 1 when it can do no more."""
+        """The used share of the node's capacity, as far as it can be measured; 1 when there is none left."""
         if self.unreadiness():
             return 1.0
         return 0.0 if self._parts.load is None else self._parts.load.late_share
 
     @property
     def degradation(self) -> str:
-        """What does not work, although the node plays; empty when everything works."""
+        """What does not work although the node plays; empty when everything works."""
         return "" if self._saving is None else self._saving.degraded
 
     async def saved(self, player_id: str) -> bool:
@@ -291,7 +291,7 @@ class Node:
             first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
             await self._turn_to_make()
             if voice is not None:
-                self._voices().check(player_id, voice[0])  # another may have it by now
+                self._voices().check(player_id, voice[0])  # another player may speak there by now
         player = Player(player_id, first, metadata, self._started(), settings)
         self._add(player)
         if voice is not None:
@@ -333,7 +333,7 @@ class Node:
         if replaced is not None and goes_on:
             snapshot = continued(snapshot, replaced.record())
         player = Player(player_id, None, {}, self._started(), snapshot=snapshot, came=moved)
-        # Nothing is awaited between the end of the one and the other, so the state's file has always one of them.
+        # There is no await between the end of the old player and the new one, so the state file always has one of them.
         try:
             if replaced is not None and goes_on:
                 replaced.give_up("The player goes on from a record of it; come back.")
@@ -542,7 +542,7 @@ class Node:
 
     @asynccontextmanager
     async def _reserved(self, player_id: str) -> AsyncIterator[None]:
-        """No other player of this id is made meanwhile, nor at another node of a cluster."""
+        """Meanwhile no other player with this id can be made, not even at another node of the cluster."""
         claims = self._parts.claims
         self._reserved_ids.add(player_id)
         try:
@@ -573,7 +573,7 @@ class Node:
             )
 
     def _changed(self, player_id: str) -> None:
-        """What is saved of a player has changed, or there is another one, or none."""
+        """The saved data of a player changed, or the player was created, replaced or deleted."""
         if self._saving is not None:
             self._saving.changed(player_id)
 
@@ -615,7 +615,7 @@ class Node:
         await self._let_go(player_id, player, player.delete(reason))
 
     async def _let_go(self, player_id: str, player: Player, closing: Awaitable[None]) -> None:
-        """Forgets a player that is not among the node's any more, and closes it by `closing`."""
+        """Forgets a player that the node does not have any more, and closes it by `closing`."""
         self._queue_locks.pop(player_id, None)
         try:
             await closing
@@ -639,7 +639,7 @@ class Node:
 
     @property
     def totals(self) -> Totals:
-        """What is counted beside the present players."""
+        """The counts besides those of the present players."""
         return self._services.totals
 
     def _started(self) -> PlayerServices:

@@ -1,4 +1,4 @@
-"""What a node is made of. `serve` puts the usual parts together; tests give a node others."""
+"""The parts of a node, and how the usual parts are built. Tests give a node other parts."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ from tonearm.sources.opener import SourceOpener
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings(PlayerSettings):
-    """What the node and its players need of the configuration. `decoder_processes` 0 means one for each core.
+    """The part of the configuration that the node and its players need. `decoder_processes` 0 means one for each core.
 
     `expire_s`: after how long without listener, event client or request a player is deleted; 0: never. `max_load`: the
     share of time that the node may be late and still create players; 0: it always creates them. `tags_ahead`: of how
@@ -52,13 +52,13 @@ class NodeSettings(PlayerSettings):
 
 
 class Claims(Protocol):
-    """Where many nodes are one: a player's id belongs to one of them. Both raise the classes of `core.errors`."""
+    """In a cluster, a player's id belongs to one node. Both methods raise the classes of `core.errors`."""
 
     async def claim(self, player_id: str) -> None:
-        """The player is about to be made here, unless another node has it (`PlayerExists`)."""
+        """Takes the id for a player that is about to be made here. Raises `PlayerExists` when another node has it."""
 
     async def unclaim(self, player_id: str) -> None:
-        """It was not made."""
+        """Gives the id back: the player was not made."""
 
 
 class Voices(Protocol):

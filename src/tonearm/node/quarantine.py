@@ -157,7 +157,7 @@ class QuarantinedOpener:
         return opened
 
     async def open_uncounted(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        """Opens a source that no player plays: for a lookup, a picture, or a length that has to be counted."""
+        """Opens a source that no player plays: for a lookup, a picture, or a length that has to be measured."""
         await self._require_free(uri, report_wait)
         return await self._shared.open(uri, report_wait)
 
@@ -198,12 +198,12 @@ class QuarantinedOpener:
         self._quarantine.note_open(source)
 
     async def _try(self, uri: SourceUri) -> None:
-        """A trial that goes wrong is one that did no harm, since most suspects are innocent."""
+        """An error in a trial counts as a passed trial, because most suspects are innocent."""
         ended = False
         try:
             ended = await self._ends_its_process(uri)
         except Exception:
-            # Nobody may be waiting any more to whom it could be told.
+            # The callers may be gone, so the error is logged here.
             log.exception("the trial of %s went wrong", uri_for_logs(uri.given))
         finally:
             del self._trials[uri.normalised]

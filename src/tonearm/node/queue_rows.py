@@ -1,4 +1,4 @@
-"""Queues in rows of a table, each of some tracks' ids, so that a change of a long queue writes only where it changed.
+"""Stores a queue as rows of some track ids each, so that a change of a long queue writes only the changed rows.
 
 A row has a number, and a queue is its rows in the order of these. They are far apart, for rows that come in between.
 """

@@ -1,9 +1,9 @@
-"""Keeps the players of a node beyond its end: what is written when, and who waits for it.
+"""Saves the players of a node: what is written when, and which answers wait for it.
 
 The event loop takes a snapshot of each player that has changed, which costs some µs. All that have gathered while the
 last ones were written are written next; those that an answer waits for come first. A position is written with every
-change; while a player plays evenly, it follows from that. Where to is another module's: `file_saving`, or the cluster's
-engine.
+change; while a player plays evenly, it follows from that. `file_saving` and `cluster.engine_saving` do the writing
+itself.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.node.changes import Change
 
 ANSWER_PATIENCE_S: Final = 0.02
-_TURNS_TO_NOTICE: Final = 3  # of the event loop: one that is late does not know yet what the disk did in time
+_TURNS_TO_NOTICE: Final = 3  # of the event loop, because a late loop learns late what the disk did in time
 PLAYERS_A_BATCH: Final = 100
 SIGN_OF_LIFE_S: Final = 5.0
 LONGEST_STEP_S: Final = 10.0  # from one write to the next, of a node that runs evenly
 DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
-# A node that was away for longer goes on where it was, not where it would be: nobody has heard what lies between.
+# After a longer absence players go on where they were, not where they would be now: nobody heard the time between.
 LONGEST_ABSENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
 _CLOSE_PATIENCE_S: Final = 2.0
@@ -43,7 +43,7 @@ _NAMES_TOLD: Final = 5
 
 log = logging.getLogger(__name__)
 
-# What a restart forgets, so that it is not worth a write.
+# A restart forgets these, so they are not worth a write.
 _MOMENTS: Final = (ListenersChange, OverlayStart, OverlayEnd, OverlayException, TrackStuck)
 
 
@@ -94,7 +94,7 @@ class Saving(ABC):
             self._wake.set()
 
     def told(self, player_id: str, events: Sequence[Event]) -> None:
-        """What has happened to a player, as its clients are told."""
+        """Takes the events of a player as its clients get them."""
         for event in events:
             if isinstance(event, PlayerUpdate):
                 if not self._follows(self._taken.get(player_id), event):
@@ -105,7 +105,7 @@ class Saving(ABC):
                     self._touched.setdefault(player_id, set()).update(event.track_ids)
 
     async def saved(self, player_id: str) -> bool:
-        """Waits until all that has happened to the player is written, but not for long. Returns whether it is."""
+        """Waits for a limited time until all changes of the player are written. Returns whether they are."""
         written = self._dirty.get(player_id) or self._writing.get(player_id)
         if written is None:
             return True
@@ -130,7 +130,7 @@ class Saving(ABC):
     # How it is done
 
     def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
-        """Whether it is written already where the player is."""
+        """Whether the player's position follows from what is written already."""
         if taken is None or taken.snapshot is None:
             return False
         before = taken.snapshot
@@ -159,12 +159,12 @@ class Saving(ABC):
     @property
     @abstractmethod
     def trouble(self) -> str:
-        """Why what happens now is not kept; empty when it is."""
+        """Why changes are not saved now; empty when they are."""
 
     @property
     @abstractmethod
     def degraded(self) -> str:
-        """What is wrong, now or since the start; empty when nothing is."""
+        """The trouble now or since the start; empty without any."""
 
     @abstractmethod
     async def _put(self, batch: Sequence[Change], sign_ms: int | None) -> None:

@@ -1,4 +1,4 @@
-"""The file that players survive a restart in: one SQLite database, written by one node at a time.
+"""The state file, in which players survive a restart: one SQLite database, written by one node at a time.
 
 Every call blocks. A change is in the file when `write` returns: a killed node loses none of it, and a machine that
 loses its power at most the last ones, for the disk is not waited for (WAL with synchronous NORMAL).
@@ -87,7 +87,7 @@ class StateFile:
         self._connect = connect
         self._rows = rows
         self._locate()
-        self.set_aside = ""  # what was put away of an older file, and why; empty: nothing was
+        self.set_aside = ""  # which older file was set aside, and why; empty: none was
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, Written] = {}
         self._sign_ms: int | None = None  # the last sign of life that was written
@@ -111,7 +111,7 @@ class StateFile:
             self._put_away(f"it is damaged ({error.object.decode(errors='replace')})")
         else:
             if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
-                with contextlib.suppress(sqlite3.Error):  # who renames it back may try again
+                with contextlib.suppress(sqlite3.Error):  # a user who renames the file back may try again
                     self.prove()
                 self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times while it read it")
 
@@ -281,7 +281,7 @@ class StateFile:
             self.path, timeout=0.5, isolation_level=None, check_same_thread=False, cached_statements=_KEPT_STATEMENTS
         )
         self._database = database
-        database.text_factory = lambda text: text.decode("utf-8", "replace")  # what is damaged must not end the reading
+        database.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text must not end the reading
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA journal_mode = WAL").fetchall()
         database.execute("PRAGMA synchronous = NORMAL")
@@ -372,7 +372,7 @@ class StateFile:
         self.set_aside = f"The state in {self.path} was set aside as {kept.name}, for {why}; players began anew."
 
     def _set_aside_path(self) -> Path:
-        """A name that nothing has which was set aside before."""
+        """A name that no file has that was set aside before."""
         name = f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         paths = map(self.path.with_name, names)

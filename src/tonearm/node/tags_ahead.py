@@ -1,9 +1,9 @@
 """Reads the tags of waiting tracks ahead, so that a queue can be shown with titles and lengths.
 
 Sources are read one at a time, in a process that plays nothing, and only while the node is neither late nor loading
-anything for a client. Of pages and links of services, what they say of themselves is asked for, by the resolver's free
-places, and no sound is opened. A source that fails is not tried again; its failure is reported when the track is to be
-played. A client may wait until titles are known.
+anything for a client. For pages and links of services it asks the resolver for their facts, in its free places, and
+opens no sound. A source that fails is not tried again; its failure is reported when the track is to be played. A client
+may wait until titles are known.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class TagsAhead:
                     await self._read_one()
                 except Exception:
                     log.exception("the tags of a waiting track were not taken in")
-                    self._answer_all()  # that track may be the one that they wait for
+                    self._answer_all()  # clients may be waiting for that track
                 self._answer()
         finally:
             self._reading = None

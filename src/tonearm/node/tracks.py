@@ -79,8 +79,7 @@ class Lookup:
         self._loader = loader
 
     async def load(self, identifier: str, *, came_through_proxy: bool) -> TrackInfo | PlayFailure:
-        """What is known of a source when it was opened, or why it cannot be played. Raises `SourceBlocked` and
-        `SourceRefused`."""
+        """The facts from opening a source, or why it cannot be played. Raises `SourceBlocked` and `SourceRefused`."""
         if is_encoded_track(identifier):
             return _no_source("The identifier is an encoded track.", "Decode it with GET /v0/decodetrack.")
         try:
@@ -98,7 +97,7 @@ class Lookup:
         return initial_track_info(uri).with_facts(facts)
 
     async def find(self, text: str, limit: int, *, came_through_proxy: bool) -> Loaded:
-        """What somebody means by `text`: a track, a list, or the first `limit` results of a search.
+        """Finds what `text` means: a track, a list, or the first `limit` results of a search.
 
         Raises `BadRequest` for an empty or a too long text, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
@@ -208,7 +207,7 @@ def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
     return replace(parse_source_uri(text, from_client=True), came_through_proxy=came_through_proxy)
 
 
-# Failures that are refusals, as of a redirect, an address or a symbolic link.
+# Failures that are refusals, such as those of a redirect, an address or a symbolic link.
 _ERRORS_OF_REFUSALS: Final[Mapping[FailureCode, type[RequestError]]] = {
     FailureCode.SOURCE_BLOCKED: SourceBlocked,
     FailureCode.SOURCE_REFUSED: SourceRefused,
@@ -390,7 +389,7 @@ class Artworks:
         return picture
 
     async def stop(self) -> None:
-        """Ends what is under way."""
+        """Ends all reads."""
         tasks = tuple(self._reading.values())
         for task in tasks:
             task.cancel()

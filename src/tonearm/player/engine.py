@@ -1,8 +1,8 @@
-"""A player's engine: it takes requests of clients and reports of sources to the rules, and does what these ask for.
+"""A player's engine: it passes client requests and source reports to the rules, and carries out their actions.
 
-`do` is the one way in for requests: the frames pass that are due by now, the rules change, and their events and actions
-are carried out. `Playback` has the rules of a player, `Joins` the rules between two tracks. The session decodes,
-`Sending` sends, and `Sleep` decides when the player goes on without a session.
+All requests go through `do`: it first passes the frames that are due, then changes the rules, and then carries out
+their events and actions. `Playback` has the rules of a player, `Joins` the rules between two tracks. The session
+decodes, `Sending` sends, and `Sleep` decides when the player goes on without a session.
 """
 
 import logging
@@ -223,7 +223,7 @@ class Engine:
     # The clock
 
     def tick(self) -> None:
-        """One frame's time."""
+        """Sends one frame."""
         try:
             beat = self._clock.beat
             if not self._sending.send_plain(beat):
@@ -348,7 +348,7 @@ class Engine:
         )
 
     def _sleep_timer(self) -> None:
-        """The player falls asleep, or something is due in its sleep."""
+        """The sleep timer went off: the player falls asleep, or something is due in its sleep."""
         if not self._sleep.is_asleep:
             if self._sleep.falls_asleep(self._circumstances(), self._clock.next_deadline_s(self)):
                 self._session.rest()
@@ -499,7 +499,7 @@ class Engine:
     # Timers
 
     def _ring(self, timer: TimerName) -> None:
-        """A timer has gone off."""
+        """Handles a timer that went off."""
         try:
             match timer:
                 case Alarm.SLEEP:

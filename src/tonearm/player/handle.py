@@ -1,4 +1,4 @@
-"""What the server may hold of a player, wherever the player is."""
+"""The interface of a player that the server uses, on whichever node the player is."""
 
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol
@@ -17,7 +17,7 @@ _P = ParamSpec("_P")
 
 
 class Listened(Protocol):
-    """What listeners need of a player, as `player.player.Player` documents it."""
+    """The part of a player that listeners need. `player.player.Player` documents it."""
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]: ...
 
@@ -30,7 +30,7 @@ class Listened(Protocol):
 
 
 class PlayerHandle(Listened, Protocol):
-    """A player, as `player.player.Player` documents it."""
+    """A player for the server. `player.player.Player` documents it."""
 
     @property
     def player_id(self) -> str: ...

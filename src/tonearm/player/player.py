@@ -36,7 +36,7 @@ _P = ParamSpec("_P")
 
 log = logging.getLogger(__name__)
 
-VOICE: Final = "voice"  # the name of a voice among what accompanies a player
+VOICE: Final = "voice"  # the name of a voice among a player's companions
 
 _LISTENERS_INTERVAL_S: Final = 1.0
 _VOICE_WAIT_S: Final = 10.0  # for so long the clock of a new player waits for its voice
@@ -93,7 +93,7 @@ class Player:
             settings.first_listener_wait_ms / 1000, self._start_clock
         )
         self._companions: dict[str, Companion] = {}
-        self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of those that have not come yet
+        self._left_records = {} if snapshot is None else dict(snapshot.companions)  # of companions not yet back
         self._awaits_voice = False
         self._voice = VoiceTelling(services.call_later, lambda voice: self._engine.emit((VoiceState(voice),)))
         if snapshot is not None:
@@ -240,7 +240,7 @@ class Player:
         self._first_wait = self._services.call_later(_VOICE_WAIT_S, self._start_clock)
 
     def voice_changed(self, status: VoiceStatus | None) -> None:
-        """Takes how the player's voice is doing; None when it has left. Clients are told what is worth it."""
+        """Takes the status of the player's voice; None when it has left. Clients get an event for notable changes."""
         if self.is_deleted:
             return
         self._voice.take(None if status is None or status.phase is VoicePhase.NONE else status)
@@ -248,7 +248,7 @@ class Player:
             self._start_clock()
 
     def forget_voice(self) -> None:
-        """Forgets a voice that ended with another process. One that is there is its own owner's to end."""
+        """Forgets a voice that ended with another process. A present voice is ended by its owner."""
         if self._left_records.pop(VOICE, None) is not None:
             self._services.changed(self.player_id)
             self.voice_changed(None)
@@ -346,7 +346,7 @@ class Player:
         return info.author, info.title
 
     def figures(self) -> PlayerFigures:
-        """What the figures of the node count of this player."""
+        """This player's part of the node's figures."""
         return PlayerFigures(
             self._playback.state,
             self._engine.is_asleep,

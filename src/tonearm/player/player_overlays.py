@@ -1,6 +1,5 @@
-"""The overlays of a player. `Overlays` has the rules, and this module says what the engine has to do for them: which
-sources to open and to drop, and what is to sound.
-"""
+"""The overlays of a player. `core.overlays` has the rules; this module says which sources the engine opens and drops,
+and what is to sound."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -44,7 +44,7 @@ class PlayerServices:
     settings: PlayerSettings
     pool: DecoderPool
     opener: PlayersOpener
-    suspect: Callable[[SourceUri], None]  # remembers a source that a decoder process worked on when it died
+    suspect: Callable[[SourceUri], None]  # notes a source that a decoder process worked on when it died
     clock: Clock
     wall_ms: Callable[[], int]
     call_later: CallLater

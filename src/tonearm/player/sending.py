@@ -1,4 +1,4 @@
-"""What a player sends at each tick of the clock.
+"""Sends a player's frames at each tick of the clock.
 
 Frames come from the session's buffer. A frame may come with an event: a track begins or ends, a title changes, an
 update is due. Sending yields these events as values, before or after the frame, and the player's engine handles them.

@@ -1,4 +1,4 @@
-"""Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
+"""Sleep: a player without listeners goes on by the clock alone, without a decoder and without ticks.
 
 A player sleeps while its source can be sought and its length is known: then its position and the end of the track
 follow from the time and the speed. Where the length is an estimate, the player wakes a minute before it, to find the
@@ -140,7 +140,7 @@ class Sleep:
         self._timers = timers
         self._now = circumstances
         self._behind_s = 0.0  # how much later the clock's ticks are than the frames of the last sleep
-        self._quiet_since_s: float | None = None  # None: nobody has listened yet
+        self._quiet_since_s: float | None = None  # None: there was no listener yet
         self._state: SleepState = Awake()
 
     @property

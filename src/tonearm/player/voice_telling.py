@@ -1,4 +1,4 @@
-"""A player's voice in a channel, as its clients are told of it."""
+"""Decides which changes of a player's voice become events for its clients."""
 
 from collections.abc import Callable
 from typing import Final
