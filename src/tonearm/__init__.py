@@ -1,4 +1,4 @@
-"""tonearm, an audio player service: what this release is called and when it was made."""
+"""tonearm, an audio player service. This module has only the version and build time."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which node of this machine has an address or a file already: what a second one says of it before it ends.
+"""Finds which node of this machine already uses an address or a file, for the error message of a second node.
 
 Processes of other users do not show what they have open; then the node is named without its process.
 """
@@ -34,7 +34,7 @@ def _words(url: str, pid: int | None) -> str:
 
 
 def _is_node(url: str) -> bool:
-    """Whether a node answers at `url`. It says its name on every answer, also without the password."""
+    """Whether a node answers at `url`. Every answer of a node has its name, also without the password."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_ANSWER_LIMIT_S)
     try:
         connection.request("GET", "/version")
@@ -57,7 +57,7 @@ def _process_with(files: Container[str]) -> int | None:
 
 
 def _open_files() -> Iterator[tuple[int, str]]:
-    """What other processes have open, each with its process, as far as they show it."""
+    """The files that other processes have open, each with its process, as far as the system shows them."""
     for entry in Path("/proc").glob("[0-9]*/fd/*"):
         with suppress(OSError):
             if int(entry.parts[2]) != os.getpid():

@@ -1,8 +1,7 @@
-"""The command's process, as what runs it sees it: with which status it exits, the lines of its log, and what systemd is
-told.
+"""The command's process as its supervisor sees it: exit codes, log lines, and messages to systemd.
 
 The protocol of systemd is that of sd_notify(3): a datagram to the socket named in NOTIFY_SOCKET. Without that variable
-nothing is said to anybody.
+nothing is sent.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from tonearm.core.printable import text_for_logs
 
 
 class ExitCode(IntEnum):
-    """With which status the command's process exits."""
+    """The exit codes of the command."""
 
     OK = 0
     FAILED = 1  # while it ran, or before it was done
@@ -89,7 +88,7 @@ def _bounded(text: str, characters: int) -> str:
 
 
 def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Sends `words`, such as `READY=1`. That nobody takes them is no failure of the node's."""
+    """Sends `words`, such as `READY=1`. A failure to send is ignored."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -98,7 +97,7 @@ def notify(words: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def watchdog_interval_s(environment: Mapping[str, str] = os.environ) -> float | None:
-    """How often systemd is to hear of the node: twice as often as WatchdogSec= asks; None when it does not ask."""
+    """How often to notify systemd's watchdog: twice as often as WatchdogSec= asks; None without a watchdog."""
     microseconds = environment.get("WATCHDOG_USEC", "")
     is_for_us = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(microseconds) / 2e6 if microseconds.isdigit() and int(microseconds) and is_for_us else None
@@ -106,7 +105,7 @@ def watchdog_interval_s(environment: Mapping[str, str] = os.environ) -> float | 
 
 @asynccontextmanager
 async def supervised() -> AsyncIterator[None]:
-    """The node is ready at the beginning of this, and stops at its end."""
+    """A context for a running node: tells systemd that it is ready at the beginning, and that it stops at the end."""
     notify("READY=1")
     interval_s = watchdog_interval_s()
     reporting = None if interval_s is None else asyncio.create_task(_report_that_the_loop_runs(interval_s))

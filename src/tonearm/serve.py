@@ -1,6 +1,6 @@
 """Runs a node: creates its parts, waits for a signal, and stops them in order.
 
-It also sets the log up, and prints three commands to try in another terminal.
+It also sets up the log, and prints three commands to try in another terminal. The command line itself is in `cli`.
 """
 
 import asyncio
@@ -326,7 +326,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     _tell_start(config, server.port, descriptors)
     node.announce_processes()
     keep_collections_short()
-    await asyncio.sleep(0)  # what became ready meanwhile is told before the last line
+    await asyncio.sleep(0)  # processes that became ready meanwhile are logged before the last line
     url = node_url(config.server.host, server.port)
     shows_page = edge_settings.is_for_own_machine or (edge_settings.has_login and bool(password))
     dashboard = way_to_dashboard(url, has_page=shows_page)
@@ -346,7 +346,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
 
 
 async def _joined(config: Config) -> "Cluster | None":
-    """This node as one of its cluster; None, and a line on stderr, where it cannot be."""
+    """Joins this node to its cluster. Returns None, and writes a line on stderr, when it cannot join."""
     from tonearm.cluster.cluster import join  # with nats-py, which a node alone does not need
 
     cluster = config.cluster
@@ -368,7 +368,7 @@ async def _joined(config: Config) -> "Cluster | None":
 
 
 def name_by_machine(host: str, port: int) -> str:
-    """The name in its cluster of a node that was given none."""
+    """The cluster name of a node whose configuration gives none."""
     return f"{re.sub('[^A-Za-z0-9_-]', '-', host.partition('.')[0])[:50]}-{port}"
 
 
@@ -467,7 +467,7 @@ def _node_settings(config: Config) -> NodeSettings:
 
 
 class VoiceSetupError(Exception):
-    """Voice is asked for, and what it needs is not there."""
+    """The configuration demands voice, and a package that it needs is missing."""
 
 
 _VOICE_MODULE: Final = "tonearm.voice.voices"
@@ -478,7 +478,7 @@ def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, st
     """The voices of the node; None, and why, where it has none. `missing` is what they need and is not installed.
     Raises `VoiceSetupError` where the configuration wants them all the same.
 
-    Nothing of them is loaded on a node that has none.
+    A node without voices loads none of their modules.
     """
     if config.voice.enabled is False:
         return None, "Voice is off at this node; set voice.enabled."
@@ -551,10 +551,10 @@ def _tell_start(config: Config, port: int, descriptors: int) -> None:
 
 
 def log_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """As the loop does it by itself, but for TLS that ends while its connection is already closed: uvloop tells that as
-    an error, and it means nothing to anybody."""
+    """Handles errors like the loop's default, except for TLS that ends on a closed connection. uvloop reports that as
+    an error, although it is harmless."""
     if context.get("message") == "Fatal error on SSL protocol":
-        log.debug("a TLS connection has ended badly: %s", context.get("exception"))
+        log.debug("a TLS connection did not end properly: %s", context.get("exception"))
     else:
         loop.default_exception_handler(context)
 
@@ -580,4 +580,4 @@ async def _shut_down(servers: list[Server], node: Node) -> None:
             await node.stop()
             await asyncio.gather(*(server.close() for server in servers))
     except TimeoutError:
-        log.warning("not everything ended within %g s; leaving anyway", _SHUTDOWN_PATIENCE_S)
+        log.warning("not all parts of the node stopped within %g s; the process exits anyway", _SHUTDOWN_PATIENCE_S)

@@ -59,7 +59,7 @@ async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop
     assert closed == [(1001, "the node is shutting down")]
     failures = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [record.getMessage() for record in failures] == [
-        "player broken, which nobody needs, could not be deleted properly",
+        "player broken, which is not used any more, could not be deleted properly",
         "a player could not be stopped properly",
     ]
 

@@ -8,7 +8,7 @@ __all__ = ["Source", "VoicePlayer", "dispatch", "join"]
 
 
 class Source(JoiningSource, disnake.AudioSource):  # type: ignore[misc]  # the library is not installed here
-    """What a player plays: `voice_client.play(await Source(player).ready())`."""
+    """A player's sound as an audio source: `voice_client.play(await Source(player).ready())`."""
 
 
 join = Source.join

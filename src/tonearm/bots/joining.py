@@ -12,7 +12,7 @@ from tonearm.bots.source import FrameSource
 from tonearm.client import Metadata, Node, Playable, Player, PlayerExists, State
 from tonearm.client.connection import Connection
 
-_MEMBERS_INTERVAL_S = 5.0  # between two looks at who is in the channel
+_MEMBERS_INTERVAL_S = 5.0  # between two checks of the channel's members
 
 
 class VoiceClient(Protocol):

@@ -78,7 +78,7 @@ class JitterBuffer:
         if len(self._frames) <= 2 * self._prefill:
             self._not_high_s = now_s
         blended = None
-        if len(self._frames) > MOST_WAITING_FRAMES:  # the program stood still, and old frames came all at once
+        if len(self._frames) > MOST_WAITING_FRAMES:  # the program was frozen, and old frames came all at once
             self._drop(len(self._frames) - self._prefill)
         elif now_s - self._not_high_s > HIGH_S:
             self._not_high_s = now_s
@@ -126,7 +126,7 @@ def blend(old: bytes, new: bytes) -> bytes:
 
 DISCORD_SILENT_PACKET: Final = b"\xf8\xff\xfe"  # what Discord's own clients send for 20 ms of silence
 SILENT_FRAME: Final = bytes(3840)
-_WAITS_S: Final = 30.0  # for the player to be created again, when its node came back without it
+_WAITS_S: Final = 30.0  # waits so long for the player to be created again when its node came back without it
 
 
 class FrameSource:

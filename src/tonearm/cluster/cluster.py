@@ -1,6 +1,5 @@
-"""One node's part in a cluster: it keeps its lease, takes players of nodes that are lost, gives its own to others, and
-answers for all.
-"""
+"""One node's part in a cluster: it keeps its lease, takes over players of lost nodes, moves players to other nodes, and
+answers requests for all nodes."""
 
 import asyncio
 import json
@@ -57,9 +56,9 @@ from tonearm.server.streams import OpenStreams
 _TAKES_AT_ONCE: Final = 8
 _MOST_BODY_BYTES: Final = LEAST_MAX_BYTES
 _EPOCH_DIGITS: Final = 18
-_FOUND_AFTER_S: Final = 0.05  # a player on the move is asked for again after so long, so often
-_FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of one that is lost
-_TRY_AGAIN_S: Final = 5.0  # after which a player of a lost node, which did not fit in here, is tried again
+_FOUND_AFTER_S: Final = 0.05  # while a player moves, its node is looked up again after so long
+_FOUND_TRIES: Final = 200  # 10 s: until another node has taken the players of a lost node
+_TRY_AGAIN_S: Final = 5.0  # until this node tries again to take a player that it could not take
 _SLICE_S: Final = 0.002  # of the loop's time at once
 
 log = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ async def join(
     user: str = "",
     **files: Path,
 ) -> "Cluster | str":
-    """The node `own` as a part of its cluster, or why it cannot be that. `files` are those of `EngineSettings`."""
+    """Joins the node `own` to its cluster, or returns why it cannot join. `files` are those of `EngineSettings`."""
     cluster = Cluster(EngineSettings(url, user, **files), name, own, lease_s, password, wall_ms)
     try:
         await cluster.join()
@@ -122,11 +121,11 @@ class Cluster:
         self._saving: EngineSaving | None = None
         self._work: set[asyncio.Task[None]] = set()
         self._taking: set[str] = set()
-        self._refused_until_s: dict[str, float] = {}  # players of lost nodes that did not fit in here
+        self._refused_until_s: dict[str, float] = {}  # players of lost nodes that this node could not take
         self._heirs = Heirs([own])
         self._takes = asyncio.Semaphore(_TAKES_AT_ONCE)
         self._turning: asyncio.Task[None] | None = None
-        self.ended: Final = asyncio.Event()  # another node has this one's name
+        self.ended: Final = asyncio.Event()  # set when another node has this node's name
 
     # From beginning to end
 
@@ -156,7 +155,7 @@ class Cluster:
         self._turning = asyncio.create_task(self._run())
 
     def saving(self, players: dict[str, Player]) -> EngineSaving:
-        """What keeps the node's players."""
+        """The saving of the node's players."""
         self._players = players
         last_alive_ms = self.membership.last_alive_ms
         self._saving = EngineSaving(self.ownership, self.own, players, self._wall_ms, lambda: last_alive_ms)
@@ -188,7 +187,7 @@ class Cluster:
         self._listening = {route.operation.path: route.handler for route in routes}
 
     def listens_at(self, address: str) -> None:
-        """The node answers there from now on; others are told with the next turn."""
+        """Sets the address at which the node answers. Other nodes learn it with the next turn."""
         self._address = address
 
     async def drain(self, within_s: float) -> None:
@@ -231,7 +230,7 @@ class Cluster:
             await asyncio.sleep(max(0.05, RENEW_EVERY_S - (time.monotonic() - begun_s)))
 
     async def _look_around(self) -> None:
-        """Finds what became of the engine, and players that nobody has."""
+        """Checks the engine, and looks for players that no node has."""
         if not self.membership.reaches:
             if self._engine.is_connected:  # it has lost its buckets
                 await self._nodes_bucket.made_again()
@@ -240,13 +239,13 @@ class Cluster:
         if self._engine.connections != self._connections:
             made = await self._players_bucket.created()
             if made != self._bucket_made:
-                log.warning("the cluster's engine has begun anew; all players are written again")
+                log.warning("the cluster's engine has lost its data; this node writes all its players again")
                 for player_id in self._players:
                     self._changed(player_id)
             self._connections, self._bucket_made = self._engine.connections, made
         if self._node is None or not self.ownership.is_watching or not self._address or self._is_draining:
             return
-        long_ago_s = time.monotonic() - _TRY_AGAIN_S  # those that another node has taken, or that are gone
+        long_ago_s = time.monotonic() - _TRY_AGAIN_S  # forgets players that another node has taken, or that are gone
         self._refused_until_s = {one: at_s for one, at_s in self._refused_until_s.items() if at_s > long_ago_s}
         for player_id, owned in self.ownership.players_of(self.own).items():
             if not self.ownership.is_mine(player_id) and player_id not in self._players:
@@ -254,8 +253,8 @@ class Cluster:
         await self._take_lost()
 
     async def _take_lost(self) -> None:
-        """Takes this node's part of the players whose nodes are lost. Thousands are shared out in slices, between which
-        frames are sent."""
+        """Takes this node's share of the players of lost nodes. Thousands of players are assigned in slices, so that
+        frames are sent in between."""
         now_s, members = time.monotonic(), self.membership.members
         lost = [name for name in self.ownership.nodes() if not members.is_alive(name, now_s)]
         if not lost:
@@ -296,13 +295,13 @@ class Cluster:
                         log.error("player %s of the node %s cannot go on here: %s", player_id, owner, error.message)
                     self._refused_until_s[player_id] = time.monotonic() + _TRY_AGAIN_S
         except EngineLost as error:
-            log.debug("player %s could not be taken: %s", player_id, error)
+            log.debug("player %s could not be taken over: %s", player_id, error)
         finally:
             self._taking.discard(player_id)
 
     async def _go_on_here(self, snapshot: PlayerSnapshot, owner: str) -> None:
-        """Plays on a player that was taken of `owner`, who gets it back where the node refuses it. Raises what
-        `take_over` does, and `EngineLost`."""
+        """Plays a player that was taken from `owner`. If this node refuses the player, `owner` gets it back. Raises
+        what `take_over` raises, and `EngineLost`."""
         assert self._node is not None
         try:
             if self._moving is None or self._moving.is_leaving:
@@ -313,7 +312,7 @@ class Cluster:
             raise
 
     def _fall_silent(self) -> None:
-        """The lease has ended: another node may take each of the players."""
+        """Stops sending when the lease has ended: other nodes may take the players now."""
         if not self._players:
             return
         log.error("this node's lease has ended; its %d players go on elsewhere, or here later", len(self._players))
@@ -323,7 +322,7 @@ class Cluster:
 
     def _lost_player(self, player_id: str, owner: str) -> None:
         if player_id in self._players:
-            log.warning("player %s is the node %s's by now", player_id, owner or "of another owner")
+            log.warning("player %s now belongs to: %s", player_id, owner or "another owner")
             self._begin(self._give_up(player_id, "The player goes on at another node; come back."))
 
     async def _give_up(self, player_id: str, reason: str) -> None:
@@ -359,7 +358,9 @@ class Cluster:
         try:
             await self.ownership.remove(player_id)
         except EngineLost as error:
-            log.warning("the id %s stays taken in the cluster's engine, since that is lost: %s", player_id, error)
+            log.warning(
+                "the id %s stays reserved, because the cluster's engine cannot be reached: %s", player_id, error
+            )
 
     # As `server.routing.ClusterSide`
 
@@ -383,7 +384,7 @@ class Cluster:
 
     async def _elsewhere(self, call: Call, operation: Operation) -> web.StreamResponse | None:
         request = call.request
-        if operation is TAKE_PLAYER:  # which only nodes ask for
+        if operation is TAKE_PLAYER:  # only nodes may ask for this
             return None
         if operation is CREATE_PLAYER:
             return await self._created(request)
@@ -393,7 +394,7 @@ class Cluster:
             return await self._all.records(request, of_all=True)
         if operation is FOLLOW_PLAYERS:
             return await self._forwarding.follow_all(request, self._streams, self.nodes.living)
-        if operation is LOG_OUT:  # at all nodes, for they take each other's cookies
+        if operation is LOG_OUT:  # at all nodes, because each node accepts the cookies of the others
             await self._all.ask_others("POST", "/dashboard/logout")
             return None
         if operation.subject not in (Subject.PLAYER, Subject.NEW_PLAYER) or self._here(call.player_id):
@@ -404,7 +405,7 @@ class Cluster:
         return self._node is not None and self._node.find(player_id) is not None
 
     async def _passed(self, call: Call, operation: Operation) -> web.StreamResponse | None:
-        """The answer of the node that has the player; None where nobody has it."""
+        """The answer of the node that has the player; None when no node has it."""
         request, player_id = call.request, call.player_id
         if await self._place_of(player_id) is None:
             return None
@@ -426,17 +427,17 @@ class Cluster:
                 try:
                     answer = await self._forwarding.pass_on(request, body, *place)
                 except NodeUnreachable as error:
-                    # Of a node that does not listen yet nothing was asked; by another one it may have been done.
+                    # A node that does not listen yet got no request. Another node may have carried it out.
                     if place[0] and request.method not in ("GET", "HEAD"):
                         raise
                     answer, unreachable = None, error
                 if answer is not None:
                     return answer
-            await asyncio.sleep(_FOUND_AFTER_S)  # it is on its way
+            await asyncio.sleep(_FOUND_AFTER_S)  # the player is moving
         raise unreachable or PlayerNotFound.of(player_id)
 
     async def _place_of(self, player_id: str) -> tuple[str, str] | None:
-        """The address and name of the node that has a player; None where nobody has it."""
+        """The address and name of the node that has a player; None when no node has it."""
         try:
             owner = await self.ownership.owner_of(player_id)
         except EngineLost as error:
@@ -444,16 +445,19 @@ class Cluster:
         if owner is None:
             return None
         record = self.membership.members.records().get(owner)
-        return (record.address if record else "", owner)  # one that has left has none until its players are taken
+        return (
+            record.address if record else "",
+            owner,
+        )  # a node that has left has no address
 
     async def _created(self, request: EdgeRequest) -> web.StreamResponse | None:
-        """Where the player is to be made; None: here."""
+        """The node on which to create the player; None for this node."""
         body = bytes(await read_raw(request, 1024 * 1024))
         request.known_body = body
         try:
             fields = json.loads(body)
         except (ValueError, RecursionError):
-            return None  # this node says what is wrong
+            return None  # this node answers with the error
         wanted = fields.get("node") if isinstance(fields, dict) else None
         living = {**self.membership.members.living(time.monotonic()), self.own: self._own_record()}
         with_address = {name: record for name, record in living.items() if record.address or name == self.own}
@@ -488,7 +492,7 @@ class Cluster:
 
     async def _show(self, call: Call) -> web.Response:
         name = call.arguments["{node}"]
-        if name == "self" and self.is_from_node(call.request):  # it wants to know whether it may play on
+        if name == "self" and self.is_from_node(call.request):  # the other node asks whether it may play on
             await self.membership.look()
         return json_reply(self.nodes.shown(self.own if name == "self" else self.nodes.known(name)))
 
@@ -516,7 +520,7 @@ class Cluster:
         return no_content()
 
     async def _taken_from(self, call: Call) -> web.StreamResponse:
-        """Another node hands a player over."""
+        """Takes a player that another node hands over."""
         if not self.is_from_node(call.request) or self._node is None:
             raise NotFound("Players are moved with POST, by whoever wants them moved.")
         record = bytes(await read_raw(call.request, _MOST_BODY_BYTES))

@@ -1,7 +1,7 @@
-"""NATS with JetStream as a cluster's memory: keys that are created once, written only over what one has read, and
-watched. Nothing else of the node knows NATS.
+"""NATS with JetStream as the shared store of a cluster. Keys are created once, written only over the revision that was
+read, and watched. No other module uses NATS.
 
-An engine that is gone is `EngineLost` at each call, at once or after `CALL_TIMEOUT_S`; the connection is made again
+When the engine is gone, each call raises `EngineLost`, at once or after `CALL_TIMEOUT_S`. The connection is retried
 without end. `nats-py` is imported here only.
 """
 
@@ -36,11 +36,11 @@ class EngineLost(Exception):
 
 
 class EngineRefused(EngineLost):
-    """The engine lets nobody in with these credentials."""
+    """The engine refuses these credentials."""
 
 
 class Conflict(Exception):
-    """Another revision of the key is there than the one that was read, or a key that was to be created."""
+    """The key has another revision than the one that was read, or it exists and was to be created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Engine:
         self._settings = settings
         self._connection: Any = None
         self._was_refused = False
-        self.connections = 1  # how often it was made
+        self.connections = 1  # how often the connection was made
         self.latency_s = 0.0  # of the last call
 
     async def connect(self) -> None:
@@ -85,11 +85,11 @@ class Engine:
                     allow_reconnect=True,
                     ping_interval=2,
                     max_outstanding_pings=2,
-                    pending_size=0,  # what cannot be sent now is not sent later, when it may not hold any more
+                    pending_size=0,  # a message that cannot be sent now is dropped, because it may be wrong later
                     error_cb=self._error,
                     reconnected_cb=self._reconnected,
                 )
-        except TimeoutError as error:  # meanwhile it was tried again and again
+        except TimeoutError as error:  # nats-py retried during this time
             if self._was_refused:
                 raise EngineRefused(f"{self._settings.url} refuses the credentials") from error
             raise EngineLost(f"{self._settings.url} does not answer") from error
@@ -102,7 +102,7 @@ class Engine:
             raise EngineLost(f"{self._settings.url} is NATS {version}; it takes {wanted} or newer")
 
     async def bucket(self, name: str) -> "Bucket":
-        """The bucket, which is made where there is none. Raises `EngineLost`."""
+        """The bucket, created if it does not exist. Raises `EngineLost`."""
         try:
             async with _answered(self):
                 stream = self._connection.jetstream(timeout=CALL_TIMEOUT_S)
@@ -116,17 +116,17 @@ class Engine:
 
     @property
     def largest_bytes(self) -> int:
-        """Of a value; the server's `max_payload`."""
+        """The largest size of a value: the server's `max_payload`."""
         return int(self._connection.max_payload)
 
     async def close(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(Exception):  # whatever state it is in, it is not used again
+            with contextlib.suppress(Exception):  # whatever its state, the connection is not used again
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     await self._connection.close()
 
     async def _error(self, error: Exception) -> None:
-        """Of the connection's own tasks, which would print a traceback."""
+        """Logs errors of the connection's own tasks, which would otherwise print a traceback."""
         self._was_refused |= "authorization" in _reason(error).lower()
         log.debug("the cluster's engine: %s", _reason(error))
 
@@ -144,13 +144,13 @@ class Bucket:
         self._keys = keys
 
     async def created(self) -> str:
-        """When the bucket was made, as the engine says it: another text for one that was made anew."""
+        """When the bucket was created, by the engine's clock. A bucket that was created again has another value."""
         async with _answered(self._engine):
             info = await self._stream.stream_info(f"KV_{self._name}")
             return str(info.created)
 
     async def made_again(self) -> None:
-        """Makes the bucket where the engine has lost it."""
+        """Creates the bucket again when the engine has lost it."""
         async with _answered(self._engine):
             self._keys = await self._stream.create_key_value(_config(self._name))
 
@@ -163,12 +163,12 @@ class Bucket:
             return Entry(key, found.value or b"", found.revision)
 
     async def create(self, key: str, value: bytes) -> int:
-        """Its revision. Raises `Conflict` where the key is there."""
+        """Returns the revision. Raises `Conflict` when the key exists."""
         async with _answered(self._engine):
             return int(await self._keys.create(_coded(key), value))
 
     async def update(self, key: str, value: bytes, last: int) -> int:
-        """Writes over the revision `last`. Raises `Conflict` where another one is there, or none."""
+        """Writes over the revision `last`. Raises `Conflict` when there is another revision, or none."""
         async with _answered(self._engine):
             return int(await self._keys.update(_coded(key), value, last=last))
 
@@ -177,13 +177,13 @@ class Bucket:
             return int(await self._keys.put(_coded(key), value))
 
     async def delete(self, key: str, last: int | None = None) -> None:
-        """Raises `Conflict` where another revision than `last` is there."""
+        """Raises `Conflict` when the revision is not `last`."""
         async with _answered(self._engine):
             await self._keys.delete(_coded(key), last=last)
 
     async def watch(self, value_bytes: int | None = None) -> AsyncIterator[Entry | None]:
-        """What is there, then None once, then what changes, until the connection breaks. Of values only the first
-        `value_bytes` are kept."""
+        """Yields all entries, then None once, then changes, until the connection breaks. Only the first `value_bytes`
+        of values are kept."""
         async with _answered(self._engine):
             watcher = await self._keys.watchall()
         connections = self._engine.connections
@@ -193,7 +193,7 @@ class Bucket:
                     with _cancellation_kept():
                         found = await watcher.updates(timeout=CALL_TIMEOUT_S)
                 except nats.errors.TimeoutError:
-                    # After an outage the engine may have forgotten who watches, and says nothing of it.
+                    # After an outage the engine may have lost its watchers without a word.
                     if self._engine.connections != connections or not self._engine.is_connected:
                         return
                     continue
@@ -203,14 +203,14 @@ class Bucket:
                     value = None if found.operation else (found.value or b"")[:value_bytes]
                     yield Entry(key, value, found.revision)
         finally:
-            with contextlib.suppress(Exception):  # an engine that is gone has none of it any more
+            with contextlib.suppress(Exception):  # an engine that is gone has no watcher any more
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     await watcher.stop()
 
 
 @contextlib.asynccontextmanager
 async def _answered(engine: Engine) -> AsyncIterator[None]:
-    """Names the errors of a call, and takes its time."""
+    """Translates the errors of a call, and measures its latency."""
     if not engine.is_connected:
         raise EngineLost("the connection is lost")
     begun_s = time.monotonic()
@@ -271,7 +271,7 @@ def _coded(key: str) -> str:
 
 
 def _decoded(key: str) -> str | None:
-    """None for a key that none of us wrote."""
+    """None for a key that no node of tonearm wrote."""
     try:
         return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
     except (ValueError, binascii.Error):
@@ -279,5 +279,5 @@ def _decoded(key: str) -> str | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Without what was sent, in which there may be a password."""
+    """The reason of an error without the sent data, which may contain a password."""
     return str(getattr(error, "description", "") or error)[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Keeps the players of a node in the cluster's engine, where another node finds them when this one is lost."""
+"""Saves the players of a node in the cluster's engine, where another node finds them when this node is lost."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ _AT_ONCE: Final = 16
 _IN_THREAD_FROM_TRACKS: Final = 50
 _PATIENCE_S: Final = 0.5
 _CLOSE_PATIENCE_S: Final = 3.0
-# A node that was away for longer goes on where it was, as with the state's file.
+# After a longer absence players go on where they were, as with the state file.
 _LONGEST_ABSENCE_MS: Final = 60_000
 
 log = logging.getLogger(__name__)
@@ -41,14 +41,14 @@ class EngineSaving(Saving):
         self._last_alive_ms = last_alive_ms
         self._too_large: dict[str, str] = {}
         self._ended_in: dict[str, int | None] = {}  # the epochs of deleted players; None for those that were given up
-        self._unkept: set[str] = set()  # players that were another node's, or nobody's, when they were to be written
+        self._unkept: set[str] = set()  # players that were not this node's when they were to be written
 
     async def open(self) -> None:
         self._ownership.start()
         await self._ownership.known()
 
     async def read(self, resume: Resume) -> list[PlayerSnapshot]:
-        """The players that this node had, which nobody has taken since."""
+        """The players that this node had and that no other node has taken since."""
         alive_ms, now_ms = self._last_alive_ms(), self._wall_ms()
         until_ms = now_ms if 0 <= now_ms - alive_ms <= _LONGEST_ABSENCE_MS else min(alive_ms, now_ms)
         read = partial(read_record, until_ms=until_ms)
@@ -59,7 +59,7 @@ class EngineSaving(Saving):
     def changed(self, player_id: str) -> None:
         if player_id in self._players:
             self._ended_in.pop(player_id, None)
-        else:  # what is written later may find that it was taken again
+        else:  # a later write finds out if it was taken again
             self._ended_in[player_id] = self._ownership.epoch_of(player_id)
         super().changed(player_id)
 
@@ -83,7 +83,10 @@ class EngineSaving(Saving):
                 async with asyncio.timeout(_CLOSE_PATIENCE_S):
                     await self._put(changes, None)
             except (TimeoutError, EngineLost) as error:
-                log.error("the players could not be written to the cluster's engine: %s", str(error) or "it is slow")
+                log.error(
+                    "the players could not be written to the cluster's engine: %s",
+                    str(error) or "it is slow",
+                )
         await self._ownership.stop()
 
     @property
@@ -122,7 +125,7 @@ class EngineSaving(Saving):
                 self._unkept.add(change.player_id)
         except RecordTooLarge as error:
             self._too_large[change.player_id] = str(error)
-            log.error("player %s is not kept: %s", change.player_id, error)
+            log.error("player %s cannot be saved: %s", change.player_id, error)
 
     async def _after_writing(self, now_ms: int, *, is_quiet: bool) -> None:
         """Nothing: the node's lease is its sign of life."""

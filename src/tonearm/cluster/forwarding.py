@@ -1,7 +1,7 @@
-"""Passes requests and events on to the node that has the player, and their answers back as they come.
+"""Forwards requests and event sockets to the node that has the player, and passes the answers back as they come.
 
-A request that was passed on bears `Tonearm-Hop`: it is answered where it comes to, so none goes in a circle. Sockets of
-events outlive a move of the player: they are taken up again at its new node, while the client's stays open.
+A forwarded request has the header `Tonearm-Hop`. The node that gets it answers it, so no request goes in a circle.
+Event sockets outlive a move of the player: this node connects to the new node, and the client's socket stays open.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 
 HOP: Final = "Tonearm-Hop"
 NODE: Final = "Tonearm-Node"
-# What counts between two hops only (RFC 9110, 7.6.1), or is written anew.
+# Headers of a single hop (RFC 9110, 7.6.1), and headers that are written anew.
 _NOT_PASSED: Final = frozenset(
     {
         "authorization", "connection", "content-length", "cookie", "expect", "host", "keep-alive", "origin",
@@ -40,11 +40,11 @@ _NOT_BACK: Final = frozenset(
 )
 _CONNECT_TIMEOUT_S: Final = 2.0
 _ASK_TIMEOUT_S: Final = 1.0
-_PING_INTERVAL_S: Final = 4.0  # a node that stands still is left before its players go on elsewhere
-_AGAIN_AFTER_S: Final = 0.01  # at first; each time doubled, up to
+_PING_INTERVAL_S: Final = 4.0  # the connection to a frozen node ends before its players go on elsewhere
+_AGAIN_AFTER_S: Final = 0.01  # at first, then doubled each time up to
 _AGAIN_AT_LAST_S: Final = 0.25
 _LOOK_EVERY_S: Final = 0.25
-_AGAIN_FOR_S: Final = 20.0  # a socket waits so long for its player to be somewhere again
+_AGAIN_FOR_S: Final = 20.0  # a socket waits so long until some node has its player
 _NODES_AGAIN_S: Final = 1.0
 _MOST_PENDING_BYTES: Final = 1024 * 1024
 # As `protocol.event_rendering` writes them: the number at the beginning of an event, the life at its end.
@@ -60,8 +60,8 @@ Where: TypeAlias = Callable[[], Awaitable[tuple[str, str] | None]]
 
 
 class Forwarding:
-    """The connections to the other nodes of the cluster, until `close`. All have this node's password. `is_alive` says
-    it of a node by its name."""
+    """The connections to the other nodes of the cluster, until `close`. All nodes have the same password. `is_alive`
+    tells by a node's name whether it is alive."""
 
     def __init__(self, password: str, is_alive: Callable[[str], bool]) -> None:
         self._password = password
@@ -73,7 +73,8 @@ class Forwarding:
             await self._session.close()
 
     async def reaches_engine(self, address: str) -> bool:
-        """Whether the node there reaches the engine: False also where nobody is there; True where it says nothing."""
+        """Whether the node at this address reaches the engine. False also when no node is there; True when it does not
+        say."""
         try:
             async with asyncio.timeout(_ASK_TIMEOUT_S):
                 answer = json.loads(await self.ask(address, "GET", "/v0/nodes/self"))
@@ -93,7 +94,7 @@ class Forwarding:
     async def pass_on(
         self, request: EdgeRequest, body: bytes | None, address: str, name: str
     ) -> web.StreamResponse | None:
-        """The answer of the node `name` to a request, `body` being all of its body; None where the node has not got the
+        """The answer of the node `name` to a request with the whole `body`; None when the node does not have the
         player. Raises `NodeUnreachable`."""
         if not address:  # it does not listen yet
             raise _unreachable(name)
@@ -112,7 +113,7 @@ class Forwarding:
     async def _answer_of(
         self, request: EdgeRequest, body: bytes | None, address: str, name: str
     ) -> aiohttp.ClientResponse:
-        """The head of the answer. One that stands still is not waited for any more when its lease has ended."""
+        """The head of the answer. The wait for a frozen node ends with the node's lease."""
         asking = asyncio.ensure_future(
             self._open().request(
                 request.method,
@@ -131,8 +132,8 @@ class Forwarding:
             asking.cancel()
 
     async def pass_events(self, request: EdgeRequest, streams: OpenStreams, where: Where) -> web.StreamResponse:
-        """The events of a player: where it moves, they come from there, over the same connection. Raises
-        `RequestError`."""
+        """Passes on the events of a player. When the player moves, its events continue on the same client connection.
+        Raises `RequestError`."""
         connection = WebSocketConnection(request, streams)
         upstream = await self.socket_anywhere(where, request.raw_path, request.headers)
         carrying = asyncio.create_task(self._carry(request, connection, upstream, where))
@@ -144,7 +145,7 @@ class Forwarding:
     async def follow_all(
         self, request: EdgeRequest, streams: OpenStreams, nodes: Callable[[], list[tuple[str, str]]]
     ) -> web.StreamResponse:
-        """The events of all players of `nodes`, by name and address, which may come and go meanwhile."""
+        """Passes on the events of all players of `nodes` (names and addresses), which may come and go meanwhile."""
         connection = WebSocketConnection(request, streams)
         following: dict[str, asyncio.Task[None]] = {}
 
@@ -178,7 +179,7 @@ class Forwarding:
     async def socket_anywhere(
         self, where: Where, path: str, given: Mapping[str, str] = MappingProxyType({})
     ) -> aiohttp.ClientWebSocketResponse:
-        """A socket at the node that has the player, which may be on its way. Raises `RequestError`."""
+        """A socket at the node that has the player. The player may be moving. Raises `RequestError`."""
         until_s, wait_s = asyncio.get_running_loop().time() + _AGAIN_FOR_S, _AGAIN_AFTER_S
         while asyncio.get_running_loop().time() < until_s:
             with contextlib.suppress(EngineGone, NodeUnreachable, PlayerNotFound):
@@ -217,7 +218,7 @@ class Forwarding:
         where: Where,
     ) -> None:
         heard = Heard()
-        # All of the player's life is asked for, since a life that begins elsewhere is a new one.
+        # This asks for all events of the life, because a life that begins at another node is new.
         path = f"{request.raw_path.partition('?')[0]}?since=0"
         try:
             await _pass_messages(upstream, connection, heard)
@@ -230,7 +231,7 @@ class Forwarding:
         except RequestError as error:
             connection.close(CloseCode.GOING_AWAY, error.message)
         except Exception:
-            log.exception("a socket was not passed on")
+            log.exception("an event socket could not be forwarded")
             connection.abort()
         finally:
             await upstream.close()
@@ -276,7 +277,7 @@ _HANDSHAKE: Final[Mapping[str, str]] = {
 
 
 def _refuse(refusal: bytes) -> None:
-    """Raises what a node has answered."""
+    """Raises the error that a node answered."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         fields = json.loads(refusal)
         for error in (BadRequest, LimitReached, PlayerNotFound):
@@ -289,7 +290,7 @@ def _unreachable(name: str) -> NodeUnreachable:
 
 
 class Heard:
-    """The events that a client has got of a player: the number of the last one, and its life."""
+    """Which events of a player a client has got: the number of the last event, and its life."""
 
     def __init__(self) -> None:
         self._last = ("", 0)

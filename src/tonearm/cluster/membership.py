@@ -1,4 +1,5 @@
-"""Which nodes a cluster has and which live; this node's own lease, and what it may do when the engine is gone.
+"""The membership of a cluster: which nodes there are, which are alive, this node's lease, and what this node may do
+without the engine.
 
 Each node writes its record every second over the revision that it wrote last. The rules are those of `core.cluster`.
 """
@@ -20,19 +21,19 @@ from tonearm.cluster.engine import Bucket, Conflict, EngineLost
 from tonearm.core.cluster import RENEW_EVERY_S, Lease, Members, NodeRecord, is_node_name
 from tonearm.core.metadata import JsonObject
 
-_STOOD_STILL_S: Final = 1.0  # a turn that comes so late says nothing about others: their records came meanwhile
+_STOOD_STILL_S: Final = 1.0  # after so late a turn the others cannot be judged yet: their records are not read
 _DOUBT_AFTER_S: Final = 0.4  # an engine that does not answer for so long may be lost
 _WATCH_AGAIN_S: Final = 1.0
-_BACK_WITHIN_S: Final = 0.3  # so long a turn waits for its record to come back, so that a lost node is known at once
+_BACK_WITHIN_S: Final = 0.3  # a turn waits so long for its record to come back, so that a lost node is noticed at once
 _LONGEST_RECORD_BYTES: Final = 4096
 _LONGEST_ADDRESS: Final = 500
-_BOUND: Final = 2**53  # of each number in a record: what every reader of JSON keeps whole
+_BOUND: Final = 2**53  # of each number in a record: every JSON reader keeps these exact
 
 log = logging.getLogger(__name__)
 
 
 class NameTaken(Exception):
-    """Another node of the cluster has this node's name and lives."""
+    """Another live node of the cluster has this node's name."""
 
 
 class Membership:
@@ -62,7 +63,7 @@ class Membership:
         self._now_s = now_s
         self.members: Final = Members(own, lease_s, known_to_s=-math.inf)
         self.lease = Lease(lease_s)
-        self.last_alive_ms = 0  # at which this node was last known to live, before it joined
+        self.last_alive_ms = 0  # when this node was last known to live before it joined
         self._instance = secrets.token_hex(8)
         self._revision = 0
         self._sent_s = 0.0  # when the newest own record was sent
@@ -82,7 +83,7 @@ class Membership:
         """Writes the first record. Raises `NameTaken` and `EngineLost`."""
         before = await self._bucket.get(self._own)
         if before is not None and before.value is not None:
-            await asyncio.sleep(2 * RENEW_EVERY_S)  # one that lives writes meanwhile
+            await asyncio.sleep(2 * RENEW_EVERY_S)  # a live node writes in this time
             now = await self._bucket.get(self._own)
             if now is not None and now.revision != before.revision:
                 raise NameTaken
@@ -100,14 +101,14 @@ class Membership:
         self._renewed(sent_s)
 
     async def leave(self) -> None:
-        """The others need not wait for the lease to end."""
+        """Deletes the record, so that other nodes need not wait for the lease to end."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         try:
             await self._bucket.delete(self._own, self._revision)
         except (EngineLost, Conflict) as error:
-            log.debug("the cluster was not told that this node leaves: %s", error)
+            log.debug("this node could not tell the cluster that it leaves: %s", error)
 
     async def turn(self) -> None:
         """To be called every second: writes the record, or asks the others. Raises `NameTaken`."""
@@ -115,12 +116,12 @@ class Membership:
         stood_still, self._turn_s = now_s - self._turn_s > RENEW_EVERY_S + _STOOD_STILL_S, now_s
         if stood_still and self.members.reached_since_s is not None:
             self.members.reached_since_s = now_s
-        self.check()  # before anything is written: a lease that has ended is not begun again in silence
+        self.check()  # before any write: the end of a lease must be noticed before a new lease begins
         try:
             self._revision = await self._written_or_asked()
         except EngineLost as error:
             if self.members.reached_since_s is not None:
-                log.warning("the cluster's engine is lost: %s", error)
+                log.warning("the cluster's engine cannot be reached: %s", error)
             self.members.reached_since_s = None
             await self._ask_others()
         else:
@@ -129,13 +130,14 @@ class Membership:
                 async with asyncio.timeout(_BACK_WITHIN_S):
                     await self._has_come_back.wait()
             if self._has_watch and now_s - self._told_s > self.lease.length_s:
-                log.warning("the cluster's engine takes what this node writes, and tells nothing; it is asked anew")
+                log.warning("the cluster's engine accepts writes, but reports no changes; this node watches it anew")
                 self._watch_anew()
         self.check()
 
     async def look(self) -> None:
-        """Another node asks whether the engine is reached. One that does not answer soon is not, and what was counted
-        of others ends with it: so no is a promise, and does not depend on when this node would have noticed."""
+        """Answers another node that asks whether this node reaches the engine. An engine that does not answer soon
+        counts as not reached, and this node's observation of others starts anew. So the answer no is a promise,
+        whenever this node would have noticed by itself."""
         try:
             async with asyncio.timeout(_DOUBT_AFTER_S):
                 await self._bucket.get(self._own)
@@ -153,7 +155,8 @@ class Membership:
         return not self._has_lapsed and self._now_s() < self.lease.plays_until_s
 
     async def _written_or_asked(self) -> int:
-        """As `_written`. While the engine keeps it waiting the others are asked: a short lease is over soon."""
+        """As `_written`. While the engine does not answer, this node asks the others, because a short lease ends
+        soon."""
         writing = asyncio.ensure_future(self._written())
         try:
             if not (await asyncio.wait([writing], timeout=_DOUBT_AFTER_S))[0]:
@@ -168,14 +171,14 @@ class Membership:
             return await self._bucket.update(self._own, self._value(), self._revision)
         except Conflict:
             there = await self._bucket.get(self._own)
-        if there is None:  # the engine has lost it, maybe with its whole disk
+        if there is None:  # the engine has lost the key, maybe with its whole disk
             try:
                 return await self._bucket.create(self._own, self._value())
             except Conflict:
                 raise NameTaken from None
         if _read_json(there.value or b"").get("instance") != self._instance:
             raise NameTaken
-        return there.revision  # an own write, of which the acknowledgement was lost
+        return there.revision  # this node's own write, whose acknowledgement was lost
 
     def _renewed(self, sent_s: float) -> None:
         self.lease = self.lease.renewed(sent_s)
@@ -214,7 +217,7 @@ class Membership:
             except EngineLost:
                 pass
             except Exception:
-                log.exception("what the engine told of nodes could not be taken")
+                log.exception("the engine's report about nodes could not be read")
             self._forget_watch()
             await asyncio.sleep(_WATCH_AGAIN_S)
 
@@ -224,7 +227,8 @@ class Membership:
         self.members.forget_revisions()
 
     def _came_back(self, sent_s: object) -> None:
-        """All that was written before this own record has come, too. `sent_s` is what it says; nobody else reads it."""
+        """This node's own record came back, so all that was written before it has come, too. `sent_s` is the time in
+        the record; only this node reads it."""
         if isinstance(sent_s, float) and sent_s <= self._sent_s:
             self.members.known_to_s, self._told_s = sent_s, self._now_s()
             if sent_s == self._sent_s:
@@ -242,14 +246,14 @@ class Membership:
             "draining": record.is_draining,
             "n": record.count,
             "instance": self._instance,
-            "sentAt": self._sent_s,  # by this node's own clock, for itself when it comes back
+            "sentAt": self._sent_s,  # by this node's clock; only this node reads it
             "aliveAt": self._wall_ms(),
         }
         return json.dumps(fields).encode()
 
 
 def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
-    """None for what is no node's record: anybody who reaches the engine can write there."""
+    """None for an invalid record, because any client of the engine can write there."""
     match fields:
         case {"address": str(address), "players": int(players), "load": int() | float() as load, "n": int(count)}:
             if not _is_address_or_none(address):
@@ -269,7 +273,7 @@ def record_of(fields: Mapping[str, object]) -> NodeRecord | None:
 
 
 def _is_address_or_none(text: str) -> bool:
-    """Whether a request can be sent there. A node has no address before it listens."""
+    """Whether this is an address for requests, or empty: a node has no address before it listens."""
     try:
         url = URL(text)
         is_whole = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
@@ -279,7 +283,7 @@ def _is_address_or_none(text: str) -> bool:
 
 
 def _read_json(value: bytes) -> JsonObject:
-    """Empty for rubbish."""
+    """An empty object for invalid JSON."""
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""Which node has which player, and the record of each, in the engine: one key a player, created once and written only
-over what its owner wrote last.
+"""Which node has which player, and each player's record, in the engine. Each player has one key, created once and
+written only over the revision that its owner wrote last.
 
 A value is a line of JSON, `{"owner", "epoch", "token", "packed"}`, and behind it the record (`protocol.saved_state`),
 zlib-packed where it is long. `epoch` grows with each owner. `token` is drawn with it, so that an owner knows its own
@@ -40,13 +40,13 @@ ReadRecord: TypeAlias = Callable[[str, bytes], PlayerSnapshot | None]  # in a th
 
 
 class RecordTooLarge(Exception):
-    """The engine takes no value of this size."""
+    """The value is larger than the engine accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Who has a player, by what the engine said last. `changed_s`: when this node saw it change, by its own clock; None
-    where it was so when the node came."""
+    """The owner of a player, by the engine's last report. `changed_s`: when this node saw it change, by its own clock;
+    None when it was so before this node joined."""
 
     owner: str
     epoch: int
@@ -62,7 +62,8 @@ class _Mine:
 
 
 class Ownership:
-    """For the node `own`. `lost` is called with a player of its own that another node has."""
+    """The ownership of players, for the node `own`. `lost` is called with a player of this node that another node has
+    taken."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class Ownership:
 
     @property
     def is_watching(self) -> bool:
-        """Whether what `owners` say is as new as the engine."""
+        """Whether `owners` is as new as the engine."""
         return self._has_all.is_set()
 
     async def known(self) -> None:
@@ -107,11 +108,11 @@ class Ownership:
         await self._has_all.wait()
 
     def owners(self) -> Iterator[tuple[str, Owned]]:
-        """All players and who has them."""
+        """All players with their owners."""
         yield from tuple(self._owners.items())
 
     def nodes(self) -> list[str]:
-        """All that have players."""
+        """All nodes that have players."""
         return [*self._players]
 
     def players_of(self, node: str) -> dict[str, Owned]:
@@ -129,7 +130,7 @@ class Ownership:
         return None if mine is None else mine.epoch
 
     async def owner_of(self, player_id: str) -> str | None:
-        """Asks the engine where it was not told. Raises `EngineLost`."""
+        """The owner of a player. Asks the engine when the watch has not reported the player. Raises `EngineLost`."""
         if player_id in self._mine:
             return self._own
         known = self._owners.get(player_id)
@@ -139,7 +140,7 @@ class Ownership:
         return None if known is None else known.owner
 
     async def claim(self, player_id: str) -> None:
-        """The player is about to be created here. Raises `PlayerExists` and `EngineLost`."""
+        """Takes the id for a player that is about to be created here. Raises `PlayerExists` and `EngineLost`."""
         if player_id in self._mine:
             return
         if player_id in self._missing:
@@ -201,8 +202,8 @@ class Ownership:
             await self._bucket.update(player_id, value, entry.revision)
 
     async def write(self, player_id: str, record: bytes) -> bool:
-        """Writes the record of a player of this node. Returns whether it is: not where the player is not this node's
-        any more. One that another node has by now is `lost`. Raises `EngineLost` and `RecordTooLarge`."""
+        """Writes the record of a player of this node. Returns False when the player is not this node's any more. Calls
+        `lost` when another node has it. Raises `EngineLost` and `RecordTooLarge`."""
         mine = self._mine.get(player_id)
         if mine is None:
             return False
@@ -219,7 +220,7 @@ class Ownership:
             if again is None:
                 return False
             revision = again
-        if self._mine.get(player_id) is not mine:  # given away meanwhile, and maybe taken again
+        if self._mine.get(player_id) is not mine:  # moved away meanwhile, and maybe taken again
             return False
         self._mine[player_id] = _Mine(mine.epoch, mine.token, revision)
         return True
@@ -244,11 +245,11 @@ class Ownership:
         return True
 
     def let_go(self, player_id: str) -> None:
-        """The player goes on at another node, or may."""
+        """Gives up the ownership here: the player goes on at another node, or may."""
         self._mine.pop(player_id, None)
 
     async def _after_conflict(self, player_id: str, mine: _Mine, value: bytes) -> int | None:
-        """The revision where the write went through after all; None for a player that another node has."""
+        """The revision when the write succeeded after all; None for a player that another node has."""
         entry = await self._bucket.get(player_id)
         if entry is None:  # the engine has lost it, maybe with its whole disk
             try:
@@ -288,11 +289,11 @@ class Ownership:
             except EngineLost:
                 pass
             except Exception:
-                log.exception("what the engine told of players could not be taken")
+                log.exception("the engine's report about players could not be read")
             await asyncio.sleep(self._watch_again_s)
 
     def _forget_missing(self, missing: set[str]) -> None:
-        """Those that are missing still: a missing key may be a deletion, or the engine has lost its disk."""
+        """Forgets players that are still missing: a missing key may be a deletion, or the engine lost its disk."""
         if missing is self._missing:  # the watch has not begun anew since
             for player_id in missing:
                 self._forget(player_id)
@@ -323,7 +324,7 @@ class Ownership:
                 del self._players[known.owner]
 
     def _read(self, entry: Entry, changed_s: float | None) -> Owned | None:
-        """None for what is no player's."""
+        """None for an entry that is not a player's."""
         head = _head(entry)
         match head:
             case {"owner": str(owner), "epoch": int(epoch)} if is_player_id(entry.key) and is_node_name(owner):
@@ -331,7 +332,7 @@ class Ownership:
                     return Owned(owner, epoch, entry.revision, changed_s)
         if entry.value:
             log.debug(
-                "what stands in the engine under %s is no player's", text_for_logs(entry.key)[:_LOGGED_CHARACTERS]
+                "the engine's entry %s is not the record of a player", text_for_logs(entry.key)[:_LOGGED_CHARACTERS]
             )
         return None
 

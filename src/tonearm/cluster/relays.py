@@ -1,8 +1,8 @@
-"""Frames of players that are played at other nodes: they come once for each player and form, and go to all who listen
-here. A relay outlives a move of its player: it takes the frames up again at the new node, and its listeners stay.
+"""Relays the frames of players on other nodes to listeners of this node. The frames come once for each player and form.
+A relay outlives a move of its player: it continues with the new node, and its listeners stay connected.
 
-The two ends of a relay say to each other, as texts on its socket: what the player's title and metadata are, before the
-frame from which on they are; and how many listeners the relay has.
+The two ends of a relay exchange texts on its socket: the player's title and metadata, before the first frame that has
+them, and the number of the relay's listeners.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 
 _LINGERS_S: Final = 2.0  # without listeners
 _SETTLE_S: Final = 1.0  # for so long a new stream waits for sound, and gets no silence
-_SILENT_AFTER_S: Final = 1.0  # streams have a burst, so a move needs no silence, which would be heard
+_SILENT_AFTER_S: Final = 1.0  # streams have a burst, so a move needs no silence, which listeners would hear
 
 log = logging.getLogger(__name__)
 
 
 class RelaySink(SocketFrameSink):
-    """A relay's end at the node that plays."""
+    """The relay's end at the node that plays the player."""
 
     def __init__(
         self, connection: WebSocketConnection, player: PlayerHandle, output: Output, burst_ms: int, *, is_stream: bool
@@ -63,7 +63,7 @@ class RelaySink(SocketFrameSink):
         self.tell()
 
     def tell(self) -> None:
-        """Tells title and metadata where they have changed."""
+        """Sends title and metadata when they have changed."""
         about = self._player.title(), self._player.metadata
         if self._told is None or about[0] != self._told[0] or about[1] is not self._told[1]:
             self._told = about
@@ -101,7 +101,8 @@ async def give_frames(call: Call, node: Node, streams: OpenStreams, settings: Au
 
 
 class _Keeper:
-    """Has a broadcast keep what was sent for the next stream, also while nobody listens. It takes everything."""
+    """A sink that makes the broadcast keep sent frames for the next stream, also without listeners. It is never too
+    slow."""
 
     framing = Framing.WEBSOCKET
     max_latency_ms = DEFAULT_MAX_LATENCY_MS
@@ -155,7 +156,7 @@ class Relay:
         self.metadata: Json = None
         self._title = ("", "")
         self._continues = True  # the next frame follows the one before
-        self._numbers_from = 0  # a new life counts from 1, and its listeners go on
+        self._numbers_from = 0  # a new life counts from 1, while the numbers of its listeners go on
         self._told = self._lost = 0
         self._heard_s = 0.0
         self._upstream: aiohttp.ClientWebSocketResponse | None = None
@@ -185,7 +186,7 @@ class Relay:
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
         if self.has_ended:
             raise NodeUnreachable("The player is on its way to another node. Try again.")
-        if len(self._broadcast) > self._max_listeners:  # with the keeper
+        if len(self._broadcast) > self._max_listeners:  # one of them is the keeper
             reason = f"The player has {self._max_listeners} listeners at this node, as many as player.max_listeners"
             raise LimitReached(f"{reason} allows.")
         detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=True)
@@ -207,7 +208,7 @@ class Relay:
         return self._title
 
     def _changed(self) -> None:
-        """Listeners have come or left."""
+        """Reports that listeners have come or left."""
         if self._leaving is not None:
             self._leaving.cancel()
         is_idle = len(self._broadcast) == 1 and not self.has_ended
@@ -223,7 +224,7 @@ class Relay:
                 await upstream.send_str(str(counted))
 
     def end(self, code: CloseCode = CloseCode.GOING_AWAY, reason: str = "the relay has ended") -> None:
-        """Closes whoever still listens."""
+        """Closes the remaining listeners."""
         if not self.has_ended:
             self.has_ended = True
             self._ended()
@@ -272,7 +273,7 @@ class Relay:
         if number and not self._continues and number + self._numbers_from < self.next_frame:
             self._numbers_from = self.next_frame - 1
         number += self._numbers_from if number else 0
-        if flags & FrameFlag.SILENCE or not number:  # or what was sent before, or MP3
+        if flags & FrameFlag.SILENCE or not number:  # or frames of the burst, or MP3
             if self._is_stream:
                 silence_before = number if flags & FrameFlag.SILENCE else None
                 self._broadcast.send_to_streams(self._output, message, silence_before=silence_before)

@@ -1,4 +1,4 @@
-"""What nodes that are one answer together: which nodes there are, and the players of all."""
+"""Answers that need the whole cluster: the list of nodes, and the players of all nodes."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Nodes:
-    """The nodes as `own` sees them. `own_record` is what it says of itself, `latency_s` how long the engine takes."""
+    """The nodes as `own` sees them. `own_record` is this node's record, `latency_s` the latency of the engine."""
 
     def __init__(
         self, own: str, membership: Membership, own_record: Callable[[], NodeRecord], latency_s: Callable[[], float]
@@ -45,7 +45,7 @@ class Nodes:
         self._latency_s = latency_s
 
     def names(self) -> list[str]:
-        """Of all nodes that are known, the own one first."""
+        """The names of all known nodes, this node first."""
         return [*{self._own: None, **dict.fromkeys(self._membership.members.records())}]
 
     def known(self, name: str) -> str:
@@ -58,7 +58,7 @@ class Nodes:
         return self._own_record() if name == self._own else self._membership.members.records()[name]
 
     def living(self) -> list[tuple[str, str]]:
-        """Name and address of each node that lives and has an address, and of the own one."""
+        """Name and address of each live node with an address, and of this node."""
         living = self._membership.members.living(time.monotonic())
         addresses = {name: record.address for name, record in living.items() if record.address}
         return [*{**addresses, self._own: self._own_record().address}.items()]

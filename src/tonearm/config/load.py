@@ -136,8 +136,8 @@ class LoadedConfig:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the machine of the node has: whether a module can be imported, and whether the user who runs this may do
-    something with a path (`os.access`)."""
+    """Checks of the node's machine: whether a module can be imported, and whether this user may access a path
+    (`os.access`)."""
 
     has_module: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
     may: Callable[[str, int], bool] = os.access

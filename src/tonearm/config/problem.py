@@ -35,7 +35,7 @@ class ConfigError(Exception):
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this key, `server.password` for example, is shown to nobody."""
+    """Whether the value of this key, such as `server.password`, is never shown."""
     return name in _SECRETS
 
 

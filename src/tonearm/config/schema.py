@@ -823,7 +823,7 @@ class Config(_Section):
     @classmethod
     def _can_be_played(cls, library: LibraryConfig, info: ValidationInfo) -> LibraryConfig:
         server, sources = info.data.get("server"), info.data.get("sources")
-        if server is None or sources is None:  # they are wrong themselves
+        if server is None or sources is None:  # the sections are invalid, and reported already
             return library
         playable = sources.files if isinstance(sources.files, tuple) else ("/",)
         is_allowed = auto_allows(sources.files, listens_on_loopback_only=server.listens_on_loopback_only)
@@ -853,7 +853,7 @@ class Config(_Section):
 
     @property
     def own_port(self) -> int | None:
-        """Where only this node listens, beside `server.port`, which others share; None where none do."""
+        """The port on which only this node listens, beside a shared `server.port`; None when the port is not shared."""
         return self.cluster.address_port if self.server.reuse_port else None
 
     @property

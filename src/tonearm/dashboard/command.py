@@ -75,7 +75,7 @@ def _known_nodes(urls: Sequence[str], passwords: Sequence[str]) -> list[KnownNod
 async def _serve(
     visitors: Visitors, nodes: Sequence[KnownNode], host: str, port: int, address: str, opens_browser: bool
 ) -> int:
-    """`address` is that of a proxy, by which the browser reaches the page; empty: it reaches it as it is."""
+    """`address` is that of a proxy through which the browser reaches the page; empty without a proxy."""
     stop = asyncio.Event()
     for stopping in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(stopping, stop.set)

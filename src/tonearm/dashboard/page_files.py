@@ -1,4 +1,4 @@
-"""The dashboard's files, as a node serves them, or `tonearm dashboard`.
+"""The dashboard's files, which a node or `tonearm dashboard` serves.
 
 They are plain modules and styles without a build step. They fetch from addresses relative to themselves, so they work
 below any path.
@@ -104,7 +104,7 @@ def _policy() -> str:
 
 @cache
 def _effects() -> PageFile:
-    """Made once: it is the same for all that serve the page."""
+    """The content of `effects.json`, made once for all servers of the page."""
     return _file("effects.json", json_text(EffectFields.model_json_schema()))
 
 

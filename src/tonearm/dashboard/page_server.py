@@ -1,10 +1,10 @@
-"""The server of `tonearm dashboard`: who may use it, the page's files, and the routes to the nodes.
+"""The server of `tonearm dashboard`: its access control, the page's files, and the routes to the nodes.
 
-The browser may use it that came with the key, and nobody else. The key is in the address that the command prints, and
-works once. The browser gets a cookie for it that scripts cannot read and that other sites cannot make it send. Browsers
-do not separate cookies by port, so the cookie's name contains the port that the browser knows. Foreign names for this
-address (DNS rebinding) are refused. Behind a proxy the page is reached by the names that the command was given, or,
-where it has a password of its own, by any: who has let a name of his own lead here does not have the password.
+Only the browser that came with the key may use it. The key is in the address that the command prints, and works once.
+The browser gets a cookie for it that scripts cannot read and that other sites cannot make it send. Browsers do not
+separate cookies by port, so the cookie's name contains the port that the browser knows. Foreign names for this address
+(DNS rebinding) are refused. Behind a proxy the page is reached by the names that the command was given, or, where it
+has a password of its own, by any name: an attacker who points a name at this address does not have the password.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class Visitors:
         return _is_same(sent, self._password)
 
     def cookie_name(self, host: str) -> str:
-        """For a request whose header `Host` is this."""
+        """The name of the cookie for a request with this `Host` header."""
         found = _HOST.fullmatch(host)
         return f"tonearm-{(found and found[2]) or _DEFAULT_PORT}"
 
@@ -198,7 +198,7 @@ class PageServer:
         cookie_name = visitors.cookie_name(request.headers["Host"])
         if visitors.knows(request.cookies.get(cookie_name)):
             return _led_to(_FOLDER)
-        if not visitors.is_own_page(request.headers, needs_origin=False):  # it must not use the key up
+        if not visitors.is_own_page(request.headers, needs_origin=False):  # a foreign page must not use the key up
             return _refusal(_FROM_ELSEWHERE)
         if request.method == "HEAD" or not visitors.takes_key(request.query.get("k", "")):
             if not visitors.has_password:
@@ -260,7 +260,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """aiohttp would answer what was sent, which may be a key, and tell its version."""
+        """Answers without details: aiohttp would repeat the sent bytes, which may be a key, and tell its version."""
         answer: web.StreamResponse
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             answer = web.Response(status=status, text=_NO_HTTP, headers=_PLAIN)

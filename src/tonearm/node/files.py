@@ -100,10 +100,10 @@ class Files:
             try:
                 facts = await self._loader.load(self._opener.admit(self._uri_of(file.path, came_through_proxy)))
             except PlayError as error:
-                log.info("a file was sent that cannot be played: %s", text_for_logs(error.failure.message))
+                log.info("an uploaded file cannot be played: %s", text_for_logs(error.failure.message))
                 raise request_error(error.failure, LoadFailed) from error
             uri = self._uri_of(await file.keep(), came_through_proxy)
-            log.info("a file of %d bytes was sent: %s", file.size_bytes, text_for_logs(uri.path))
+            log.info("a file of %d bytes was uploaded: %s", file.size_bytes, text_for_logs(uri.path))
             info = initial_track_info(uri).with_facts(facts)
             return KeptFile(uri.path.rpartition("/")[2], text_of_file(uri.path), file.size_bytes, info)
 

@@ -357,7 +357,7 @@ class Node:
         finally:
             self._changed(player_id)
             self._garbage_collection.player_deleted()
-            log.info("player %s given up%s: %s", player_id, _by(client), reason)
+            log.info("player %s handed over%s: %s", player_id, _by(client), reason)
             await self._let_go(player_id, player, player.close())
 
     async def delete_player(self, player_id: str, client: str = "") -> None:
@@ -633,9 +633,13 @@ class Node:
                     try:
                         await self._delete(player_id, DeleteReason.EXPIRED)
                     except Exception:
-                        log.exception("player %s, which nobody needs, could not be deleted properly", player_id)
+                        log.exception("player %s, which is not used any more, could not be deleted properly", player_id)
                     else:
-                        log.info("player %s deleted: nobody was there for %g s", player_id, self.settings.expire_s)
+                        log.info(
+                            "player %s deleted: it was not used for %g s",
+                            player_id,
+                            self.settings.expire_s,
+                        )
 
     @property
     def totals(self) -> Totals:

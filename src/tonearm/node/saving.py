@@ -225,7 +225,7 @@ class Saving(ABC):
         finally:
             self._writing = {}
         if self._failure:
-            log.info("the state is written again")
+            log.info("the state can be written again")
             self._failure = ""
         return now_ms
 

@@ -332,7 +332,7 @@ class StateFile:
             path.unlink(missing_ok=True)  # so that the next try does not find another file in its place
             raise
         old.close()
-        log.warning("%s was gone while the node used it; all that it held is written there again", self.path)
+        log.warning("%s disappeared while the node used it; its whole content is written there again", self.path)
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")

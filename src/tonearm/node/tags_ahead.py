@@ -107,7 +107,7 @@ class TagsAhead:
                 try:
                     await self._read_one()
                 except Exception:
-                    log.exception("the tags of a waiting track were not taken in")
+                    log.exception("the tags of a waiting track could not be applied")
                     self._answer_all()  # clients may be waiting for that track
                 self._answer()
         finally:

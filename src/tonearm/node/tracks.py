@@ -92,7 +92,7 @@ class Lookup:
             if error.failure.code in _ERRORS_OF_REFUSALS:
                 raise request_error(error.failure, LoadFailed) from error
             message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
-            log.info("a source was asked for that cannot be loaded: %s: %s", uri_for_logs(identifier), message)
+            log.info("a requested source cannot be loaded: %s: %s", uri_for_logs(identifier), message)
             return error.failure
         return initial_track_info(uri).with_facts(facts)
 
@@ -131,7 +131,7 @@ class Lookup:
             if error.failure.code in _ERRORS_OF_REFUSALS:
                 raise request_error(error.failure, LoadFailed) from error
             told = text_for_logs(f"{error.failure.message} {error.failure.hint}")
-            log.info("a text was given that cannot be loaded: %s: %s", uri_for_logs(text), told)
+            log.info("a requested text cannot be loaded: %s: %s", uri_for_logs(text), told)
             return Loaded(failure=error.failure)
 
     async def _look_up(self, text: str, limit: int, *, came_through_proxy: bool) -> Loaded:

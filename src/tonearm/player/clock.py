@@ -196,7 +196,7 @@ class Clock:
                         member.tick()
                     except Exception:
                         # One member must not stop the clock for all others.
-                        log.exception("a tick failed; its player is not ticked any more")
+                        log.exception("a tick failed; the clock does not tick this player any more")
                         self.leave(member)
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:

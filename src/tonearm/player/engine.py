@@ -485,7 +485,9 @@ class Engine:
             if source is not None:
                 self._fail(source, own_error())
         except Exception:
-            log.exception("player %s: the track could not be given up; it stands still", self._playback.player_id)
+            log.exception(
+                "player %s: the failed track could not be ended; the player has stopped", self._playback.player_id
+            )
             self._clock.leave(self)
 
     def _fail(self, source: SourceId, failure: PlayFailure) -> None:
@@ -511,7 +513,7 @@ class Engine:
                 case overlay:
                     self._perform(self.overlays.gave_nothing(overlay))
         except Exception:
-            log.exception("player %s: what a timer was for could not be done", self._playback.player_id)
+            log.exception("player %s: the action of a timer failed", self._playback.player_id)
             self.went_wrong()
 
     def _stalled(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is let in: the shared password, and which web pages may use the node through their visitors' browsers.
+"""Access to the node: the shared password, and which web pages may use the node through their visitors' browsers.
 
 A browser adds `Origin` to what a page sends elsewhere, and to every WebSocket upgrade; comparing it with `Host`
 refuses other sites. What a page loads as an image or as audio has no `Origin`: there `Sec-Fetch-Site` says that it
@@ -23,7 +23,7 @@ from tonearm.server.replies import ForeignOrigin
 
 
 class PasswordCheck:
-    """Compares what a request carries with the node's password. An empty password lets everyone in.
+    """Compares the password in a request with the node's. With an empty password every request is let in.
 
     The password is taken bare, and by the `schemes` of `server.schemes`.
     """
@@ -35,7 +35,7 @@ class PasswordCheck:
         self.is_open: Final = not password
 
     def challenges(self, headers: CIMultiDictProxy[str]) -> str:
-        """What a refusal says in WWW-Authenticate of how the password is taken; empty: nothing.
+        """The challenges of a refusal for WWW-Authenticate; empty: none.
 
         A browser gets none: it would ask for the password in a window of its own, over the page. By plain HTTP from
         another machine it sends no `Sec-Fetch-Mode`, so its name counts, too.
@@ -57,8 +57,7 @@ class PasswordCheck:
         )
 
     def _passwords_in(self, sent: bytes) -> Iterator[bytes]:
-        """What may be the password in the value of the header: all of it, and what stands behind the name of a
-        scheme."""
+        """The possible passwords in the header's value: all of it, and the part after the name of a scheme."""
         yield sent
         name, _, credentials = sent.partition(b" ")
         scheme = name.decode("latin-1").lower()
@@ -115,7 +114,7 @@ class OriginRules:
         return origins[0] if len(origins) == 1 and self._is_allowed(origins[0]) else None
 
     def require(self, headers: CIMultiDictProxy[str]) -> None:
-        """Raises `ForeignOrigin` for what a page sent that may not."""
+        """Raises `ForeignOrigin` for a request of a page that is not allowed."""
         origins = headers.getall("Origin", [])
         hosts = headers.getall("Host", [])
         host = _authority(hosts[0]) if len(hosts) == 1 else None

@@ -108,7 +108,7 @@ class BindError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What answers at an address, not listening yet. `name` is the name of its section in the configuration."""
+    """The application of an address, not listening yet. `name` is its section in the configuration."""
 
     edge: Edge
     connections: ConnectionLimits
@@ -118,7 +118,7 @@ class App:
 
 
 def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None = None) -> App:
-    """Builds what answers at the node's own address, also for the other nodes of its cluster."""
+    """Builds the application of the node's own address, which also serves the other nodes of its cluster."""
     streams = OpenStreams(settings.ping_interval_s, settings.connections.close_grace_s)
     groups = (
         TrackRoutes(node),
@@ -142,7 +142,7 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
     if settings.has_login and settings.password:
         name = "" if cluster is None else cluster.name
         login = Login(settings.password, settings.logged_out_path, settings.now_s, cluster=name)
-    if login is not None:  # before the page's files, which have any name
+    if login is not None:  # before the page's files, whose route matches any name
         routes = (*routes, *LoginRoutes(login).routes())
     if settings.is_for_own_machine or login is not None:
         has_login, in_cluster = login is not None, cluster is not None
@@ -173,7 +173,7 @@ def build_app(node: Node, settings: EdgeSettings, cluster: ClusterRoutes | None 
 def build_public_app(
     node: Node, is_listed: Callable[[str], bool], connections: ConnectionLimits, audio: AudioSettings
 ) -> App:
-    """Builds what answers at the public address of `node`, where anybody may listen to the players for whose ids
+    """Builds the application of the public address of `node`. There anybody may listen to the players for whose ids
     `is_listed` is true, and do nothing else."""
     streams = OpenStreams(PING_INTERVAL_S, connections.close_grace_s)
     edge = PublicEdge(

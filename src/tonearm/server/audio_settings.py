@@ -1,6 +1,5 @@
-"""What endless streams are, and say of themselves in their headers as SHOUTcast and Icecast do, unless a request says
-otherwise: the parameters in the query of an audio path.
-"""
+"""The defaults of audio streams, their SHOUTcast and Icecast headers, and the query parameters of audio paths that
+override the defaults."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,8 +24,7 @@ _MOST_CHARACTERS: Final = 200  # programs show one line, and take headers of a f
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """What the streams of a node say of themselves, unless a player's metadata say otherwise. Empty fields are left
-    out."""
+    """The station fields of a node's streams, which a player's metadata may override. Empty fields are left out."""
 
     name: str = ""
     genre: str = ""
@@ -58,7 +56,7 @@ def _own(metadata: Json) -> JsonObject:
 
 
 def _clean(text: Json) -> str:
-    """A text made fit for a header: one line of valid UTF-8, "" for what is no text."""
+    """A text made safe for a header: one line of valid UTF-8. Returns "" for a value that is not a text."""
     return one_line(text[: 2 * _MOST_CHARACTERS])[:_MOST_CHARACTERS].strip() if isinstance(text, str) else ""
 
 
@@ -69,8 +67,8 @@ HIGHEST_BURST_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AudioSettings:
-    """What listeners get without parameters. `burst_ms` is for Ogg and MP3 streams; WAV has no burst. `station` is what
-    streams say of themselves in their headers."""
+    """The audio that listeners get without parameters. `burst_ms` is for Ogg and MP3 streams; WAV has no burst.
+    `station` is for the headers of streams."""
 
     opus: Output = field(default_factory=lambda: Output("opus", passes_through=True))
     mp3_bitrate_bps: int = 128_000

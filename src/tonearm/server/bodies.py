@@ -48,8 +48,7 @@ def as_model(request: EdgeRequest, value: Json, model: type[ModelT]) -> ModelT:
 
 
 def checked(value: Json, model: type[ModelT], ignored: list[str], place: str = "") -> ModelT:
-    """`value`, which stands at `place` of the body, as `model`. Adds the names that are `ignored`. Raises
-    `BadRequest`."""
+    """`value`, found at `place` of the body, as `model`. Adds ignored names to `ignored`. Raises `BadRequest`."""
     unknown = [*unknown_names(model, value, place)]
     for one in unknown:
         if one.is_refused:
@@ -166,7 +165,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 
 def _sentence(error: ValidationError, place: str) -> str:
-    """A sentence about the first field that is wrong, and what it must be. What was looked at stands at `place`."""
+    """A sentence about the first wrong field and what it must be. `place` is the path of the checked value."""
     first = error.errors(include_url=False, include_input=False)[0]
     field = (place + ".".join(str(part) for part in first["loc"])).rstrip(".")
     subject = f"The field `{field}`" if field else "The body"

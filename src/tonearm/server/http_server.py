@@ -2,7 +2,7 @@
 
 A connection is a stranger until a request of it was let in: a whole request with the password. Strangers may have only
 a share of all connections, and the oldest stranger gives way to the next connection. So clients that never send a whole
-request cannot keep others out. Nor can those that were let in only to give way when there is no stranger.
+request cannot keep others out. Admitted connections that give way cannot either.
 """
 
 import asyncio
@@ -76,12 +76,11 @@ class RefusalLog:
 
 
 class EdgeRequest(web.BaseRequest):
-    """A request; `reply_headers` are added to whatever answer it gets. `fault` says why its head cannot be taken at its
-    word, or is empty."""
+    """A request. `reply_headers` are added to its answer. `fault` says why its head cannot be trusted, or is empty."""
 
     reply_headers: Mapping[str, str] = {}
     fault = ""
-    known_body: bytes | None = None  # once it was read; it is read again by whoever answers
+    known_body: bytes | None = None  # set once the body was read, so that the handler can read it again
 
     @cached_property
     def id(self) -> str:
@@ -247,8 +246,7 @@ class EdgeProtocol(web.RequestHandler):
 
 
 def _problem(error: BaseException | None, message: str | None) -> str:
-    """What is wrong with a request, without its bytes, which aiohttp's errors quote: there may be a password among
-    them."""
+    """The problem of a request without its bytes. aiohttp's errors quote them, and they may contain a password."""
     if error is None:
         return message or ""
     sentence, has_quote, _ = (message or "").partition(":\n")
@@ -264,7 +262,7 @@ class Places:
         self._strangers: dict[EdgeProtocol, None] = {}
         self._giving_way: dict[EdgeProtocol, None] = {}
         self._let_in: set[EdgeProtocol] = set()
-        self._origins: dict[EdgeProtocol, str] = {}  # where they come from, when that counts
+        self._origins: dict[EdgeProtocol, str] = {}  # the origin of each, when origins are limited
         self._by_origin: Counter[str] = Counter()
         self._log = RefusalLog()
 
@@ -364,7 +362,7 @@ class EdgeHttpServer(web.Server):
 
 
 def _fault(message: RawRequestMessage) -> str:
-    """What is wrong with a head that could be parsed; empty when nothing is.
+    """The fault of a head that could be parsed; empty without one.
 
     HTTP/1.0 has no transfer encodings: a proxy that speaks it finds the end of such a request elsewhere than we do (RFC
     9112, section 6.1).

@@ -1,7 +1,7 @@
 """A long JSON object read in pieces: the values of its fields, and of fields that hold arrays the items, one by one.
 
-A parser keeps the interpreter from everybody else until it is through, in whatever thread, so it gets no more at a time
-than others can wait for. Where a value ends is found without making anything of it.
+A parser keeps the interpreter lock until it has finished, in any thread, so it gets small pieces. The end of a value is
+found without building the value.
 """
 
 import re

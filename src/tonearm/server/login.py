@@ -1,8 +1,8 @@
 """Logging in to the dashboard with a browser: the node's password for a cookie, which counts as the header.
 
-Only the page of this address may use the cookie: no script reads it, no other site has it sent, and what pages of other
-origins send with it is not taken. The cookie of a browser that stays is known after a restart, too: its key is made of
-the password.
+Only the page of this address may use the cookie: scripts cannot read it, other sites cannot have it sent, and requests
+from pages of other origins are refused. A lasting cookie is valid after a restart, too, because its key is made of the
+password.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class Login:
         self._wrong = WrongTries()
 
     def is_entry(self, method: str, path: str) -> bool:
-        """Whether a request may come without the password, since it brings it."""
+        """Whether a request needs no password because it is the login itself."""
         return (method, path) == (LOG_IN.method, LOG_IN.path)
 
     def lets_in(self, request: EdgeRequest) -> bool:
@@ -111,19 +111,20 @@ class Login:
         return reply
 
     def _port(self, request: EdgeRequest) -> int:
-        """On which the node listens: what makes its cookies other ones than those of another node of this machine."""
+        """The port of the node, so that its cookies differ from those of another node on this machine."""
         address = None if request.transport is None else request.transport.get_extra_info("sockname")
         return int(address[1]) if address and not self._is_shared else 0
 
 
 def _cookie_name(request: EdgeRequest) -> str:
-    """With the port that the browser knows: it sends the cookies of a host to all ports."""
+    """The cookie's name, with the port that the browser uses, because a browser sends the cookies of a host to all
+    ports."""
     port = request.headers.get("Host", "").rpartition(":")[2]
     return f"tonearm-node-{port if port.isascii() and port.isdigit() else _DEFAULT_PORT}"
 
 
 def _came_by_https(request: EdgeRequest) -> bool:
-    """As the page says by its origin, or a proxy."""
+    """Whether the request came by https, by the page's origin or a proxy's headers."""
     proto = request.headers.get("X-Forwarded-Proto", "").strip().lower()
     forwarded = request.headers.get("Forwarded", "").lower()
     origin = request.headers.get("Origin", "").lower()

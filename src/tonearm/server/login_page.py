@@ -1,4 +1,4 @@
-"""What a browser sees at the dashboard's address that is not let in."""
+"""The page that a browser gets at the dashboard's address before it has logged in."""
 
 import hashlib
 from base64 import b64encode
@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-# Where a browser is led that is not let in.
+# A browser that is not logged in is redirected here.
 PAGE_PATHS: Final = ("/dashboard", "/dashboard/")
 
 _STYLE: Final = """
@@ -46,7 +46,7 @@ _NO_PAGE: Final = """<p>This node shows no dashboard here: set <code>dashboard.l
 
 
 def login_page(status: int, *, can_log_in: bool) -> web.Response:
-    """It asks for the password, or says in a sentence what to do."""
+    """The page asks for the password, or says in a sentence what to do."""
     script = f"<script>{_SCRIPT}</script>" if can_log_in else ""
     text = f"""<!doctype html>
 <html lang="en">

@@ -52,8 +52,8 @@ _TOLD: Final = (TrackStart, TrackEnd, StreamTitle, PlayerUpdate, PlayerPause, Pl
 
 
 class PublicEvents:
-    """All followers of a player share an event client, and a message is made once for all of them. Each message is all
-    that strangers may know of the player at that moment."""
+    """All followers of a player share an event client, and a message is made once for all of them. Each message has
+    everything that strangers may know of the player at that moment."""
 
     def __init__(self, node: Node, streams: OpenStreams) -> None:
         self._node = node
@@ -149,7 +149,7 @@ class PlayerWindow:
 
 
 MAX_SHOWN: Final = 200
-_MADE_AGAIN_AFTER_S: Final = 1.0  # however often the page is requested
+_MADE_AGAIN_AFTER_S: Final = 1.0  # the page is made again at most so often, however often it is requested
 _CHECKED_A_SLICE: Final = 250  # are checked, or
 _SHOWN_A_SLICE: Final = 50  # are shown, before the event loop goes on
 

@@ -80,7 +80,7 @@ async def read_record(
 def _record(
     raw: bytes | bytearray, limits: RecordLimits, ignored: list[str], came_through_proxy: bool
 ) -> tuple[SavedPlayer, list[QueuedTrack]]:
-    """A player without its tracks, and these."""
+    """A player without its tracks, and its tracks."""
     if not is_object(raw):  # the refusal needs to know no more of what is long
         return checked(None if len(raw) > MAX_PIECE_BYTES else decoded(raw)[0], SavedPlayer, ignored), []
     fields: JsonObject = {}

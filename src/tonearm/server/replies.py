@@ -75,7 +75,7 @@ def array_slices(head: bytes, items: Iterable[bytes], tail: bytes) -> Iterator[b
 async def sliced_reply(
     request: web.BaseRequest, parts: Iterator[bytes], headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
-    """JSON that is made in slices. When it is long, it is sent while it is made."""
+    """An answer with JSON made in slices. When it is long, it is sent while it is made."""
     made: list[bytes] = []
     response: web.StreamResponse | None = None
     size_bytes = 0
@@ -253,7 +253,7 @@ def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Respon
 
 
 def internal_error_reply(path: str, request_id: str) -> web.Response:
-    """The answer to a request that failed by an error of the node. Details are in the log only."""
+    """The answer to a request that failed because of an error in the node. Details are in the log only."""
     message = "The request failed inside the node. Try again; if it fails again, read the node's log."
     return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path, request_id)
 

@@ -1,4 +1,4 @@
-"""The library: its folders and files, and what clients send into it."""
+"""The endpoints of the library: its folders, its files and uploads."""
 
 from collections.abc import Sequence
 from http import HTTPStatus

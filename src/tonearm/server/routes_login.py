@@ -1,4 +1,4 @@
-"""Logging in to the dashboard with a browser, and out of it."""
+"""The endpoints to log in to the dashboard with a browser, and to log out."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,7 @@
-"""What the node says of itself: what it is, how well it does, its interface and its dashboard.
+"""The endpoints about the node: its version, figures, health, the description of its interface, and its dashboard.
 
-A node that anybody on its machine may steer serves the dashboard to that machine: what a proxy passed on comes from
-elsewhere, and finds nothing there. A node with a password serves it to browsers that have logged in, if it is to.
+A node without a password serves the dashboard to its own machine only; a request through a proxy comes from elsewhere
+and gets 404. A node with a password serves it to logged-in browsers, if configured.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ def _make(operations: Iterable[Operation]) -> tuple[JsonObject, JsonObject]:
 
 
 def status_of_code() -> dict[str, int]:
-    """With which status each error code is answered, when the node does not stop."""
+    """The HTTP status of each error code, except while the node stops."""
     return {"internal": 500, **{error.code: error.status for error in RequestError.__subclasses__()}}
 
 

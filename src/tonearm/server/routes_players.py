@@ -83,7 +83,7 @@ class _PlayerHandlers:
         self._node = node
 
     def _order(self, order: Callable[[Requests], Outcome]) -> Handler:
-        """The player does something that needs no body."""
+        """A handler that calls the player without a body."""
 
         async def handler(call: Call) -> web.Response:
             self._node.player(call.player_id).do(order)
@@ -92,7 +92,7 @@ class _PlayerHandlers:
         return handler
 
     def _change(self, model: type[ModelT], change: Callable[[Requests, ModelT], Outcome]) -> Handler:
-        """The player does what the body says."""
+        """A handler that changes the player by the body."""
 
         async def handler(call: Call) -> web.Response:
             body = await read_body(call.request, model)

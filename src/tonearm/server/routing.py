@@ -1,4 +1,4 @@
-"""From a request to its handler: the target's parts, the table of routes, and the checks in their order.
+"""Finds the handler of a request: it parses the target, looks up the route, and does the checks in order.
 
 The target is parsed from the bytes that were sent, because libraries normalise paths: they resolve dots, and decode
 only some escapes. A player's id may have any of `. _ ~ : @ + -` in it, so the path is split and then decoded, and
@@ -144,7 +144,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What answers an operation. A route for GET answers HEAD, too."""
+    """An operation and its handler. A route for GET answers HEAD, too."""
 
     operation: Operation
     handler: Handler
@@ -212,7 +212,7 @@ class Edge(ABC):
 
     @abstractmethod
     def headers(self, request: EdgeRequest) -> Mapping[str, str]:
-        """What stands on every answer to `request`, also on errors."""
+        """The headers of every answer to `request`, also of errors."""
 
     @abstractmethod
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
@@ -272,10 +272,11 @@ class Edge(ABC):
 
 
 class ClusterSide(Protocol):
-    """What answers a request where many nodes are one."""
+    """The part of a cluster that answers requests."""
 
     async def answer(self, call: Call, operation: Operation) -> web.StreamResponse | None:
-        """The answer of another node, or of several together; None where this node answers. Raises `RequestError`."""
+        """The answer of another node, or of several together; None when this node answers by itself. Raises
+        `RequestError`."""
 
     def is_from_node(self, request: EdgeRequest) -> bool:
         """Whether another node passed the request on."""
@@ -363,7 +364,7 @@ class NodeEdge(Edge):
     def _require_rate(self, request: EdgeRequest, target: Target, *, needs_password: bool) -> None:
         """Counts the request for its address. Raises `TooManyRequests`.
 
-        A supervisor's is free. A wrong password counts there, too, or guessing it would be free.
+        A supervisor's request is not counted, unless its password is wrong: otherwise guessing would be free.
         """
         is_free = target.path in _ASKED_BY_SUPERVISORS or (
             self._cluster is not None and self._cluster.is_from_node(request)

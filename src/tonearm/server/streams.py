@@ -103,12 +103,12 @@ class MessageWriter:
             self._loop.call_later(self._close_grace_s, self.abort)
 
     def hang_up(self) -> None:
-        """Ends, and closes the connection as soon as everything is sent."""
+        """Ends writing, and closes the connection as soon as everything is sent."""
         self.end()
         self._transport.close()
 
     def abort(self) -> None:
-        """Cuts the connection; what is pending is lost."""
+        """Cuts the connection. Pending bytes are lost."""
         self._has_ended = True
         self._transport.abort()
 

@@ -1,6 +1,6 @@
 """A client's WebSocket, with the frames that a server sends: one for each message, unmasked (RFC 6455, section 5.2).
 
-What the client sends is read and ignored, except for pings, pongs, the close, and texts where somebody hears them.
+Messages of the client are read and ignored, except for pings, pongs, the close, and texts when a handler takes them.
 """
 
 import asyncio
