@@ -1,6 +1,7 @@
 """The command `tonearm`.
 
-Imports are made where they are needed, so that `--version` and a usage error answer at once.
+This module defines options and arguments; `tonearm.commands` and `tonearm.serve` do the work. Functions import what
+they need, so that `--version` and usage errors answer at once.
 """
 
 import errno
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         if error.errno == errno.ENOSPC:
             sys.stderr.write(f"tonearm: stdout cannot be written: {error.strerror}.\n")
-        # Else the reader or the terminal is gone: there is nobody to be told, neither now nor by Python at its end.
+        # Otherwise the reader or the terminal is gone, so there is nowhere to write an error, now or at Python's exit.
         null = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(null, stream.fileno())
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Password(click.ParamType[str]):
-    """A password; with `is_file` that in a file, which others should not be able to read."""
+    """A password, or with `is_file` the path of a file with it. Warns when other users can read the file."""
 
     def __init__(self, *, is_file: bool) -> None:
         self.name = "file" if is_file else "text"
@@ -96,7 +97,7 @@ def tonearm() -> None:
 
 
 def _players_there(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """For completion: their ids, as far as the node tells them at once."""
+    """The ids of the node's players for shell completion, if the node answers at once."""
     from tonearm.commands.running import NodeOptions
     from tonearm.commands.show import player_ids
 
@@ -114,7 +115,7 @@ def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which node: `at` of the command."""
+    """Options that name the node. The command gets them as `at`."""
 
     @wraps(command)
     def at_node(url: str, password: str, password_file: str | None, **options: Any) -> int:
@@ -161,7 +162,8 @@ def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sound_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which program: `output` of the command, None for the first that is there, "" for none."""
+    """Options that choose the program for sound. The command gets `output`: None for the first installed program, ""
+    for no sound."""
 
     @wraps(command)
     def sounding(output: str | None, silent: bool, **options: Any) -> int:
@@ -181,7 +183,7 @@ def _sound_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--try", "shows_commands", is_flag=True, help="Print three commands to try the node.")
 def _serve_command(config: Path | None, host: str | None, port: str | None, shows_commands: bool) -> int:
     """Run the node until SIGTERM or Ctrl-C."""
-    # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
+    # Modules that are loaded now stay for good, and collections over them take a tenth of the start's CPU time. The
     # collector is switched on again when the node runs (`serve.keep_collections_short`).
     gc.disable()
     from tonearm.config.problem import ConfigError, Given
@@ -190,7 +192,7 @@ def _serve_command(config: Path | None, host: str | None, port: str | None, show
     if host is not None:
         given["server.host"] = Given("option --host", host)
     if port is not None:
-        # A text that is no number goes on as it is, so that the message is the one of the key.
+        # A text that is not a number is passed on, so that the check of the key writes the message.
         number = int(port) if port.isascii() and port.isdigit() else port
         given["server.port"] = Given("option --port", number)
     try:
@@ -209,7 +211,7 @@ def _init_config_command(file: Path) -> int:
     from tonearm.config.load import config_template
 
     try:
-        # Only for the owner: it is where the password goes.
+        # Only the owner may read it, because the password goes into it.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return _refuse(f"{file} exists and was not changed; name another file, or move it away")
@@ -379,7 +381,7 @@ def _listen_command(**options: Any) -> int:
     return listen(**options)
 
 
-# Each with the words after it, and what it does.
+# Each key with the words after it, and what it does.
 _CONTROLS: Final = {
     "status": ("[PLAYER]", "Show a player's state."),
     "create": ("PLAYER [URI...]", "Create a player that plays these files or links."),
@@ -404,7 +406,7 @@ _CONTROLS: Final = {
 def _add_control(order: str, words: str, told: str) -> None:
     is_required = bool(re.sub(r"\[[^]]*]", "", words).strip())
 
-    # What is no option may be a number below 0.
+    # An argument that is not an option may be a number below 0.
     @tonearm.command(order, help=told, context_settings={"ignore_unknown_options": order in ("seek", "volume")})
     @click.argument("words", metavar=words, nargs=-1, required=is_required, shell_complete=_players_there)
     @_json_option

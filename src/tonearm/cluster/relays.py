@@ -235,7 +235,7 @@ class Relay:
                 self._totals.closed_too_slow += count * (why == NOTHING_READ)
                 self._totals.closed_failed += count * (why == FAILED)
 
-    # What comes from the player's node
+    # Messages from the player's node
 
     async def _run(self) -> None:
         assert self._upstream is not None

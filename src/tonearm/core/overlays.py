@@ -132,7 +132,7 @@ class Overlays:
                 return source
         raise OverlayNotFound("The player has no overlay with this id; GET its overlays lists them.")
 
-    # What clients ask for
+    # Requests of clients
 
     def add(self, *new: tuple[Track, OverlaySettings]) -> tuple[SourceId, ...]:
         """Adds overlays that begin with the same frame; returns their sources, which are to be opened.
@@ -156,7 +156,7 @@ class Overlays:
     def remove_all(self) -> tuple[Event, ...]:
         return tuple(event for source in self.sources for event in self._end(source, OverlayEndReason.STOPPED))
 
-    # What is reported about sources
+    # Reports about sources
 
     def opened(self, source: SourceId, facts: SourceFacts) -> None:
         overlay = self._overlays.get(source)

@@ -15,7 +15,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.splices import splice_of
 from tonearm.core.track import NO_METADATA, Track
 
-# What follows a track
+# The selection of the next track
 
 
 class LoopMode(StrEnum):
@@ -69,7 +69,7 @@ def select_next(
     return Selection(candidates[0], candidates[1:]) if candidates else Selection(None, ())
 
 
-# What a source may turn out to be instead of a track
+# Other contents of a source than one track
 
 MAX_REASONS: Final = 20  # for leaving out entries of a playlist
 
@@ -152,7 +152,7 @@ class NothingFound(PlayError):
         self.left_out = left_out
 
 
-# What the engine is asked to do
+# Actions for the engine
 
 SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each attempt to open a track has its own
 
@@ -209,7 +209,7 @@ class QueuedTrack:
 
     @property
     def is_unread(self) -> bool:
-        """Whether its tags may say more than is known of it, and were not read."""
+        """Whether its tags were not read and may have more facts."""
         track = self.track
         return not (self.is_read or track.is_known) and (track.has_own_tags or not track.info.length_ms)
 
@@ -365,7 +365,7 @@ class PlayQueue:
         wanted = self.selection_after(EndReason.FINISHED).track if self._is_next_due else None
         if self.next_attempt is not None and self.next_attempt.queued_track is not wanted:
             self._drop_next_attempt()
-        # A track with a delay before its retry is opened when it has become the current one.
+        # A track with a delay before its retry is opened only when it becomes the current one.
         if wanted is not None and self.next_attempt is None and wanted.retry_delay_s == 0:
             self.next_attempt = self._open(wanted, 0.0)
 

@@ -18,10 +18,12 @@ from tonearm.core.track_info import SourceFacts
 
 
 class Playback(Requests):
-    """The rules of one player. Here are the reports about its sources; `Requests` has what clients ask for."""
+    """The rules of one player. This class handles reports about its sources; `Requests` handles the requests of
+    clients."""
 
     def start_clock(self) -> Outcome:
-        """The first listener has come, or the wait for it is over: failures and ends that were kept are due."""
+        """Starts the player's clock: the first listener has come, or the wait for it is over. Kept failures and ends
+        are due now."""
         self.clock_started = True
         self._finish_if_behind_end()
         self._report_due_failures()
@@ -95,7 +97,7 @@ class Playback(Requests):
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
-        """The source was to begin in the middle and cannot, because of `code`: it plays the file from its start."""
+        """The source cannot begin in the middle because of `code`, so it plays the file from its start."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is not None and attempt.failure is None:
             attempt.start_ms = 0
@@ -150,7 +152,7 @@ class Playback(Requests):
         return self._outcome()
 
     def retitled(self, source: SourceId, title: str) -> Outcome:
-        """From the frame that was just sent on, the stream has this title. The same title again is no event."""
+        """The stream has this title from the last sent frame on. The same title again makes no event."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is not None:
             attempt.stream_title = title

@@ -1,4 +1,4 @@
-"""What clients may ask of a player. Each request changes the state and returns an `Outcome`, or raises with nothing
+"""The requests of clients to a player. Each request changes the state and returns an `Outcome`, or raises with nothing
 done."""
 
 from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Requests(PlaybackState):
             self._finish()
             return self._outcome()
         if target_ms < self.position_ms:
-            self._queue.forget_due()  # it may be long until the end is near again
+            self._queue.forget_due()  # after the seek the end may be far away
         self._note_seek(target_ms)
         self._queue.seek_current(target_ms)
         self.state = PlayerState.LOADING

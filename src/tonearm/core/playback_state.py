@@ -55,7 +55,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FirstSettings:
-    """What a player begins with. No event reports it: no client can have known other settings."""
+    """The settings that a player begins with. No event reports them, because no client can have known other
+    settings."""
 
     paused: bool = False
     filters: Filters = field(default_factory=Filters)
@@ -93,7 +94,7 @@ class PlaybackState:
         self._now_s = now_s
         self.state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
         self.paused = begin.paused
-        self._last_update = (self.state, self.paused)  # in the last PlayerUpdate
+        self._last_update = (self.state, self.paused)  # as in the last PlayerUpdate
         self.clock_started = False
         self.filters = begin.filters
         self.crossfade = CrossfadeSettings()
@@ -101,13 +102,13 @@ class PlaybackState:
         self._queue = PlayQueue(QueuedTrack(selected), loop_mode=begin.loop_mode)
         self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
-        self._own_error_s = -math.inf  # when the node met the last error of its own
-        self.error: PlayFailure | None = None  # the last one, until something plays
-        # Of the current track: whether it has sounded since it was selected, how much of it, and since which position.
+        self._own_error_s = -math.inf  # time of the node's last own error
+        self.error: PlayFailure | None = None  # the last failure, until something plays
+        # About the current track since its selection: whether it has sounded, how much of it, and from which position.
         self._has_sounded = False
         self._played_ms = 0
         self._played_from_ms = selected.start_ms
-        self._is_resuming = False  # it played before it was restored, and has not sounded since
+        self._is_resuming = False  # the player played before it was restored, and has not sounded since
         self._events: list[Event] = []
         if snapshot is not None:
             self._take_over(snapshot)
@@ -117,7 +118,7 @@ class PlaybackState:
 
         def own_track(track: QueuedTrack) -> QueuedTrack:
             copied = own.get(track)
-            if copied is None:  # `replace` would take five times as long, of ten thousand tracks
+            if copied is None:  # for ten thousand tracks `replace` would take five times as long
                 copied = own[track] = QueuedTrack(track.track, track.gave_audio, track.failures, track.is_read)
             return copied
 
@@ -161,7 +162,7 @@ class PlaybackState:
             is_resuming=self._is_resuming and self.state is PlayerState.LOADING,
         )
 
-    # What the player is
+    # State
 
     @property
     def current(self) -> Track:
@@ -182,7 +183,7 @@ class PlaybackState:
 
     @property
     def queue_version(self) -> int:
-        """Counts the changes of the queue's order."""
+        """The number of changes of the queue's order."""
         return self._queue.version
 
     @property
@@ -215,7 +216,7 @@ class PlaybackState:
 
     @property
     def wants_frames(self) -> bool:
-        """Whether a frame is to be sent at each tick, if there is one."""
+        """Whether to send a frame at each tick, if there is one."""
         return self.clock_started and not self.paused and self.state in ACTIVE_STATES
 
     @property
@@ -249,7 +250,7 @@ class PlaybackState:
         """State and position now, to be emitted every few seconds while the player plays."""
         return PlayerUpdate(self.state, self.paused, self.position_ms, self.filters.effects.position_rate)
 
-    # How it goes on
+    # Transitions
 
     def _report_due_failures(self) -> None:
         """Emits the kept failure of the current track, and of each next one that takes its place and has failed,
@@ -281,7 +282,7 @@ class PlaybackState:
             self._stop(PlayerState.FAILED)
 
     def _is_second_own_error(self) -> bool:
-        """Notes an error of the node's own. One may come of the track, two in a row do not."""
+        """Notes an error in the node's own code. A single error may come from the track; two in a row do not."""
         before_s, self._own_error_s = self._own_error_s, self._now_s()
         return self._own_error_s - before_s <= _OWN_ERRORS_WITHIN_S
 

@@ -1,4 +1,4 @@
-"""A player's whole state at one moment, as clients see it."""
+"""The whole state of a player at one moment, as clients see it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tonearm.core.voice import VoiceStatus
 
 @dataclass(frozen=True, slots=True)
 class PlayerQuality:
-    """How well a player has been doing since it was created.
+    """The quality figures of a player since it was created.
 
     `frames_lost`: frames that were dropped because a listener was too slow, summed over its listeners. `underruns`: how
     often there was nothing to send in mid-track. `late_plans`: changes that the decoder rendered after the frame they

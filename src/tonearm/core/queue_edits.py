@@ -1,4 +1,4 @@
-"""Edits of a queue, as functions from the waiting tracks to those after the edit, and how many tracks may wait."""
+"""Edits of a queue, as functions from the waiting tracks to the new ones, and the limits of a queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

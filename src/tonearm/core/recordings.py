@@ -12,7 +12,7 @@ from tonearm.core.play_queue import PlaylistEntry
 _LENGTH_MS: Final = 3000
 _LENGTH_SHARE: Final = 0.04
 
-# Words of a title that mean another recording of the same song. Where both sides have one, it is the song's own.
+# Words of a title that mean another recording of the same song. A word that both titles have belongs to the song.
 _OTHER_RECORDING: Final = frozenset(
     {
         *("8d", "acapella", "acoustic", "acoustique", "akustik", "backing", "bootleg", "concert", "cover", "covered"),
@@ -37,7 +37,7 @@ _OTHER_RECORDING_PARTS: Final = (
     *("カラオケ", "歌ってみた", "弾いてみた", "ライブ", "カバー", "翻唱", "伴奏", "现场", "現場"),
     *("노래방", "라이브", "커버"),
 )
-# What a title says beside its name: guests, and which master it is. It may be missing on either side.
+# Additions to the name in a title: guests, and the kind of master. They may be missing on either side.
 _GUESTS: Final = re.compile(r"\b(?:feat|ft|featuring)\b\.?\s.*", re.IGNORECASE)
 _BESIDE: Final = re.compile(
     r"\b(?:feat|ft|featuring|with|remaster(?:ed)?|remastérisé|mono|stereo|version|edit|mix|single|album|bonus|deluxe|"
@@ -113,7 +113,7 @@ def _is_by_artist(wanted: Recording, entry: PlaylistEntry) -> bool:
 
 
 def _each_artist(wanted: Recording) -> list[str]:
-    """Some services give several artists as one text."""
+    """The artists as given, and the single artists in them: some services give several artists as one text."""
     parts = (part for artist in wanted.artists for part in _BETWEEN.split(artist))
     return [*wanted.artists, *(part for part in parts if part.strip())]
 
@@ -123,7 +123,7 @@ def _all_of(entry: PlaylistEntry) -> str:
 
 
 def _name_of(title: str) -> str:
-    """The title without what stands beside its name; the whole title where nothing else is in it."""
+    """The title without additions to its name; the whole title when nothing else is in it."""
     name = _BRACKETS.sub(lambda found: "" if _BESIDE.search(_inside(found)) else found[0], title)
     name, dash, beside = name.partition(" - ")
     if dash and not _BESIDE.search(beside):
@@ -163,7 +163,7 @@ def _words(text: str) -> list[str]:
 
 
 def _telling(words: list[str]) -> list[str]:
-    """The words without those that are often left out, unless there are no others."""
+    """The words without often omitted ones, unless there are no others."""
     return [word for word in words if word not in _LITTLE] or words
 
 

@@ -1,4 +1,4 @@
-"""A player at one moment as a value: all that is needed to make it again, in this node or another one.
+"""A player at one moment as a value: everything that is needed to create it again, on this node or another one.
 
 `Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short, so they are in no file; they go
 with a player that is handed over.
@@ -18,13 +18,13 @@ from tonearm.core.metadata import Json
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack, select_next
 
-STATE_VERSION: Final = 1  # of the JSON that snapshots are written as; a newer version is refused
+STATE_VERSION: Final = 1  # of the JSON of snapshots; a newer version is refused
 
 _MAX_ENDS: Final = 10_000  # of tracks while time passed; after so many it does not matter which one plays
 
 
 class Resume(StrEnum):
-    """What players do when they are restored: go on, wait in pause, or be idle until `play` begins their track."""
+    """What restored players do: go on, wait in pause, or stay idle until `play` begins their track."""
 
     PLAYING = "playing"
     PAUSED = "paused"
@@ -82,8 +82,8 @@ class PlayerSnapshot:
 
     @property
     def moves(self) -> bool:
-        """Whether it plays on while its node is away. One that waits for its source does not: nobody knows for how long
-        it would have waited. But one that has only begun to load because its node began again would have played."""
+        """Whether it plays on while its node is away. One that waits for its source does not: the length of the wait is
+        not known. But a player that only loads because its node has restarted would have played."""
         plays = self.state is PlayerState.PLAYING or (self.state is PlayerState.LOADING and self.is_resuming)
         return plays and not self.paused
 
@@ -143,8 +143,8 @@ def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
 
 
 def _left_at_ms(snapshot: PlayerSnapshot, current: QueuedTrack) -> int | None:
-    """Where in its file the current track ends: where the next one begins to fade in, or at its own end. None when that
-    is not known."""
+    """The position in its file at which the current track ends: where the next track begins to fade in, or its own end.
+    None when unknown."""
     coming = select_next(snapshot.loop_mode, EndReason.FINISHED, current, snapshot.queue).track
     if coming is not None and not coming.retry_delay_s:  # one that has to wait is not opened before this one's end
         rate = snapshot.position_rate
@@ -155,7 +155,7 @@ def _left_at_ms(snapshot: PlayerSnapshot, current: QueuedTrack) -> int | None:
 
 
 def _with_next(snapshot: PlayerSnapshot, current: QueuedTrack, end_ms: int, ended_at_ms: int) -> PlayerSnapshot:
-    """The player when its current track has just ended."""
+    """The player just after the end of its current track."""
     ended = PlayedTrack(current, ended_at_ms, EndReason.FINISHED, sounded=True)
     history = snapshot.history[bool(snapshot.history and snapshot.history[0].queued_track is current) :]
     history = (ended, *history)[:MAX_PLAYED]

@@ -65,7 +65,7 @@ _ANY_FRAGMENT: Final = re.compile(r"#[a-z]{1,9}=[^/#]*$", re.ASCII)
 _AUDIO: Final = re.compile(r"#(?:([^#]*)&)?audio=([A-Za-z0-9-]{1,35})(?:&([^#]*))?$", re.ASCII)
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
-# The uri that a sound has which a client sent.
+# The URI of a sound that a client sent.
 _SOUND: Final = re.compile(r"sound:([0-9a-f]{1,64})", re.ASCII | re.IGNORECASE)
 # A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
 _HOST_WITHOUT_SCHEME: Final = re.compile(
@@ -134,7 +134,7 @@ class SourceUri:
 
     @property
     def opened(self) -> str:
-        """What is really opened: the URI as it is fetched, or the path of a file, if it is Unicode."""
+        """The URI that is fetched, or the path of a file, if it is Unicode."""
         return self.path if self.kind == "file" and _BYTE.search(self.path) is None else self.written or self.normalised
 
     @property
@@ -148,7 +148,7 @@ class SourceUri:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on this node, a file or a sound, so that nothing is dialled or resolved."""
+        """Whether the source is on this node (a file or a sound), so that nothing is connected or resolved."""
         return self.kind in ("file", "sound")
 
     @property
@@ -158,7 +158,7 @@ class SourceUri:
 
     @property
     def may_name_folder(self) -> bool:
-        """Whether it is a path whose last part has no ending, as those of files have."""
+        """Whether this is a path whose last part has no file ending."""
         return self.kind == "file" and _ENDING.search(self.path.rpartition("/")[2]) is None
 
     @property
@@ -297,18 +297,18 @@ def _parse(given: str, text: str) -> SourceUri:
 
 
 def hint_for_link(text: str) -> str:
-    """A sentence, with a space before it, for a text without a scheme that is probably meant as a link; else ""."""
+    """A sentence with a leading space for a text without a scheme that is probably a link; otherwise ""."""
     link = link_without_scheme(text)
     return f" If it is meant as a link, write {link[:_SHOWN_CHARACTERS]}." if link else ""
 
 
 def link_without_scheme(text: str) -> str:
-    """The link that a text without a scheme is probably meant as; empty for any other."""
+    """The link that a text without a scheme probably means; empty for other texts."""
     found = _HOST_WITHOUT_SCHEME.match(text.strip())
     if found is None:
         return ""
     scheme = "http" if found["port"] else "https"
-    rest = "%20".join(text.split())  # a log knows where it ends, and leaves its query out
+    rest = "%20".join(text.split())  # so that a log recognises its end and removes the query
     return f"{scheme}://{rest}"
 
 
@@ -328,7 +328,7 @@ def title_from_uri(uri: SourceUri) -> str:
     if uri.kind == "search":
         return uri.path
     if uri.kind == "sound":
-        return "Sound"  # its id is for those who may play it
+        return "Sound"  # the id is a secret of clients that may play the sound
     name = uri.path.rpartition("/")[2]
     if uri.kind == "http":
         name = unquote(name, errors="surrogateescape")

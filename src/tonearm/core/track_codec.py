@@ -138,7 +138,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
     isrc = reader.nullable_text() if version >= 3 else None
     source_name = reader.text()
     probe_name = _decode_source_extras(reader, source_name)
-    reader.milliseconds()  # the position in another node's player
+    reader.milliseconds()  # the position in the player that encoded it
     return TrackInfo(
         identifier=identifier,
         uri=identifier if uri is None else uri,

@@ -1,4 +1,4 @@
-"""The facts about a source: those that opening it finds, and those that a track shows."""
+"""The facts about a source: the facts from opening it, and the facts that a track shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
 
 
 def missing_audio(wanted: str, languages: Sequence[str]) -> str:
-    """Says that `wanted_audio` found none."""
+    """The message when `wanted_audio` found none."""
     numbered = enumerate(languages[:_MOST_TOLD], start=1)
     there = ", ".join(f"{number} ({language})" if language else str(number) for number, language in numbered)
     return f"there is no #audio={wanted} in it, but {there}" + (", …" if len(languages) > _MOST_TOLD else "")

@@ -24,7 +24,7 @@ class Meaning:
 def what_is_meant(
     text: str, *, searches: Collection[str], default_search: str, is_there: Callable[[str], bool]
 ) -> Meaning:
-    """`searches` are the words before a colon by which this node searches; `is_there` says whether a text is the path
+    """`searches` are the prefixes before a colon that make this node search. `is_there` says whether a text is the path
     of a file or folder that may be played."""
     bare = text.strip()
     if is_encoded_track(bare):

@@ -17,8 +17,8 @@ from tonearm.core.frame import Output
 from tonearm.core.metadata import Json
 from tonearm.core.source_uri import normalise_host
 
-RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to have a lost connection again
-SPREAD: Final = 0.2  # of a delay, so that the many who were lost at once do not come back at once
+RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to resume a lost connection
+SPREAD: Final = 0.2  # of a delay, so that many connections that were lost at once do not come back at once
 LATE_MS: Final = (5, 20, 100)  # packets that leave later than this are counted
 MIN_BITRATE_BPS: Final = 8_000
 MAX_BITRATE_BPS: Final = 510_000
@@ -93,15 +93,15 @@ def is_admitted(host: str, patterns: Iterable[str]) -> bool:
 
 
 def parse_id(text: str) -> int | None:
-    """An id of Discord: decimal, 1 to 2^64 - 1. None for what is none."""
+    """A Discord id: decimal, 1 to 2^64 - 1. None for any other text."""
     number = int(text) if _DIGITS.fullmatch(text) else 0
     return number if 0 < number < 2**64 and text[0] != "0" else None
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceTarget:
-    """Where a player's sound goes. `endpoint` None: the server is gone, and Discord has not named another one yet.
-    `bitrate_bps` is the channel's, None where the bot did not say."""
+    """The target of a player's sound. `endpoint` None: the server is gone, and Discord has not named another server
+    yet. `bitrate_bps` is the channel's, None where the bot did not say."""
 
     guild_id: int
     channel_id: int
@@ -175,8 +175,9 @@ class ClosedBy(StrEnum):
 
 
 class VoiceAction(StrEnum):
-    """What the bot has to do about a close. `wait`: for what its gateway says next. `rejoin`: send the voice state
-    (op 4) anew, and PUT what comes. `stop`: leave it, a person looks. `fix`: the node lacks something."""
+    """The action that a close asks of the bot. `wait`: wait for the next message of its gateway. `rejoin`: send the
+    voice state (op 4) anew, and PUT the answer. `stop`: do nothing, a person has to look. `fix`: the node lacks
+    something."""
 
     WAIT = "wait"
     REJOIN = "rejoin"
@@ -185,7 +186,7 @@ class VoiceAction(StrEnum):
 
 
 class Reaction(StrEnum):
-    """What the node does by itself about the end of a socket. `resume`: goes on in the same session, a few times.
+    """How the node itself reacts to the end of a socket. `resume`: goes on in the same session, a few times.
     `identify`: begins one new session with the same values. `close`: gives up at once."""
 
     RESUME = "resume"
@@ -235,7 +236,7 @@ _NEW_SESSION_AFTER: Final = frozenset({4006, 4009, 4011, 4020})
 
 
 def close_rule(code: int | None, *, answers_resume: bool = False) -> CloseRule:
-    """What the end of a socket means. `code` None: it ended without one, or two heartbeats had no answer.
+    """The rule for the end of a socket. `code` None: it ended without a code, or two heartbeats had no answer.
     `answers_resume`: the server's answer to a Resume that it did not accept."""
     rule = _LOST if code is None else CLOSES.get(code, _LOST)
     if answers_resume and code in _NEW_SESSION_AFTER:
@@ -287,7 +288,7 @@ class VoiceClose:
 
 
 def closed_by_server(code: int | None, text: str = "") -> VoiceClose:
-    """The server's close, with its own `text` where it sent one."""
+    """The close by the server, with the server's `text` if it sent one."""
     rule = close_rule(code)
     return VoiceClose(code, text or rule.reason, ClosedBy.SERVER, rule.action)
 
@@ -342,7 +343,7 @@ class VoiceStatus:
 
     @property
     def sounds(self) -> bool:
-        """Whether it counts as a listener."""
+        """Whether the voice counts as a listener."""
         return self.phase in (VoicePhase.CONNECTED, VoicePhase.RESUMING)
 
     @property
@@ -352,7 +353,7 @@ class VoiceStatus:
 
 
 def restarted(target: VoiceTarget, now_ms: int) -> VoiceStatus:
-    """A voice that ended with the process that had it."""
+    """The status of a voice that ended with its process."""
     return VoiceStatus(VoicePhase.CLOSED, target, now_ms, close=closed_for(NodeReason.RESTARTED))
 
 

@@ -26,14 +26,14 @@ from tonearm.core.voice import (
 
 MODES: Final = ("aead_aes256_gcm_rtpsize", "aead_xchacha20_poly1305_rtpsize")  # the best one first
 LEFT: Final = 1000  # the code with which the node leaves: the session ends
-LOST: Final = 4000  # with which it hangs up to resume: the session stays
+LOST: Final = 4000  # with which the node closes the socket to resume: the session stays
 
 _IDENTIFY, _SELECT, _HEARTBEAT, _SPEAKING, _RESUME = 0, 1, 3, 5, 7
 _PASSED_BINARY: Final = frozenset({25, 27, 29, 30})
 _KEY_BYTES: Final = 32
 _BINARY_HEAD_BYTES: Final = 3  # seq of two bytes, opcode
 
-_SETTLED_S: Final = 30.0  # a connection that lived so long has all its tries again
+_SETTLED_S: Final = 30.0  # a connection that lasted so long has all its tries again
 _MOST_UNANSWERED: Final = 2  # heartbeats
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.05, 600.0
 # A call of a hundred that fills at once stays far below.
@@ -50,7 +50,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A message for the server. It may hold the token, so it does not show."""
+    """A message for the server. `repr` hides it, because it may contain the token."""
 
     message: str | bytes = field(repr=False)
 
@@ -238,7 +238,7 @@ class VoiceGateway:
         return (_say(_SELECT, {"protocol": "udp", "data": data}),)
 
     def speaking(self, is_speaking: bool) -> Orders:
-        """Says it, unless it is said. After a resume it is said again."""
+        """Sends Speaking when its value changes. After a resume it is sent again."""
         if self._is_speaking == is_speaking:
             return ()
         self._is_speaking = is_speaking
@@ -263,7 +263,7 @@ class VoiceGateway:
         return (HangUp(LEFT), *self._try_again(now_s))
 
     def fail(self, reason: NodeReason) -> Orders:
-        """The node gives up."""
+        """Gives up the connection, by decision of the node."""
         return () if self._stage is _Stage.ENDED else (HangUp(LEFT), *self._end(closed_for(reason)))
 
     def leave(self) -> Orders:
@@ -288,7 +288,7 @@ class VoiceGateway:
             return self._beat(now_s)
         return ()
 
-    # How it goes
+    # Implementation
 
     def _try_again(self, now_s: float) -> Orders:
         self._has_no_socket()
@@ -370,7 +370,7 @@ class VoiceGateway:
 
     def _live(self, now_s: float) -> Orders:
         if not self._was_live:
-            self._tries = 0  # those that it took to come here
+            self._tries = 0  # the tries that it took to connect
         self._stage, self._stage_ends_s, self._live_since_s, self._was_live = _Stage.LIVE, None, now_s, True
         return self._say_speaking() if self._is_speaking or self._has_said_speaking else ()
 
@@ -397,7 +397,7 @@ class VoiceGateway:
         return ()
 
     def _admits(self, now_s: float, size: int) -> bool:
-        """Whether the server sends no flood."""
+        """Counts a message of the server. Returns False for a flood."""
         if now_s - self._window_s >= _WINDOW_S:
             self._window_s, self._messages, self._bytes = now_s, 0, 0
         self._messages += 1
@@ -410,7 +410,7 @@ def _say(op: int, data: Mapping[str, Any]) -> Say:
 
 
 def _read(text: str) -> tuple[int, Mapping[str, Any], int | None] | None:
-    """Opcode, data and number of a message; None for what is none."""
+    """Opcode, data and sequence number of a message; None for an invalid message."""
     try:
         message = json.loads(text)
     except (ValueError, RecursionError):
@@ -422,5 +422,5 @@ def _read(text: str) -> tuple[int, Mapping[str, Any], int | None] | None:
 
 
 def is_whole(value: object, below: int) -> TypeGuard[int]:
-    """Whether it is a number of JSON without a fraction, from 0 on and below this."""
+    """Whether the value is a JSON number without a fraction, at least 0 and below the limit."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < below

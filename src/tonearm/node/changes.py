@@ -20,8 +20,8 @@ TrackState = tuple[Track, bool, int, bool]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written of a player: how it is (None: it is gone). `place` orders players as they were created.
-    `touched` are the ids of waiting tracks of which more is known than when the player was written last."""
+    """A change of a player to write: its snapshot (None: it is gone). `place` orders players by creation. `touched` has
+    the ids of waiting tracks with facts that became known since the player was last written."""
 
     player_id: str
     snapshot: PlayerSnapshot | None

@@ -45,7 +45,7 @@ class LoadWatch:
         if self._is_stopped:
             return
         late_s = self._now_s() - self._due_s
-        # Calls that were due meanwhile were late, too.
+        # The calls that were due in this time were late, too.
         missed = min(_SAMPLES, math.floor(late_s / INTERVAL_S)) if late_s > 0 else 0
         self._was_late.extend([True] * missed)
         self._was_late.append(late_s > LOOP_LATE_S)

@@ -56,11 +56,11 @@ from tonearm.player.player_services import PlayerServices
 from tonearm.protocol.framing import CloseCode
 from tonearm.protocol.wire_model import json_bytes
 
-PLAYERS_A_SLICE: Final = 250  # of which figures are taken before the event loop goes on
+PLAYERS_A_SLICE: Final = 250  # so many players' figures are taken before the event loop goes on
 LATE_FOR_S: Final = 10.0  # after frames were left out, the node counts as late for so long
 _RESTORED_A_SLICE: Final = 20  # players that are restored before the event loop goes on
 
-_LOGGED_CHARACTERS: Final = 100  # of what a client says of itself
+_LOGGED_CHARACTERS: Final = 100  # of a client's name for itself
 
 log = logging.getLogger(__name__)
 

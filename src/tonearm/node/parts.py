@@ -83,7 +83,7 @@ class Voices(Protocol):
 
 
 class Template(Protocol):
-    """The process of which the others are forks, as `decoder.pool.starting.DecoderTemplate` documents it."""
+    """The process that the decoder processes are forks of, as `decoder.pool.starting.DecoderTemplate` documents it."""
 
     def load(self) -> None: ...
 

@@ -127,7 +127,7 @@ class Saving(ABC):
     def figures(self) -> StateFigures:
         return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
 
-    # How it is done
+    # Implementation
 
     def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
         """Whether the player's position follows from what is written already."""

@@ -40,10 +40,10 @@ _TABLES: Final = (
     "CREATE TABLE tracks (player TEXT, id TEXT, track TEXT NOT NULL, PRIMARY KEY (player, id)) WITHOUT ROWID",
     "CREATE TABLE queues (player TEXT, number INTEGER, ids TEXT NOT NULL, PRIMARY KEY (player, number)) WITHOUT ROWID",
 )
-_FORM: Final = 2  # of these tables: the first one had no queues, which stood in the heads of players
+_FORM: Final = 2  # of these tables; in the first form the heads of players had the queues
 
 _T = TypeVar("_T")
-_File: TypeAlias = tuple[int, int]  # a file, whatever its name: its device, and its number there
+_File: TypeAlias = tuple[int, int]  # identifies a file, whatever its name: its device and its inode
 _Row: TypeAlias = tuple[str | int, ...]
 _Statement: TypeAlias = tuple[str, _Row]
 _REMOVE_PLAYERS: Final = "DELETE FROM players WHERE id IN {}"
@@ -58,7 +58,7 @@ _COPY_UNFIT: Final = "CREATE TABLE aside.{0} AS SELECT * FROM main.{0} WHERE {1}
 _REMOVE_UNFIT: Final = "DELETE FROM main.{0} WHERE {1} IN ({2})"
 _OF_PLAYERS: Final = (("tracks", "player"), ("queues", "player"), ("players", "id"))
 _ROWS_A_STATEMENT: Final = 50
-_KEPT_STATEMENTS: Final = 16  # prepared: each number of rows makes another one, of up to 25 kB
+_KEPT_STATEMENTS: Final = 16  # prepared statements: each number of rows needs another one, of up to 25 kB
 
 
 log = logging.getLogger(__name__)

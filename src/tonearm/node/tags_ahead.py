@@ -59,7 +59,7 @@ class TagsAhead:
         self._open_source = open_source
         self._page_facts = page_facts
         self._depth = depth
-        self._players: dict[Player, None] = {}  # whose queues may have unread tracks; the first one is read next
+        self._players: dict[Player, None] = {}  # players whose queues may have unread tracks; the first player is next
         self._waits: list[_WaitForTags] = []  # oldest first
         self._reading: asyncio.Task[None] | None = None
 
@@ -139,7 +139,7 @@ class TagsAhead:
         try:
             facts = await self._facts_of(track.uri)
         except LimitReached:
-            self._players[player] = None  # behind the others, here and among those that clients wait for
+            self._players[player] = None  # behind the other players, here and among those that clients wait for
             self._waits.sort(key=lambda wait: wait.player is player)
             return
         except (PlayError, OSError, TimeoutError):
@@ -147,7 +147,7 @@ class TagsAhead:
         except Exception:
             log.exception("reading the tags of a waiting track failed")
         player.tags_read(track.id, facts)
-        self.queue_changed(player)  # it is read again behind all others
+        self.queue_changed(player)  # the player comes again after all others
 
     async def _facts_of(self, uri: SourceUri) -> SourceFacts:
         """Raises as `_page_facts` and the loader do."""

@@ -99,7 +99,7 @@ class Engine:
         """To be called after `stop`. Returns when the session and its sources are closed."""
         await self._session.close()
 
-    # What is asked of the player
+    # Requests
 
     def do(self, change: Callable[[Requests], Outcome]) -> None:
         """Changes the rules and does what they ask for. Raises what `change` raises; then nothing is done."""
@@ -164,7 +164,7 @@ class Engine:
             if isinstance(event, TrackException):
                 self._services.totals.track_failures[event.failure.code] += 1
 
-    # What the rules ask for
+    # Actions of the rules
 
     def _perform(self, outcome: Outcome, *, skipped: HeardSource | None = None) -> None:
         """Emits the events, carries out the actions and plans what is to sound. `skipped`: the sound that a skip ends,
@@ -379,7 +379,7 @@ class Engine:
         self._sending.grant_on_beat(self._clock.beat)
         self._open_next_in_time()
 
-    # What the session reports
+    # Reports of the session
 
     def receive(self, report: SessionReport) -> None:
         """Takes a report of the session."""

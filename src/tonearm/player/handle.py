@@ -43,7 +43,7 @@ class PlayerHandle(Listened, Protocol):
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
     ) -> Callable[[], None]: ...
 
-    # What is asked of it
+    # Requests
 
     def do(
         self, change: Callable[Concatenate[Requests, _P], Outcome], *values: _P.args, **named: _P.kwargs
@@ -57,7 +57,7 @@ class PlayerHandle(Listened, Protocol):
 
     def remove_overlay(self, overlay_id: str) -> None: ...
 
-    # What it is
+    # State
 
     def status(self) -> PlayerStatus: ...
 

@@ -109,7 +109,7 @@ class Player:
         if snapshot is not None and snapshot.clock_started:
             self._start_clock()
 
-    # What clients ask for
+    # Requests of clients
 
     def do(self, change: Callable[Concatenate[Requests, _P], Outcome], *values: _P.args, **named: _P.kwargs) -> None:
         """Does what a client asks for: a method of `Requests`, with the values for it. Raises what that raises; then
@@ -307,7 +307,7 @@ class Player:
         if not self.is_deleted:
             self._engine.emit(self._playback.tags_read(track_id, facts).events)
 
-    # What the player is
+    # State
 
     @property
     def player_id(self) -> str:
@@ -394,7 +394,7 @@ class Player:
             voice=self._voice.status,
         )
 
-    # How it is done
+    # Implementation
 
     @property
     def _rules(self) -> Playback:

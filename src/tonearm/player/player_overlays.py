@@ -49,7 +49,7 @@ class PlayerOverlays:
         """Raises `OverlayNotFound`."""
         return self._status(self._rules.source_of(overlay_id))
 
-    # What clients ask for
+    # Requests of clients
 
     def add(self, *new: tuple[Track, OverlaySettings]) -> Outcome:
         """Adds overlays, which begin together as soon as all of them have audio. Raises `LimitReached`."""
@@ -75,7 +75,7 @@ class PlayerOverlays:
         """Ends all overlays with the player, and returns the events. The session closes their sources."""
         return self._rules.remove_all()
 
-    # What becomes of their sources
+    # Reports about their sources
 
     def receive(self, report: SourceReport | Failed | Expanded) -> Outcome:
         """Takes a report about one of their sources."""

@@ -289,7 +289,7 @@ class Sending:
         is_loading = playback.clock_started and playback.paused and playback.state is PlayerState.LOADING
         return is_loading and self._plans.has_enough and not self._buffer.begins_with_overlays_alone
 
-    # What falls due with a frame
+    # Events that are due with a frame
 
     def _take_due(self) -> Generator[Due, None, int]:
         """Yields the events of the next frame. Returns the flags of that frame."""

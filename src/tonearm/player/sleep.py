@@ -21,12 +21,12 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.player.clock import TIMER_EARLY_S, Clock
 from tonearm.player.timers import Alarm, Timers
 
-SLEEP_AFTER_S: Final = KEPT_S  # without listeners: until then the place is kept, too
+SLEEP_AFTER_S: Final = KEPT_S  # without listeners; until then the session keeps its claim, too
 GUESS_OFF_MS: Final = 60_000  # how much sooner than by its estimated length a track may end
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # For how long a listener hears nothing while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
-# And for how long nothing is sent after a pause: most sources are open sooner.
+# For how long nothing is sent after a pause: most sources are open sooner.
 STANDING_LIMIT_FRAMES: Final = FRAMES_PER_SECOND // 5
 
 

@@ -10,7 +10,7 @@ from tonearm.core.play_queue import SourceId
 STUCK_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 20.0  # after the source was reported as stuck
 LIVE_PAUSE_S: Final = 10.0
-IDLE_S: Final = 2.0  # until a player with nothing to play gives its session up: most get the next track at once
+IDLE_S: Final = 2.0  # a player with nothing to play closes its session then: most get the next track at once
 START_TIMEOUT_S: Final = 30.0
 
 
@@ -41,7 +41,7 @@ PATIENCE_IN_MID_TRACK: Final = Patience(STUCK_AFTER_S, GIVE_UP_AFTER_S)
 
 
 def patience_at_start(timeout_s: float) -> Patience:
-    """For a source that has given nothing yet and has `timeout_s` in all."""
+    """The patience with a source that has given nothing yet and has `timeout_s` in all."""
     stuck_after_s = min(STUCK_AFTER_S, timeout_s / 3)
     return Patience(stuck_after_s, timeout_s - stuck_after_s)
 

@@ -29,7 +29,7 @@ from tonearm.server.stream_bodies import (
 )
 from tonearm.server.streams import MessageWriter, OpenStreams, kernel_buffer_bytes
 
-# VLC's first request only finds out whether there are titles, and ends at once: it is no listener.
+# VLC's first request only checks for titles and ends at once, so it does not count as a listener.
 COUNTS_AFTER_S: Final = 0.25
 
 _PACKETS_A_PAGE: Final = 5  # fewer pages are less work; the burst makes up for the delay

@@ -99,14 +99,14 @@ class EdgeRequest(web.BaseRequest):
         return self._connection.lost
 
     def let_in(self, *, gives_way: bool = False) -> None:
-        """The request has passed the checks: its connection is no stranger any more. With `gives_way` it still makes
-        room, where more such are there than strangers."""
+        """Notes that the request has passed the checks, so its connection is no stranger any more. With `gives_way` the
+        connection still makes room when there are more such connections than strangers."""
         if self.protocol.transport is not None:
             self._connection.was_let_in(gives_way=gives_way)
 
     def let_body_take_time(self) -> None:
-        """Of the body of a request that was let in, not all has to arrive within the time for a request, but some of it
-        in each such time."""
+        """Lets the body of an admitted request arrive slowly: not all of it within the time for a request, but some of
+        it in each such period."""
         if self.protocol.transport is not None:
             self._connection.let_body_take_time()
 
@@ -121,7 +121,7 @@ class EdgeRequest(web.BaseRequest):
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers.update(self.reply_headers)
-        response.headers["Server"] = "tonearm"  # aiohttp tells its own version, and Python's
+        response.headers["Server"] = "tonearm"  # aiohttp would send its own version and Python's
 
 
 class EdgeProtocol(web.RequestHandler):
@@ -216,7 +216,7 @@ class EdgeProtocol(web.RequestHandler):
             return
         if self._arriving is None or (self._body_may_take_time and self._reading_paused):
             # What comes behind a request, if only an empty line, does not end the answer to it, which may be endless.
-            # And where the node itself does not read on, since its disk is slow, the client is not late.
+            # When the node itself does not read on because its disk is slow, the client is not late.
             self._begin_waiting()
             return
         # The handler that reads this body answers that it ended early; then the connection is closed.
@@ -254,8 +254,9 @@ def _problem(error: BaseException | None, message: str | None) -> str:
 
 
 class Places:
-    """All connections. Strangers are kept apart, and so are those that were let in and give way. Of these two the more
-    give way, the oldest first: those who come at the same moment do not take each other's places."""
+    """All connections. Strangers and admitted connections that give way are counted apart. The larger of these two
+    groups gives way, its oldest connection first, so that clients that come at the same moment do not take each other's
+    places."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits

@@ -42,8 +42,8 @@ from tonearm.server.routing import Call, Route
 
 
 class FigureRoutes:
-    """As every path they need the password, unless `server.open_paths` names them. `cluster_figures` gives those of the
-    cluster that the node is in."""
+    """Like every path they need the password, unless `server.open_paths` names them. `cluster_figures` gives the
+    figures of the node's cluster."""
 
     def __init__(self, node: Node, cluster_figures: Callable[[], ClusterFigures] | None = None) -> None:
         self._node = node
@@ -88,7 +88,7 @@ class FigureRoutes:
         return json_reply({"status": "ready"})
 
 
-# They are in the repository that the node was made of, and on the site that `make docs` makes.
+# They are in the node's repository, and on the site that `make docs` builds.
 DOCUMENTS: Final = (
     "README.md",
     "docs/tour.md",

@@ -41,7 +41,7 @@ class StateRoutes:
         )
 
     async def _all(self, call: Call) -> web.StreamResponse:
-        """Sends the records while they are made, one after the other: all of them may be too much for the memory."""
+        """Sends each record as soon as it is made, because all records together may be too much for the memory."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(call.request)
         if call.request.method == "HEAD":

@@ -40,7 +40,7 @@ from tonearm.server.replies import (
 )
 
 MAX_QUERY_FIELDS: Final = 50
-_MAX_SEGMENTS: Final = 20  # more than any route has; the last one of a longer path is all that follows
+_MAX_SEGMENTS: Final = 20  # more than any route has; the last segment of a longer path is the whole rest
 
 
 @dataclass(frozen=True)
@@ -191,10 +191,10 @@ log = logging.getLogger(__name__)
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WARNED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 _LOGGED_CHARACTERS: Final = 300
-# A supervisor restarts a node that refuses it here, and other requests from its address must not bring that about.
+# A supervisor restarts a node that refuses these requests. Other requests from its address must not cause that.
 _ASKED_BY_SUPERVISORS: Final = frozenset({"/healthz", "/readyz"})
 
-# What a page from elsewhere may do once its origin is allowed: the same as any other client.
+# A page from an allowed origin may do the same as any other client.
 _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
     "Access-Control-Allow-Headers": "*, Authorization",  # browsers leave the password out of `*`
@@ -255,7 +255,7 @@ class Edge(ABC):
             return internal_error_reply(target.path, request.id)
 
     def _stopping(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        """Called where an exception is handled, too, which the log then has."""
+        """The answer of a stopping node. During the handling of an exception, the log gets the exception, too."""
         text = "request %s was not done, for the node stops: %s %s"
         log.debug(text, request.id, request.method, target.path, exc_info=sys.exc_info()[0] is not None)
         return stopping_reply(target.path, request.id)
@@ -364,7 +364,8 @@ class NodeEdge(Edge):
     def _require_rate(self, request: EdgeRequest, target: Target, *, needs_password: bool) -> None:
         """Counts the request for its address. Raises `TooManyRequests`.
 
-        A supervisor's request is not counted, unless its password is wrong: otherwise guessing would be free.
+        Requests of a supervisor and of other nodes are not counted, unless their password is wrong: otherwise guessing
+        would be free.
         """
         is_free = target.path in _ASKED_BY_SUPERVISORS or (
             self._cluster is not None and self._cluster.is_from_node(request)

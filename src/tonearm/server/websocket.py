@@ -13,7 +13,7 @@ from aiohttp import HttpVersion11, WSMsgType, web
 from tonearm.server.replies import UpgradeRequired
 from tonearm.server.streams import MessageWriter, OpenStreams
 
-# No client has anything to send; a larger message is answered with a close, code 1009.
+# Clients need not send anything, so a larger message is answered with a close, code 1009.
 _MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 # A client that reads nothing gets no more pongs when so much is pending, so that its pings cannot fill the memory.
