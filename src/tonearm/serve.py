@@ -89,7 +89,7 @@ def addresses_behind(host: str, network: Path = Path("/proc/net")) -> list[str]:
 
 
 def way_to_dashboard(url: str, *, has_page: bool) -> str:
-    """The dashboard's address; the command for it on a node that shows none itself."""
+    """The dashboard's address, or the command for it when the node does not serve it."""
     return f"{url}/dashboard" if has_page else f"{_command()} dashboard --node {url}"
 
 
@@ -99,7 +99,7 @@ def _command() -> str:
 
 def commands_to_try(url: str, dashboard: str, *, has_password: bool) -> str:
     """Text for a terminal: where the `dashboard` is, and how to create a player on the bundled clip, listen, and skip;
-    then where the dashboard is again, for the last line is what is still seen.
+    then where the dashboard is again, because the last line stays visible.
 
     With a password the commands take it from the environment, so that the text does not show it.
     """
@@ -137,9 +137,9 @@ _DRAIN_WITHIN_S: Final = 20.0
 
 _PUBLIC_KEEPALIVE_S: Final = 15.0  # after it a connection that does not listen is closed, for others
 
-# So many new objects start a collection of the youngest generation, and so many collections one of the next generation,
-# which looks at few enough objects then to hold no frame up. The oldest would: it is left to `node.garbage_collection`.
-# The interpreter's defaults are 700, 10 and 10.
+# The first number counts new objects until a collection of the youngest generation, the second such collections until
+# one of the next generation. Neither looks at enough objects to delay a frame. The oldest generation would:
+# `node.garbage_collection` collects it. The interpreter's defaults are 700, 10 and 10.
 _COLLECTION_THRESHOLDS: Final = (2_000, 2, 1_000_000_000)
 
 # A computing thread gives way to the event loop after this; the interpreter's 5 ms would make the clock late.
@@ -167,7 +167,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
 
 
 def start_warnings(config: Config) -> list[str]:
-    """What `serve` would warn of with this configuration on this system. Raises the limit of descriptors, as `serve`
+    """The warnings of `serve` for this configuration on this system. Raises the limit of descriptors, as `serve`
     does."""
     server, descriptors = config.server, raise_descriptor_limit()
     warnings = []
@@ -393,9 +393,9 @@ def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[t
 
 
 def keep_collections_short() -> None:
-    """Turns the collector of cycles on, and keeps its work short: objects of the start stay for good, so it need not
-    traverse them, which would make the audio clock late. It also runs less often, since most new objects are freed
-    without it, and looks at young objects only."""
+    """Turns the garbage collector on, and keeps its work short, because long collections make the audio clock late. It
+    skips objects of the start, which stay for good. It runs less often, because most objects are freed without it, and
+    looks at young objects only."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
@@ -475,8 +475,8 @@ _INSTALL_VOICE: Final = "Install it on the node's machine with: pip install 'ton
 
 
 def voices_of(config: Config, missing: Sequence[str]) -> tuple[Voices | None, str]:
-    """The voices of the node; None, and why, where it has none. `missing` is what they need and is not installed.
-    Raises `VoiceSetupError` where the configuration wants them all the same.
+    """The voices of the node, or None and the reason. `missing` names the packages that voices need and that are not
+    installed. Raises `VoiceSetupError` when the configuration demands voices all the same.
 
     A node without voices loads none of their modules.
     """

@@ -1,4 +1,4 @@
-"""Where one track fades into the next, and for how long."""
+"""Computes where one track fades into the next, and for how long."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which players expire: for a long time nobody listened to them, followed their events or asked anything of them."""
+"""Decides which players expire: those without a listener, an event client or a request for a long time."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -59,8 +59,8 @@ class LibraryEntry:
 
 @dataclass(frozen=True, slots=True)
 class LibraryListing:
-    """Some of the `total` entries at `path`, or of those that were looked for below it. `parent` is the path of the
-    folder around it; None for the library as a whole."""
+    """Some of the `total` entries at `path`, or of the search results below it. `parent` is the path of the folder
+    around it; None for the library as a whole."""
 
     path: str
     parent: str | None

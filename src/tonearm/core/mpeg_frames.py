@@ -93,8 +93,8 @@ def _mpeg_frame(header: bytes) -> Frame | None:
 
 
 def begins_as_file(data: bytes) -> bool:
-    """Whether these first bytes are a file's: a tag, the frame that tells an MP3's length, or a frame of MP3 that needs
-    nothing of a frame before it, as there hardly is one in the middle (ISO 11172-3, 2.4.1.7)."""
+    """Whether these first bytes are a file's: a tag, the frame with an MP3's length, or an MP3 frame that needs no data
+    of frames before it. In the middle of a stream hardly any frame is like that (ISO 11172-3, 2.4.1.7)."""
     if data.startswith(b"ID3"):
         return True
     if first_frame(data[:_HEADS_BYTES]) != 0 or data[1] & 0xF6 == 0xF0:

@@ -15,7 +15,7 @@ class Wait(NamedTuple):
 
     `cause` says it in a few words. `stage` is the stage that has failed when the wait never ends. `counts`: the time
     counts towards `sources.start_timeout_s`, unless other work comes first or a retry is delayed. `is_told`: clients
-    are told of the wait after a while, even when it does not count.
+    get an event about the wait after a while, even when it does not count.
     """
 
     cause: str

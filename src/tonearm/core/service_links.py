@@ -26,9 +26,9 @@ MIRRORED_SEARCHES: Final = {"dzsearch": Service.DEEZER, "amsearch": Service.APPL
 
 @dataclass(frozen=True, slots=True)
 class ServiceLink:
-    """What a link names. `kind` is `short` for a link that leads to another one by a redirect, and `other` for what is
-    no music that can be found elsewhere, such as an artist's page. `country` is the one in a link of Apple Music, in
-    lower case."""
+    """The content that a link names. `kind` is `short` for a link that redirects to another link. It is `other` for a
+    link without music that can be found elsewhere, such as an artist's page. `country` is that of an Apple Music link,
+    in lower case."""
 
     service: Service
     kind: Literal["track", "album", "playlist", "short", "other"]

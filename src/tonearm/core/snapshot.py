@@ -116,8 +116,8 @@ def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSna
 
 
 def continued(snapshot: PlayerSnapshot, now: PlayerSnapshot) -> PlayerSnapshot:
-    """What was saved of a player that is there `now`, from where it is by now, when nothing but time has passed since
-    and the record asks for no other place."""
+    """A saved record of a player that exists as `now`. The result has the position of `now` if only time has passed
+    since the record and the record asks for no other position."""
     was, handover = snapshot.handover, now.handover
     if was is None or handover is None or (was.life, was.seq) != (handover.life, handover.seq):
         return snapshot

@@ -1,9 +1,9 @@
 """The URIs of sources: links, files, sounds, plain paths and searches, parsed once into one comparable form.
 
-All forms that resolvers and browsers take for one host (letters of other widths or cases, a trailing dot, `0x7f.1` for
-127.0.0.1) become the same text, so that a pattern for a host cannot be evaded by writing the host differently.
-Neither `idna` nor `yarl` normalises like this: both leave `0x7f.1` as it is, `idna` refuses `my_host` and removes soft
-hyphens silently, `yarl` accepts symbols that are no letters.
+All forms that resolvers and browsers take for one host become the same text: letters of other widths or cases, a
+trailing dot, `0x7f.1` for 127.0.0.1. So a different spelling of the host cannot evade a pattern for it. Neither `idna`
+nor `yarl` normalises like this: both leave `0x7f.1` as it is, `idna` refuses `my_host` and removes soft hyphens
+silently, `yarl` accepts symbols that are no letters.
 """
 
 import ipaddress

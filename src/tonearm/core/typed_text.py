@@ -15,7 +15,7 @@ _PATH: Final = re.compile(r"/|\.\.?/|~/")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`text` is what is opened, decoded or searched, in a form that `parse_source_uri` takes unless it is encoded."""
+    """`text` is the text to open, decode or search, in a form that `parse_source_uri` takes unless it is encoded."""
 
     kind: Literal["encoded", "uri", "search"]
     text: str

@@ -91,8 +91,8 @@ def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
 
 @cache
 def _policy() -> str:
-    """The page fetches nothing from other hosts, no other page may frame it, and of scripts in the page itself only the
-    map of imports is taken, which its hash names."""
+    """The Content-Security-Policy: the page fetches nothing from other hosts, and no other page may frame it. Its only
+    inline script is the import map, which is allowed by its hash."""
     found = _IMPORT_MAP.search((_folder() / INDEX).read_bytes())
     assert found is not None
     digest = b64encode(hashlib.sha256(found[1]).digest()).decode()

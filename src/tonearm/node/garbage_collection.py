@@ -1,8 +1,8 @@
 """Runs full garbage collections at quiet times, and gives freed memory back to the system.
 
 `serve` has the interpreter collect young cycles only, since to look at all objects of 1500 players takes longer than a
-frame lasts. Here it looks at all: when players were deleted and none sends frames, or after many ends. What a player or
-a track leaves in cycles is little: errors with their tracebacks, mostly of libraries.
+frame lasts. This module collects all objects when players were deleted and none sends frames, or after many ends. A
+player or a track leaves little in cycles: errors with their tracebacks, mostly of libraries.
 """
 
 import asyncio

@@ -254,8 +254,8 @@ class Node:
         return "" if self._saving is None else self._saving.degraded
 
     async def saved(self, player_id: str) -> bool:
-        """Waits a little until all that has happened to a player is saved. Returns whether it is; True also for a node
-        that saves no state."""
+        """Waits for a limited time until all changes of a player are saved. Returns whether they are; True also for a
+        node that saves no state."""
         return self._saving is None or await self._saving.saved(player_id)
 
     async def create_player(
@@ -270,8 +270,8 @@ class Node:
     ) -> AddedTracks:
         """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
 
-        What of a playlist the queue has no room for counts as left out. With a `voice` it begins when that channel can
-        hear it. `client` names the client in the log.
+        Entries of a playlist without room in the queue count as left out. With a `voice` the player begins when the
+        channel can hear it. `client` names the client in the log.
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`,
         and what `put_voice` raises; then there is no player.
@@ -558,8 +558,8 @@ class Node:
             self._reserved_ids.discard(player_id)
 
     async def _turn_to_make(self) -> None:
-        """Returns in an iteration of the loop in which no other player is made: hundreds in one would hold up all
-        answers."""
+        """Returns in an iteration of the loop in which no other player is made, because hundreds in one iteration would
+        delay all answers."""
         async with self._making:
             await asyncio.sleep(0)
 
@@ -578,7 +578,7 @@ class Node:
             self._saving.changed(player_id)
 
     def _told(self, player_id: str, events: Sequence[Event]) -> None:
-        """Takes what has happened to a player, before its clients are told."""
+        """Takes the events of a player before its clients get them."""
         if self._saving is not None:
             self._saving.told(player_id, events)
         for event in events:

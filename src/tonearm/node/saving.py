@@ -1,9 +1,8 @@
 """Saves the players of a node: what is written when, and which answers wait for it.
 
-The event loop takes a snapshot of each player that has changed, which costs some µs. All that have gathered while the
-last ones were written are written next; those that an answer waits for come first. A position is written with every
-change; while a player plays evenly, it follows from that. `file_saving` and `cluster.engine_saving` do the writing
-itself.
+The event loop takes a snapshot of each changed player, which costs some µs. Changes that gather during a write are
+written next; changes that an answer waits for come first. A position is written with every change; while a player plays
+evenly, its position follows from the last one written. `file_saving` and `cluster.engine_saving` do the writing itself.
 """
 
 import asyncio

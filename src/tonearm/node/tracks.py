@@ -1,6 +1,5 @@
-"""Tracks without a player: from a URI or an encoded identifier to the tracks that a player gets, what a playlist or a
-page lists, what a search finds, and the pictures inside tracks' files.
-"""
+"""Tracks without a player: makes tracks of URIs and encoded identifiers, lists playlists and pages, searches, and reads
+the pictures inside files."""
 
 import asyncio
 import hashlib

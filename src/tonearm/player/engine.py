@@ -453,7 +453,7 @@ class Engine:
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken(self._circumstances())
             self._session.grant()  # with which the last frames, rendered again, become MP3
-            self._perform(Outcome())  # plans the overlays, which waited for the audio
+            self._perform(Outcome())  # plans the overlays that waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 

@@ -266,7 +266,7 @@ class Player:
 
     def accompany(self, name: str, companion: Companion) -> Callable[[], None]:
         """Something of this name lives beside the player from now on, and is saved with it. Returns a call that ends
-        that. Whoever has it changed calls this again, with the same."""
+        that. After a change of the companion its owner calls this again with it."""
         self._left_records.pop(name, None)
         self._companions[name] = companion
         self._services.changed(self.player_id)
@@ -403,8 +403,8 @@ class Player:
         return self._playback
 
     def _tell_listeners(self) -> None:
-        """Tells how many listeners there are, when that has changed: at once after a quiet second, else when the second
-        is over."""
+        """Emits the number of listeners when it has changed: at once after a quiet second, otherwise when the second is
+        over."""
         listeners = self._broadcast.counted
         if self._told_timer is None and listeners != self._told_listeners and not self.is_deleted:
             self._told_listeners = listeners

@@ -191,9 +191,9 @@ class Sending:
 
         A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at
         128 kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are
-        streams that want a burst, the player sends several frames at each tick, until it has sent as much as the
-        shortest burst is long. From then on it is ahead of its listeners by that length, as it is with every other
-        stream. A live stream gives no frames faster than they play.
+        streams that want a burst, the player sends several frames at each tick. It stops when it has sent as much as
+        the shortest burst. From then on it is ahead of its listeners by that length, as it is with every other stream.
+        A live stream gives no frames faster than they play.
         """
         missing_frames = self._broadcast.least_burst_ms // FRAME_MS - self._frames_sent
         if missing_frames <= 0:

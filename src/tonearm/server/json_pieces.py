@@ -85,7 +85,8 @@ class _Text:
         return found
 
     def parts(self, brackets: bytes) -> Iterator[None]:
-        """Stands before each part of what the brackets hold; the caller goes past it. Then stands behind all."""
+        """Stops before each part inside the brackets; the caller reads past it. At the end it stands behind the
+        brackets."""
         begin, end = brackets[:1], brackets[1:]
         self.take(begin)
         if self.following == end:

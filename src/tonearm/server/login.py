@@ -33,9 +33,9 @@ _DEFAULT_PORT: Final = "80"
 
 
 class Login:
-    """`password` is the node's. All nodes of the `cluster`, if there is one, take each other's cookies. In the file at
-    `ended_path`, if there is one, stands when all were logged out: its time of change. None: that is forgotten with the
-    process. `now_s` is a monotonic clock."""
+    """`password` is the node's. All nodes of the `cluster`, if there is one, take each other's cookies. The change time
+    of the file at `ended_path` is when all browsers were logged out last. With None the process keeps that time in
+    memory only. `now_s` is a monotonic clock."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Login:
         )
 
     def log_in(self, request: EdgeRequest, password: str, *, stays: bool) -> web.Response:
-        """204 with a cookie, 401 for a wrong password, or 429 after too many of these. They are not raised, for who
-        tries passwords is logged less often than other refusals."""
+        """204 with a cookie, 401 for a wrong password, or 429 after too many of these. They are not raised, because
+        wrong passwords are logged less often than other refusals."""
         path, address = request.path, origin_of(request.remote or "")
         wait_s = self._wrong.wait_s(address, self._now_s())
         if wait_s:

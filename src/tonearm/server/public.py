@@ -64,7 +64,7 @@ class PublicEvents:
         """The handler. Raises `UpgradeRequired` and `PlayerNotFound`."""
         connection = WebSocketConnection(call.request, self._streams)
         window = self._window(call.player_id)
-        call.request.let_in(gives_way=True)  # to those who listen: to follow costs a client nothing
+        call.request.let_in(gives_way=True)  # to listeners, because following costs a client nothing
         return await connection.run(window.add(SocketEventSink(connection)))
 
     def _window(self, player_id: str) -> "PlayerWindow":

@@ -137,8 +137,8 @@ _MAX_ENTRIES: Final = 100
 
 
 def _entries(headers: Sequence[str]) -> list[str]:
-    """What the headers of one name list. What comes after so many entries is passed over: no client has more, and to
-    look at all that the headers of a request may hold takes longer than frames can wait."""
+    """The entries of all headers of one name. Entries beyond the limit are ignored: no real client sends more, and to
+    parse all that a request may hold would delay frames."""
     return [entry.strip() for entry in ",".join(headers).split(",", _MAX_ENTRIES)[:_MAX_ENTRIES]]
 
 
