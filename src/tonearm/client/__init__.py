@@ -1,4 +1,4 @@
-"""A client of tonearm's nodes for asyncio, on nothing but their public interface.
+"""The Python client for asyncio. It uses the public HTTP and WebSocket interface of a node and nothing else.
 
 from tonearm.client import Node
 

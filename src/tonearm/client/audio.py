@@ -1,4 +1,4 @@
-"""A player's sound, frame by frame, as a stream that outlives the node's restarts."""
+"""A player's audio as a stream of frames. The stream reconnects by itself when the node restarts."""
 
 import asyncio
 import contextlib
@@ -24,8 +24,8 @@ _ENDS: Final = frozenset({aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, ai
 
 
 class Frame(NamedTuple):
-    """20 ms: 3840 bytes of PCM, or one Opus packet. `starts_track` and `is_cut` as the node's flags 1 and 2; `lost`
-    frames before this one never came."""
+    """20 ms of audio: 3840 bytes of PCM, or one Opus packet. `starts_track` and `is_cut` are the node's flags 1 and 2.
+    `lost` is the number of frames that are missing before this one."""
 
     payload: bytes
     number: int
@@ -37,22 +37,24 @@ class Frame(NamedTuple):
 
 
 class Freshness:
-    """Which frames are older than `max_latency_ms` because the program stood still, while its system took what came.
+    """Decides which frames are older than `max_latency_ms`. Frames grow old when the program stops reading for a while
+    and the operating system buffers them.
 
-    A frame is as late as its number says it should have come before. A pause of the player is no delay: what was waited
-    for may come that much later. Two frames in a row that were waited for come as soon as they can, since what has
-    piled up is read many frames at a time. It is read within a moment, so after that frames are in time again, whatever
-    their numbers say.
+    The number of a frame says when the frame is due, and its delay is counted from then. A pause of the player is not a
+    delay: when the program had to wait for a frame, the later frames are due that much later. Two frames in a row that
+    the program had to wait for are up to date, because buffered frames are read many at a time. Buffered frames are
+    read within a moment, so the frames after them are in time again, whatever their numbers say.
     """
 
     def __init__(self, max_latency_ms: int) -> None:
         self._most_s = max_latency_ms / 1000
-        self._zero_s: float | None = None  # when the frame of number 0 would have come
-        self._waited_s = 0.0  # for the frame before
+        self._zero_s: float | None = None  # when frame number 0 would have arrived
+        self._waited_s = 0.0  # `waited_s` of the previous frame
         self._stale_since_s: float | None = None
 
     def is_stale(self, number: int, waited_s: float, now_s: float) -> bool:
-        """Of the frame that comes at `now_s`, before which nothing came for `waited_s`, while somebody looked."""
+        """Whether the frame that arrived at `now_s` is too old. `waited_s` is how long the program was reading before
+        it and nothing arrived."""
         zero_s = now_s - number * FRAME_S
         has_read_all = self._stale_since_s is not None and now_s - self._stale_since_s >= _PILE_S
         if self._zero_s is None or min(waited_s, self._waited_s) >= FRAME_S / 2 or has_read_all:
@@ -66,16 +68,16 @@ class Freshness:
 
 
 class AudioStream:
-    """Iterates over the frames of a player until it is deleted:
+    """Iterates over the frames of a player until the player is deleted:
 
         async with player.audio("opus") as audio:
             async for frame in audio:
                 ... frame.payload ...
 
-    A connection that is lost is made again; `reconnects`, `received` and `lost` count. When the node came back without
-    the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins, later
-    `Unauthorized`. Frames that are older than `max_latency_ms`, because you stood still, are left out, and count as
-    lost.
+    The stream reconnects by itself. `reconnects`, `received` and `lost` are counters. If the node comes back without
+    the player, the stream waits `waits_s` for the player to be created again. The start of the stream raises `ApiError`
+    and `ConnectError`. Later it raises only `Unauthorized`. Frames that are older than `max_latency_ms`, because the
+    program did not read them in time, are dropped and count as lost.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class AudioStream:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the stream; the player plays on."""
+        """Ends the stream. The player continues to play."""
         if self._socket is not None:
             await self._connection.end(self._socket)
 
@@ -116,7 +118,7 @@ class AudioStream:
         return self._unopened() if self._socket is None else self._frames()
 
     async def _unopened(self) -> AsyncIterator[Frame]:
-        """Without `async with`."""
+        """Opens the stream when the program did not use `async with`."""
         async with self:
             async for frame in self._frames():
                 yield frame
@@ -146,9 +148,9 @@ class AudioStream:
             except Unauthorized:
                 raise
             except TonearmError:
-                pass  # it is tried again for as long as it takes
+                pass  # The stream tries again until it succeeds.
             self._socket = None
-            self._number = None  # a node that came back counts from 1
+            self._number = None  # A node that has restarted counts from 1.
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -160,7 +162,7 @@ class AudioStream:
         if version != 1 or len(payload) != size:
             return None
         if flags & FrameFlag.SILENCE:
-            return None  # for a decoder that begins here; one that hears silence meanwhile needs it not
+            return None  # Only a decoder that starts here needs silent frames.
         if freshness.is_stale(number, waited_s, now_s):
             return None
         lost = 0 if self._number is None else (number - self._number - 1) % _NUMBERS
@@ -179,16 +181,16 @@ class AudioStream:
 
 
 async def messages(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[tuple[bytes, float]]:
-    """The binary messages until the socket ends. With each, for how long it is certain that it was not there yet: what
-    is there when a look begins is given at once. In a look that takes longer than it may the loop stood still, and a
-    message may have come at any time of it."""
+    """The binary messages until the socket closes. Each comes with the time for which it had certainly not arrived yet.
+    A message that is there when a receive call begins is returned at once. A receive call that takes longer than
+    allowed means that the event loop was blocked, and the message may have arrived at any time during it."""
     loop = asyncio.get_running_loop()
     began_s = certain_s = time.monotonic()
     while True:
         asked_s = time.monotonic()
         message = None
         waited = asyncio.Event()
-        call = loop.call_soon(waited.set)  # which the loop does not come to when a message is there
+        call = loop.call_soon(waited.set)  # The loop does not run this when a message is already there.
         with contextlib.suppress(TimeoutError):
             message = await socket.receive(timeout=_LOOK_S)
         now_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Requests to a node and sockets of it, and which of the many ways it was when there is none."""
+"""HTTP requests and WebSockets to a node. Failures become the errors of `client.errors`, with the most likely cause."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ from yarl import URL
 
 from tonearm.client.errors import Cause, ConnectError, PlayerNotFound, TonearmError, Unauthorized, api_error
 
-_HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
+_HEARTBEAT_S: Final = 20.0  # detects a node that vanished without closing the socket
 _TLS_ALERT_PATIENCE_S: Final = 2.0
 _GOODBYE_PATIENCE_S: Final = 1.0
 _OF_PLAYER: Final = re.compile(r"/v0/players/([^/]+)")
 
 
 class Connection:
-    """Everything that is sent to the node at `url` goes through here."""
+    """All requests and sockets to the node at `url`."""
 
     def __init__(self, url: str, password: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
@@ -35,15 +35,15 @@ class Connection:
             await self._session.close()
 
     async def request(self, method: str, path: str, body: object = None) -> Any:
-        """The JSON that is answered, or None; `body` is sent as JSON. Raises `ApiError` and `ConnectError`."""
+        """Sends `body` as JSON and returns the JSON of the answer, or None. Raises `ApiError` and `ConnectError`."""
         return await self._asked(method, path, None if body is None else _json(body))
 
     async def send(self, method: str, path: str, content: bytes | BinaryIO) -> Any:
-        """As `request`, with a body that is no JSON and may take as long as it takes."""
+        """As `request`, with a body that is not JSON. There is no timeout for sending it."""
         return await self._asked(method, path, content, aiohttp.ClientTimeout(sock_connect=self._timeout_s))
 
     async def content(self, path: str) -> tuple[bytes, str]:
-        """The bytes of what is no JSON, and their media type. Raises `ApiError` and `ConnectError`."""
+        """The bytes of an answer that is not JSON, and their media type. Raises `ApiError` and `ConnectError`."""
         return await self._answer("GET", path, None, self._limits, "*/*")
 
     async def _asked(
@@ -70,7 +70,7 @@ class Connection:
             raise await self._diagnosed(error) from error
 
     async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
-        """Raises `ApiError` and `ConnectError`."""
+        """Opens a WebSocket. Raises `ApiError` and `ConnectError`."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._opened().ws_connect(self._address(path), heartbeat=_HEARTBEAT_S, max_msg_size=0)
@@ -78,13 +78,14 @@ class Connection:
             raise await self._diagnosed(error) from error
 
     async def end(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        """Says goodbye, and waits no longer than a moment for an answer."""
+        """Closes the socket properly, and waits only a moment for the node's answer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_PATIENCE_S):
                 await socket.close()
 
     async def check(self) -> Any:
-        """What the node says of itself. Raises `ConnectError` for what is no node, and `Unauthorized`."""
+        """What the node says about itself. Raises `ConnectError` if the address is not a tonearm node, and
+        `Unauthorized`."""
         info = await self.request("GET", "/info")
         if not (isinstance(info, dict) and {"version", "buildTime"} <= info.keys()):
             raise self._not_tonearm()
@@ -93,7 +94,7 @@ class Connection:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
             headers = {"Authorization": self._password} if self._password else {}
-            # Sockets stay open for hours, and a bot has one or two of them for each player.
+            # Without a limit of connections: sockets stay open for hours, and a bot has one or two for each player.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(
                 headers=headers, timeout=self._limits, connector=connector, middlewares=[self._raise_refusal]
@@ -125,7 +126,7 @@ class Connection:
                 of_player = _OF_PLAYER.search(answer.url.raw_path)
                 if body["code"] == "player_not_found" and of_player is not None:
                     return PlayerNotFound(unquote(of_player[1]))
-                retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # it may be a date
+                retry_after_s = float(retry_after) if retry_after.isdecimal() else None  # It may be a date.
                 return api_error(status, body["code"], body["message"], retry_after_s)
         if self.url.startswith("http:") and await self._speaks_tls():
             return self._tls_expected()
@@ -172,7 +173,7 @@ class Connection:
         return ConnectError("tls_expected", f"What listens at {self.url} wants TLS: write https:// instead of http://.")
 
     async def _speaks_tls(self) -> bool:
-        """Whether a TLS handshake succeeds where plain HTTP did not; whose certificate it is does not matter here."""
+        """Whether a TLS handshake succeeds where plain HTTP failed. The certificate is not checked."""
         url = URL(self.url)
         anybody = ssl.create_default_context()
         anybody.check_hostname = False
@@ -187,5 +188,6 @@ class Connection:
 
 
 def _json(value: object) -> bytes:
-    """Characters as UTF-8, which is what limits count; half a surrogate pair, of which that knows none, is escaped."""
+    """Characters are sent as UTF-8 and not escaped, because the node's limits count that size. Only half a surrogate
+    pair, which UTF-8 cannot express, is escaped."""
     return json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What goes wrong between a program and a node, each kind a class, each with a sentence that says what to do."""
+"""The errors of the client: one class for each kind of failure, with a message that says what to do."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
@@ -16,7 +16,7 @@ Cause: TypeAlias = Literal[
 
 
 class TonearmError(Exception):
-    """Base of all errors of this client. `message` is a sentence for people."""
+    """Base class of all errors of this client. `message` is a sentence for people."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class TonearmError(Exception):
 
 
 class ConnectError(TonearmError):
-    """No node could be reached; `cause` says why."""
+    """The node could not be reached. `cause` says why."""
 
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
@@ -32,8 +32,8 @@ class ConnectError(TonearmError):
 
 
 class ApiError(TonearmError):
-    """The node refused a request: with an HTTP `status`, a stable `code`, and its own words. It may say after how many
-    seconds to try again: `retry_after_s`."""
+    """The node refused a request. `status` is the HTTP status, `code` a stable code, `message` the node's text.
+    `retry_after_s` is the number of seconds after which to try again, if the node gave one."""
 
     def __init__(self, status: int, code: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class ApiError(TonearmError):
 
 
 class BadRequest(ApiError):
-    """400: the node cannot do what was asked, as it was asked."""
+    """400: the request is invalid, or the node cannot do it."""
 
 
 class Unauthorized(ApiError):
@@ -59,7 +59,7 @@ class NotFound(ApiError):
 
 
 class PlayerNotFound(NotFound):
-    """404: there is no player `player_id`, or no longer."""
+    """404: the player `player_id` does not exist, or not any more."""
 
     def __init__(self, player_id: str) -> None:
         super().__init__(404, "player_not_found", f"There is no player {player_id!r}; node.create_player makes one.")
@@ -67,11 +67,11 @@ class PlayerNotFound(NotFound):
 
 
 class Conflict(ApiError):
-    """409: it does not fit what the player does, such as a seek in a live stream."""
+    """409: the request does not fit the player's current state, such as a seek in a live stream."""
 
 
 class PlayerExists(Conflict):
-    """409: the id is taken."""
+    """409: a player with this id exists already."""
 
 
 class LimitReached(ApiError):
@@ -93,7 +93,7 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 
 
 def api_error(status: int, code: str, message: str, retry_after_s: float | None = None) -> ApiError:
-    """The error of the class that fits."""
+    """The error of the class that fits the status and code."""
     kind = _BY_STATUS.get(status) or (NodeFailed if status >= 500 else ApiError)
     kind = PlayerExists if code == "player_exists" else kind
     return kind(status, code, message, retry_after_s)

@@ -1,5 +1,5 @@
-"""A player's events, without an end of their own: a connection that is lost is made again where it broke. And the
-player's state as its events tell it, so that a program can look without asking the node.
+"""The events of players as streams that reconnect and continue after the last event that arrived. `Mirror` keeps a
+player's state up to date from its events, so that a program can read it without a request.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _CLOSE_REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The connection is lost, for the `reason`, a sentence, and the client tries to have it back from now on."""
+    """The connection was lost. `reason` is a sentence that says why. The client now tries to reconnect."""
 
     id: str
     reason: str
@@ -43,7 +43,7 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """The connection was lost and is there again. What was missed follows; where the node has not all of it any more, a
+    """The connection is back. The events that were missed follow. If the node does not have all of them any more, a
     `PlayerState` with the whole state follows instead."""
 
     id: str
@@ -52,8 +52,8 @@ class Reconnected:
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
-    """The last track of the queue is over, and nothing waits: the player is idle. `track` is the one that ended, None
-    when the connection was lost meanwhile."""
+    """The last track ended and the queue is empty, so the player is idle. `track` is the track that ended. It is None
+    if the track ended while the connection was lost."""
 
     id: str
     track: TrackOut | None
@@ -61,14 +61,14 @@ class QueueEnd:
 
 @dataclass(frozen=True, slots=True)
 class PlayerGone:
-    """The player was deleted, or the node came back without it; the last event."""
+    """The player was deleted, or the node restarted without it. This is the last event."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event that this client is too old to know, as the node sent it."""
+    """An event of a newer node that this client does not know, as the node sent it."""
 
     id: str
     op: str
@@ -84,7 +84,7 @@ _KINDS: Final[Mapping[str, type]] = MappingProxyType(
 
 
 def event_kind(kind: type | UnionType | str) -> type | UnionType:
-    """The class of events that `kind` is, or is the name of. Raises `TypeError` for what no event can be."""
+    """The event class for `kind`, a class or its name. Raises `TypeError` if `kind` is not an event."""
     if isinstance(kind, str):
         if kind in _KINDS:
             return _KINDS[kind]
@@ -99,7 +99,7 @@ def event_kind(kind: type | UnionType | str) -> type | UnionType:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The last event that was seen: its number `seq` in a `life` of the player."""
+    """A position in a player's events: the number `seq` of the last event that arrived, in one `life` of the player."""
 
     life: str
     seq: int
@@ -109,11 +109,12 @@ class Place:
 
 
 class EventStream:
-    """What happens to a player until it is deleted. `since`: begins with what came after that; else with
-    the whole state, as a `PlayerState`.
+    """The events of a player until it is deleted. With `since` the stream begins with the events after that place,
+    without it with the whole state as a `PlayerState`.
 
-    `connect` raises what fails at the first try; after it nothing is raised but `Unauthorized`. Who takes events slowly
-    holds nobody up: the node waits for a while, then closes, and the stream begins again where it was.
+    `connect` raises an error if the first connection fails. After that only `Unauthorized` is raised. A program that
+    reads events slowly delays nobody else: the node waits for a while and then closes the connection. The stream then
+    reconnects and continues where it was.
     """
 
     def __init__(self, connection: Connection, player_id: str, since: Place | None = None) -> None:
@@ -126,17 +127,17 @@ class EventStream:
         self._ended: TrackEnd | None = None
 
     async def connect(self) -> None:
-        """Connects now, so that what fails at the first try is raised: `ApiError` and `ConnectError`."""
+        """Connects now, so that a failure is raised here: `ApiError` or `ConnectError`."""
         since = "" if self.place is None else f"&since={self.place}"
         self._socket = await self._connection.socket(f"{self._path}?snapshot=true{since}")
 
     async def close(self) -> None:
-        """Ends the stream; the player plays on."""
+        """Ends the stream. The player continues to play."""
         if self._socket is not None:
             await self._connection.end(self._socket)
 
     async def received(self) -> AsyncGenerator[Event, None]:
-        """The events, one after the other, until the player is gone."""
+        """The events in order, until the player is gone."""
         try:
             async for event in self._events():
                 yield event
@@ -167,7 +168,7 @@ class EventStream:
                 return
             except Unauthorized:
                 raise
-            except TonearmError as error:  # it is tried again for as long as it takes
+            except TonearmError as error:  # The stream tries again until it succeeds.
                 reason = error.message
             if away_since is None:
                 away_since = time.monotonic()
@@ -176,7 +177,7 @@ class EventStream:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _messages(self) -> AsyncGenerator[Event, None]:
-        """What comes until the socket ends."""
+        """The events that arrive until the socket closes."""
         assert self._socket is not None
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
@@ -194,7 +195,7 @@ class EventStream:
             yield event
 
     def _with_own(self, event: Event) -> list[Event]:
-        """The event, and what this client makes of it."""
+        """The event, and the events that this client derives from it."""
         if isinstance(event, TrackEnd):
             self._ended = event
         if isinstance(event, TrackStart):
@@ -205,14 +206,14 @@ class EventStream:
         ended, self._ended = self._ended, None if event.state is State.IDLE else self._ended
         if event.state is not State.IDLE or was is State.IDLE or (was is None and ended is None):
             return [event]
-        if ended is None:  # it came among what was lost
+        if ended is None:  # The event arrived while the connection was lost.
             return [event, QueueEnd(self._id, None)]
         return [event] if ended.reason is EndReason.STOPPED else [event, QueueEnd(self._id, ended.track)]
 
 
 class NodeEventStream(EventStream):
-    """As `EventStream`, of all players of a node: it begins with the state of each, and so again after a lost
-    connection."""
+    """As `EventStream`, for all players of a node. The stream begins with the state of each player, and sends these
+    states again after a reconnect."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, "")
@@ -225,7 +226,7 @@ class NodeEventStream(EventStream):
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """Of a JSON object; none of what is no such."""
+    """The fields of a JSON object. Empty if `text` is not a JSON object."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -234,7 +235,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 class Mirror:
-    """What is known of a player. `now_s` is any clock that only goes forward."""
+    """The known state of a player. `now_s` is any clock that never goes back."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -254,7 +255,7 @@ class Mirror:
 
     @property
     def position_ms(self) -> int:
-        """In the file: as last told, and on from there while it plays."""
+        """The position in the file: the last reported one, plus the time since then while the player plays."""
         position_ms = self._position_ms
         if self.state is State.PLAYING and not self.paused:
             position_ms += (self._now_s() - self._at_s) * 1000 * self._rate
@@ -262,7 +263,7 @@ class Mirror:
         return int(min(position_ms, length_ms) if length_ms else position_ms)
 
     def take(self, event: Event) -> None:
-        """What an event changes."""
+        """Updates the state from an event."""
         match event:
             case events.PlayerState():
                 self.take_state(event)
@@ -293,7 +294,7 @@ class Mirror:
                 pass
 
     def take_state(self, state: PlayerStateFields) -> None:
-        """All of it."""
+        """Replaces the whole state."""
         self.state, self.paused = state.state, state.paused
         self.track, self.track_id = (state.track, state.track_id) if state.track_id else (None, "")
         self.volume, self.loop, self.metadata = state.volume, state.loop, state.metadata

@@ -1,7 +1,7 @@
-"""Filters as a program writes them, and well-known ones by name.
+"""Filters in the form that a program writes them, and presets by name.
 
-The presets are those that music bots have with Lavalink; names and values are from the presets of wavelink, poru and
-lavalink-client, as far as they agree.
+The presets are those that music bots use with Lavalink. Names and values come from the presets of wavelink, poru and
+lavalink-client, where these agree.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 
 def _bands(*gains: float) -> list[dict[str, float]]:
-    """Lavalink's gains of the bands 0, 1, 2 …"""
+    """The gains of Lavalink's bands 0, 1, 2 and so on."""
     return [{"band": band, "gain": gain} for band, gain in enumerate(gains)]
 
 
@@ -47,7 +47,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 
 
 def preset_body(name: str) -> dict[str, Any]:
-    """What `name` stands for, in place of all that was set before. Raises `ValueError` for a name that is none."""
+    """The request body of the preset `name`, which replaces all filters. Raises `ValueError` for an unknown name."""
     preset = PRESETS.get(name)
     if preset is None:
         raise ValueError(f"There is no preset {name!r}; there are {', '.join(PRESETS)}.")
@@ -55,7 +55,8 @@ def preset_body(name: str) -> dict[str, Any]:
 
 
 def filter_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A body of PATCH filters: `low_pass={"frequency_hz": 800}`, `eq={0: 6.0}` in dB by band, `volume=0.5`."""
+    """The request body for changed filters: `low_pass={"frequency_hz": 800}`, `eq={0: 6.0}` in dB by band,
+    `volume=0.5`."""
     body: dict[str, Any] = {}
     for name, value in changes.items():
         if name == "eq" and isinstance(value, Mapping):

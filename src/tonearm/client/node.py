@@ -1,4 +1,4 @@
-"""A node: what a program connects to, and where its players come from."""
+"""A node: a program connects to it, and creates or finds players with it."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ PlayerT = TypeVar("PlayerT", bound=Player)
 
 
 class Node:
-    """One node.
+    """A connection to one node.
 
     async with Node("http://127.0.0.1:2333", password="sesame") as node:
         player = await node.create_player("lobby", "song.flac")
@@ -50,18 +50,18 @@ class Node:
     ) -> None:
         self.url = url.rstrip("/")
         self._connection = Connection(url, password, timeout_s)
-        # A player's handle lives as long as somebody has it, or it follows its player.
+        # A handle exists as long as the program has it, or as long as it follows its player.
         self._players: WeakValueDictionary[str, Player] = WeakValueDictionary()
 
     @classmethod
     def from_env(cls) -> Self:
-        """The node of TONEARM_URL, with the password of TONEARM_PASSWORD."""
+        """The node at TONEARM_URL, with the password in TONEARM_PASSWORD."""
         return cls(
             os.environ.get("TONEARM_URL") or "http://127.0.0.1:2333", password=os.environ.get("TONEARM_PASSWORD")
         )
 
     async def __aenter__(self) -> Self:
-        """Reaches the node and tries the password. Raises `ConnectError` and `Unauthorized`."""
+        """Connects and checks the password. Raises `ConnectError` and `Unauthorized`."""
         try:
             await self._connection.check()
         except BaseException:
@@ -73,7 +73,7 @@ class Node:
         await self.close()
 
     async def close(self) -> None:
-        """Ends every connection; the players play on."""
+        """Closes all connections. The players continue to play."""
         for player in list(self._players.values()):
             await player.unfollow()
         await self._connection.close()
@@ -90,8 +90,8 @@ class Node:
         loop: LoopMode | Literal["none", "track", "queue"] | None = None,
         preset: str | None = None,
     ) -> Player:
-        """A new player that plays `track`, or waits for one. Raises `PlayerExists`; with `exist_ok` the one that there
-        is comes instead, as it is."""
+        """Creates a player that plays `track`, or an idle one without a track. If the id exists already, raises
+        `PlayerExists`, or with `exist_ok` returns the existing player unchanged."""
         given: dict[str, Any] = {"metadata": metadata, "volume": volume, "paused": paused or None}
         given["loop"] = None if loop is None else loop_name(loop)
         settings = {name: value for name, value in given.items() if value is not None}
@@ -117,7 +117,7 @@ class Node:
         return await (await self._new_handle(kind, player_id)).created()
 
     async def take_over(self, kind: type[PlayerT], player_id: str) -> PlayerT:
-        """The player that there is, as it is, as one of a class of your own. Raises `PlayerNotFound`."""
+        """The existing player, unchanged, as an object of your own class. Raises `PlayerNotFound`."""
         return await (await self._new_handle(kind, player_id)).refresh()
 
     async def _new_handle(self, kind: type[PlayerT], player_id: str) -> PlayerT:
@@ -128,11 +128,11 @@ class Node:
         return player
 
     def player(self, player_id: str | int) -> Player:
-        """A handle; whether there is such a player shows with the first thing that is asked of it."""
+        """A handle to a player. No request is sent, so a missing player is noticed by the first request."""
         return self._players.setdefault(str(player_id), Player(self._connection, str(player_id)))
 
     async def players(self) -> list[Player]:
-        """All that there are, with their states as they are now."""
+        """All players of the node, with their current states."""
         found = []
         for state in read(PLAYERS_MODEL, await self._connection.request("GET", "/v0/players")):
             player = self.player(state.id)
@@ -141,64 +141,65 @@ class Node:
         return found
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """What happens to all players, on one socket: first the state of each, as a `PlayerState`, and so again after a
-        lost connection. What handles show, as `node.player("lobby").position`, is kept by it, too. What is raised, and
-        when, is as with `Player.events`; `QueueEnd` and `PlayerGone` are of a player's own events only."""
+        """The events of all players, on one socket. It begins with the state of each player as a `PlayerState`, and
+        sends these states again after a reconnect. Handles such as `node.player("lobby")` are kept up to date by it.
+        Errors are raised as by `Player.events`. `QueueEnd` and `PlayerGone` exist only in `Player.events`."""
         stream = NodeEventStream(self._connection)
         await stream.connect()
         async with aclosing(stream.received()) as received:
             async for event in received:
-                # Kept until the program has seen the event, so that it finds in the handle what came with it.
+                # The handle is kept until the program has seen the event, so that it finds the new state in it.
                 player = None if isinstance(event, EventsLost) else self.player(event.id)
                 if player is not None:
                     await player.take_event(event)
                 yield event
 
     async def load(self, text: str, *, limit: int = 10) -> Loaded:
-        """What somebody means who types this: a link, words, a path, an encoded track. Raises `BadRequest` for an empty
-        text, `Forbidden`, and `LimitReached`."""
+        """Finds the tracks for a text that a user typed: a link, search words, a path or an encoded track. Raises
+        `BadRequest` for an empty text, `Forbidden` and `LimitReached`."""
         return Loaded.of(
             await self._connection.request("GET", f"/v0/load?identifier={quote(text, safe='')}&limit={limit}")
         )
 
     async def explain(self, identifier: str) -> str | None:
-        """Why a URI cannot be played, in a sentence or two; None when it can. It is opened to look."""
+        """Why a URI cannot be played, in a sentence or two. None if it can be played. The node opens the URI to find
+        out."""
         path = f"/v0/loadtracks?identifier={quote(identifier, safe='')}&explain=true"
         error = (await self._connection.request("GET", path)).get("error")
         return f"{error['message']} {error['hint']}" if error else None
 
     async def load_playlist(self, identifier: str) -> LoadedPlaylist:
-        """All tracks of a playlist. Raises `BadRequest` for what is none."""
+        """All tracks of a playlist. Raises `BadRequest` if `identifier` is not a playlist."""
         path = f"/v0/loadplaylist?identifier={quote(identifier, safe='')}"
         return read(PLAYLIST_MODEL, await self._connection.request("GET", path))
 
     async def send_sound(self, data: bytes) -> SentSound:
-        """Sends the bytes of a sound, which the node keeps for a while; its `uri` can be played, queued and laid over.
-        Raises `BadRequest` for what is no audio, `ApiError` for what is too large, and `LimitReached`."""
+        """Sends the bytes of a sound. The node keeps it for a while. Its `uri` can be played, queued and used as an
+        overlay. Raises `BadRequest` if it is not audio, `ApiError` if it is too large, and `LimitReached`."""
         return read(SOUND_MODEL, await self._connection.send("POST", "/v0/sounds", data))
 
     async def end_sound(self, uri: str) -> None:
-        """Has the node forget a sound. Raises `NotFound` when it has done so before."""
+        """Deletes a sound from the node. Raises `NotFound` if the node does not have it any more."""
         await self._connection.request("DELETE", f"/v0/sounds/{quote(uri.removeprefix('sound:'), safe='')}")
 
     async def search(self, query: str, *, site: str = "youtube", limit: int = 10) -> list[Track]:
-        """The best match first. Raises `BadRequest` on a node without the resolver."""
+        """The search results, best match first. Raises `BadRequest` on a node without the resolver."""
         path = f"/v0/search?query={quote(query, safe='')}&site={quote(site, safe='')}&limit={limit}"
         return list(read(FOUND_MODEL, await self._connection.request("GET", path)).tracks)
 
     async def files(
         self, path: str = "", query: str = "", *, offset: int = 0, limit: int = 200, details: bool = False
     ) -> LibraryFiles:
-        """What the node's library has in the folder at `path`, "" for its folders; with words in `query`, which files
-        below it have all of them. Raises `NotFound` and `Forbidden`."""
+        """The content of the library's folder `path`; "" lists the library's folders. With `query`, all files below
+        that folder that match every word. Raises `NotFound` and `Forbidden`."""
         query_text = f"path={quote(path, safe='/')}&query={quote(query, safe='')}&offset={offset}&limit={limit}"
         answer = await self._connection.request("GET", f"/v0/files?{query_text}{'&details=true' if details else ''}")
         return read(FILES_MODEL, answer)
 
     async def send_file(self, file: str | os.PathLike[str] | bytes, name: str = "") -> SentFile:
-        """Sends a file of this machine, or bytes under a `name`, into the node's library; the answer's `uri` can be
-        played. Raises `BadRequest` for what cannot be played, `Forbidden` where the node takes no files, `LimitReached`
-        and `ApiError`."""
+        """Sends a file of this machine, or bytes under a `name`, into the node's library. The `uri` of the answer can
+        be played. Raises `BadRequest` if the file cannot be played, `Forbidden` if the node accepts no files,
+        `LimitReached` and `ApiError`."""
         path = f"/v0/files?name={quote(name or ('' if isinstance(file, bytes) else Path(file).name), safe='')}"
         if isinstance(file, bytes):
             return read(SENT_MODEL, await self._connection.send("POST", path, file))
@@ -206,22 +207,22 @@ class Node:
             return read(SENT_MODEL, await self._connection.send("POST", path, opened))
 
     async def decode(self, *encoded: str) -> list[Track]:
-        """Raises `BadRequest` that names the first wrong one."""
+        """The tracks behind encoded tracks. Raises `BadRequest`, which names the first invalid one."""
         return read(TRACKS_MODEL, await self._connection.request("POST", "/v0/decodetracks", list(encoded)))
 
     async def resolve(self, url: str) -> str:
-        """The direct link behind a page. Raises `BadRequest` when there is none."""
+        """The direct link behind a page. Raises `BadRequest` if there is none."""
         return str((await self._connection.request("GET", f"/v0/resolve?url={quote(url, safe='')}"))["url"])
 
     async def request(self, method: str, path: str, body: object = None) -> Any:
-        """What has no method here, as docs/interface.md describes it: the JSON that the node answers, or None. Raises
-        `ApiError` and `ConnectError`."""
+        """Sends any request of docs/interface.md that has no method here. Returns the JSON of the answer, or None.
+        Raises `ApiError` and `ConnectError`."""
         return await self._connection.request(method, path, body)
 
     async def info(self) -> NodeInfo:
-        """The node's version, and when it was built."""
+        """The node's version and build time."""
         return NodeInfo.model_validate(await self._connection.check())
 
     async def stats(self) -> Stats:
-        """How well the node does, in numbers since its start."""
+        """The node's load and counters since its start."""
         return read(STATS_MODEL, await self._connection.request("GET", "/v0/stats"))

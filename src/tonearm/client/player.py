@@ -1,4 +1,6 @@
-"""One player of a node: its verbs are requests, its attributes are a mirror that its events keep."""
+"""One player of a node. Its methods send requests. Its attributes show a copy of the state, which events keep up to
+date.
+"""
 
 import asyncio
 import inspect
@@ -42,9 +44,10 @@ Callback = Callable[[E], Awaitable[None] | None]
 
 
 class Player:
-    """A player by its id. `Node.create_player` and `refresh` fill the mirror and keep it from then on.
+    """A player by its id. `Node.create_player` and `refresh` load the state, and events keep it up to date from then
+    on.
 
-    A verb returns when the node has done it; the mirror follows with the event, a moment later.
+    A method returns when the node has done the request. The attributes change with the event, a moment later.
     """
 
     def __init__(self, connection: Connection, player_id: str) -> None:
@@ -62,82 +65,82 @@ class Player:
 
     @property
     def current(self) -> Track | None:
-        """The selected track, also of an idle player; None before the first."""
+        """The selected track, even when the player is idle. None before the first track."""
         return self._mirror.track
 
     @property
     def track_id(self) -> str:
-        """Of the selected track; empty before the first."""
+        """The id of the selected track. Empty before the first track."""
         return self._mirror.track_id
 
     @property
     def state(self) -> State:
-        """`playing`, `loading`, `idle` or `failed`; a pause stands beside it."""
+        """`playing`, `loading`, `idle` or `failed`. Whether the player is paused is separate: see `paused`."""
         return self._mirror.state
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused, whatever its state."""
+        """Whether the player is paused, in any state."""
         return self._mirror.paused
 
     @property
     def position(self) -> int:
-        """In the file, in ms, going on by itself between two events."""
+        """The position in the file in ms. It advances by itself between two events."""
         return self._mirror.position_ms
 
     @property
     def volume(self) -> float:
-        """Linear: 1 changes nothing."""
+        """The volume as a linear factor: 1 leaves the sound unchanged."""
         return self._mirror.volume
 
     @property
     def loop(self) -> LoopMode:
-        """What comes again at its end."""
+        """What is repeated: nothing, the track, or the whole queue."""
         return self._mirror.loop
 
     @property
     def metadata(self) -> Any:
-        """What was noted with it, any JSON."""
+        """The JSON value stored with the player."""
         return self._mirror.metadata
 
     @property
     def listeners(self) -> int:
-        """How many listen to its audio."""
+        """How many clients listen to the player's audio."""
         return self._mirror.listeners
 
     @property
     def voice_status(self) -> Voice | None:
-        """Its voice in a Discord channel; None without one."""
+        """The player's voice in a Discord channel. None without one."""
         return self._mirror.voice
 
     async def refresh(self) -> Self:
-        """Asks for the whole state and follows it from now on. Raises `PlayerNotFound`."""
+        """Loads the whole state, and follows the player's events from now on. Raises `PlayerNotFound`."""
         state = await self._asked()
         self._follow_from(Place(state.life, state.seq))
         return self
 
     async def created(self) -> Self:
-        """As `refresh`, of a new player: its events are followed from the first one on."""
+        """As `refresh`, for a new player: follows its events from the first one."""
         state = await self._asked()
         self._follow_from(Place(state.life, 0))
         return self
 
     def take_state(self, state: protocol.Player) -> None:
-        """Fills the mirror, once, with a state that was asked for."""
+        """Sets the state from an answer of the node, once."""
         self._mirror.take_state(state)
 
     async def take_event(self, event: Event) -> None:
-        """Keeps the mirror of a player that is not followed on a socket of its own: `Node.events` has its events."""
+        """Updates the state from an event of `Node.events`, for a player that has no event socket of its own."""
         if self._following is not None and not self._following.done():
             return
-        if isinstance(event, events.PlayerCreate | events.PlayerMoved):  # no event tells how it began
+        if isinstance(event, events.PlayerCreate | events.PlayerMoved):  # They do not have its state.
             with suppress(TonearmError):
                 await self._asked()
         else:
             self._mirror.take(event)
 
     async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Metadata = None) -> str | None:
-        """Plays `track` now, in place of the current one, and returns its id. Without one: goes on."""
+        """Plays `track` now, instead of the current track, and returns its id. Without a track: resumes."""
         if track is None:
             await self._send("POST", "play")
             return None
@@ -145,80 +148,83 @@ class Player:
         return str(answer["trackId"])
 
     async def pause(self) -> None:
-        """Stands still until `resume`; nothing is lost."""
+        """Pauses until `resume`. The position is kept."""
         await self._send("POST", "pause")
 
     async def resume(self) -> None:
-        """Goes on after a pause, or plays the last track again."""
+        """Continues after a pause, or plays the last track again."""
         await self._send("POST", "play")
 
     async def stop(self) -> None:
-        """Ends the track; the queue stays."""
+        """Ends the track. The queue stays."""
         await self._send("DELETE", "track")
 
     async def skip(self, *, to: str | QueuedTrackDetails | None = None) -> None:
-        """To the next track, or to one that waits; what lies before that leaves the queue."""
+        """Goes to the next track, or to a given track of the queue. The tracks before that one are removed from the
+        queue."""
         await self._send("POST", "skip", None if to is None else {"to": track_id_of(to)})
 
     async def previous(self) -> None:
-        """Back to what was played before. Raises `Conflict` when there is nothing."""
+        """Goes back to the track that was played before. Raises `Conflict` if there is none."""
         await self._send("POST", "previous")
 
     async def seek(self, position_ms: int) -> None:
-        """Raises `Conflict` for what is live or cannot be sought."""
+        """Goes to a position in the track. Raises `Conflict` for a live stream, or a track that cannot be sought."""
         await self._send("PATCH", "position", {"position": whole_ms(position_ms)})
 
     async def seek_by(self, offset_ms: int) -> None:
-        """Forwards, or back below 0."""
+        """Moves forward by `offset_ms`, or back if it is negative."""
         await self._send("PATCH", "position", {"offset": whole_ms(offset_ms)})
 
     async def set_volume(self, volume: float) -> None:
-        """Linear: 1 changes nothing, up to 5."""
+        """Sets the volume as a linear factor, at most 5: 1 leaves the sound unchanged."""
         await self._send("PATCH", "filters", {"volume": volume})
 
     async def set_loop(self, mode: LoopMode | Literal["none", "track", "queue"]) -> None:
-        """What comes again at its end: nothing, the track, or the whole queue."""
+        """Sets what is repeated: nothing, the track, or the whole queue."""
         await self._send("PATCH", "loop", {"mode": loop_name(mode)})
 
     async def set_filters(self, preset: str | None = None, /, **changes: Any) -> None:
-        """A preset by its name, in place of all that was set (`PRESETS` has them); or changes of what is set:
-        `volume=0.5`, `eq={0: 6.0}`, `timescale={"speed": 1.2}`, `low_pass=None`, `reset=True`. Both: these upon that.
+        """Sets filters. A preset from `PRESETS` replaces all filters. Keyword arguments change single ones:
+        `volume=0.5`, `eq={0: 6.0}`, `timescale={"speed": 1.2}`, `low_pass=None`, `reset=True`. With both, the changes
+        apply to the preset.
 
-        Raises `ValueError` for a name that is no preset, and `BadRequest`, which names the field, for what
-        is no filter.
+        Raises `ValueError` for an unknown preset. Raises `BadRequest`, which names the field, for an invalid filter.
         """
         body = {} if preset is None else preset_body(preset)
         await self._send("PATCH", "filters", {**body, **filter_changes(changes)})
 
     async def set_crossfade(self, duration_ms: int, *, curve: str = "equalPower", on_skip: bool = False) -> None:
-        """0 joins tracks sample for sample."""
+        """Sets the length of the crossfade between tracks. With 0, tracks follow one another without a gap."""
         body = {"durationMs": whole_ms(duration_ms), "curve": curve, "onSkip": on_skip}
         await self._send("PATCH", "crossfade", body)
 
     async def set_metadata(self, value: Metadata, *, merge: bool = True) -> None:
-        """Notes any JSON with the player: merged into what there is (RFC 7396), or in its place."""
+        """Stores a JSON value with the player: merged into the stored one (RFC 7396), or in its place with
+        `merge=False`."""
         await self._send("PATCH", "metadata", {"value": value, "merge": merge})
 
     async def overlay(self, track: Playable, **settings: float) -> str:
-        """Plays a sound over the music: `volume`, `duck_db`, `fade_ms`, `start_ms`, `end_ms`. The overlay's id."""
+        """Plays a sound over the music, with `volume`, `duck_db`, `fade_ms`, `start_ms` and `end_ms`. Returns the
+        overlay's id."""
         answer = await self._send("POST", "overlays", {**playable_body(track), **filter_changes(settings)})
         return str(answer["overlayId"])
 
     async def stop_overlay(self, overlay_id: str) -> None:
-        """Ends a sound over the music, by the id that `overlay` gave."""
+        """Ends an overlay, by the id that `overlay` returned."""
         await self._send("DELETE", f"overlays/{overlay_id}")
 
     def join_voice(self, guild_id: int | str, user_id: int | str, *, bitrate: int | None = None) -> VoiceLink:
-        """Has the node speak in a Discord voice channel for the bot `user_id`: give what this returns the events of the
-        bot's gateway, and ask the gateway to join. `bitrate` is the channel's, in bit/s."""
+        """Makes the node play in a Discord voice channel for the bot `user_id`. Pass the events of the bot's gateway to
+        the returned link, and ask the gateway to join. `bitrate` is the channel's, in bit/s."""
         return VoiceLink(self._send, guild_id, user_id, bitrate)
 
     async def history(self) -> list[PlayedTrack]:
-        """What was played, the newest first, at most 50."""
+        """The tracks that were played, newest first, at most 50."""
         return read(HISTORY_MODEL, await self._send("GET", "history"))
 
     async def artwork(self) -> tuple[bytes, str] | None:
-        """The picture inside the current file, and its media type; None when there is none."""
+        """The picture in the current file, and its media type. None if there is none."""
         try:
             return await self._connection.content(f"{self._path}/artwork")
         except NotFound as error:
@@ -227,7 +233,7 @@ class Player:
             return None
 
     async def delete(self) -> None:
-        """Ends the player, its streams and its sockets."""
+        """Deletes the player and ends its streams and sockets."""
         await self._connection.request("DELETE", self._path)
         await self.unfollow()
 
@@ -239,13 +245,13 @@ class Player:
         max_latency_ms: int = 200,
         waits_s: float = 0.0,
     ) -> AudioStream:
-        """The sound, frame by frame: see `AudioStream`."""
+        """The player's audio, frame by frame: see `AudioStream`."""
         return AudioStream(
             self._connection, self.id, audio_format, bitrate=bitrate, max_latency_ms=max_latency_ms, waits_s=waits_s
         )
 
     def stream_url(self, kind: Literal["mp3", "ogg", "wav"] = "mp3") -> str:
-        """The address of an endless stream, for players and browsers."""
+        """The address of an endless stream, for media players and browsers."""
         return f"{self._connection.url}{self._path}/stream.{kind}"
 
     @overload
@@ -263,11 +269,12 @@ class Player:
     def events(self, *kinds: str, since: Place | None = None) -> AsyncGenerator[Event, None]: ...
 
     async def events(self, *kinds: type[Any] | str, since: Place | None = None) -> AsyncGenerator[Any, None]:
-        """What happens, of these kinds, classes or their names (all without any), until the player is deleted; through
-        restarts of the node: see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody.
+        """The events of the given kinds, classes or their names, until the player is deleted. Without kinds: all
+        events. The stream continues after restarts of the node: see `EventStream`. Each loop has its own socket, so a
+        slow loop delays no other.
 
-        Where the loop begins, what is wrong is raised: `PlayerNotFound` and other `ApiError`s, and `ConnectError`.
-        Later nothing is, except `Unauthorized` when the node came back with another password.
+        The start of the loop raises errors: `PlayerNotFound` and other `ApiError`s, and `ConnectError`. Later it raises
+        only `Unauthorized`, when the node restarted with another password.
         """
         wanted = tuple(map(event_kind, kinds or (object,)))
         stream = EventStream(self._connection, self.id, since)
@@ -284,8 +291,8 @@ class Player:
     def on(self, kind: str, callback: Callback[Any]) -> Callable[[], None]: ...
 
     def on(self, kind: type[Any] | str, callback: Callback[Any]) -> Callable[[], None]:
-        """Calls `callback` with each event of this kind, a class or its name, from now on; what is returned ends that.
-        What it raises is logged, and ends nothing. Raises `TypeError` for what is no kind of event."""
+        """Calls `callback` with each event of this kind, a class or its name, from now on. Call the returned function
+        to stop. An error in `callback` is logged and stops nothing. Raises `TypeError` if `kind` is not an event."""
         if not callable(callback):
             raise TypeError(f"{callback!r} cannot be called; give a function that takes the event.")
         entry = (event_kind(kind), callback)
@@ -311,8 +318,8 @@ class Player:
     async def wait_for(
         self, kind: type[Any] | str, *, check: Callable[[Any], bool] | None = None, timeout_s: float | None = None
     ) -> Any:
-        """The next event of this kind that `check` agrees to. Raises `TimeoutError`, `PlayerNotFound` when the player
-        is gone before, what ended the events otherwise, such as `Unauthorized`, and what `check` raises."""
+        """The next event of this kind for which `check` is true. Raises `TimeoutError`, `PlayerNotFound` if the player
+        is gone first, any error that ends the events, such as `Unauthorized`, and any error of `check`."""
         wanted = event_kind(kind)
         came: asyncio.Queue[Any] = asyncio.Queue()
         off = self.on(object, came.put_nowait)
@@ -342,8 +349,8 @@ class Player:
             off()
 
     def refill(self, more: Callable[[Self], Awaitable[Sequence[Playable]]], *, below: int = 2) -> Callable[[], None]:
-        """Whenever fewer than `below` tracks wait, asks `more` for some and puts them into the queue, one call at a
-        time. What is returned ends that."""
+        """Calls `more` whenever fewer than `below` tracks wait, and adds the tracks that it returns to the queue. There
+        is only one call at a time. Call the returned function to stop."""
         asking = asyncio.Lock()
 
         async def look(_: object) -> None:
@@ -358,8 +365,8 @@ class Player:
         return lambda: _call_all(offs)
 
     def on_inactive(self, after_s: float, callback: Callable[[Self], Awaitable[None] | None]) -> Callable[[], None]:
-        """Calls `callback` when the player has had nothing to play, or nobody who listens, for so long. What is
-        returned ends that."""
+        """Calls `callback` when the player has had nothing to play, or no listeners, for `after_s`. Call the returned
+        function to stop."""
         timer: asyncio.TimerHandle | None = None
 
         def fire() -> None:
@@ -387,13 +394,13 @@ class Player:
         return off
 
     def _follow_from(self, place: Place | None) -> None:
-        """Keeps the mirror and calls the callbacks from now on, if that is not done yet."""
+        """Starts to update the state and call the callbacks, unless that has started already."""
         if self._following is None or self._following.done():
             self._following = asyncio.create_task(self._follow(place), name=f"tonearm player {self.id}")
             self._following.add_done_callback(self._log_end)
 
     async def unfollow(self) -> None:
-        """Ends the mirror and the callbacks."""
+        """Stops updating the state and calling the callbacks."""
         tasks = [
             task for task in (self._following, *self._calls) if task is not None and task is not asyncio.current_task()
         ]
@@ -435,7 +442,7 @@ class Player:
             log.exception("A callback of player %s failed.", self.id)
 
     async def _asked(self) -> protocol.Player:
-        """The whole state, which the mirror has then."""
+        """Requests the whole state and stores it."""
         state = read(PLAYER_MODEL, await self._connection.request("GET", self._path))
         self._mirror.take_state(state)
         return state

@@ -1,5 +1,5 @@
-"""What a program gives the node to play, the answers about tracks as typed values, and a player's queue. The queue is
-the node's: each method is a request, and nothing is kept here twice.
+"""The tracks that a program gives to a node, the node's answers about tracks as typed values, and a player's queue. The
+node keeps the queue: each method of `Queue` is a request, and the client stores no copy.
 """
 
 import os
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 
 
 def playable_body(track: Playable, metadata: Metadata = None, start_ms: int | None = None) -> dict[str, Any]:
-    """The fields that name a track in a request. Raises `TypeError` for what is none."""
+    """The fields of a request that name a track. Raises `TypeError` if `track` cannot name one."""
     if not isinstance(track, str | os.PathLike | TrackOut):
         several = "; queue.put(*tracks) takes several" if isinstance(track, Sequence | Set) else ""
         raise TypeError(f"A track is a link, a path or a Track, not a {type(track).__name__}{several}.")
@@ -65,7 +65,8 @@ def playable_body(track: Playable, metadata: Metadata = None, start_ms: int | No
 
 
 def whole_ms(given: int) -> int:
-    """Raises `TypeError` for anything but whole milliseconds; mostly these are seconds."""
+    """The value, if it is a whole number of milliseconds. Raises `TypeError` otherwise: it is mostly a value in
+    seconds."""
     if isinstance(given, int):
         return given
     right = f"{given:g} s is {given * 1000:.0f}" if isinstance(given, float) else "90_000 is a minute and a half"
@@ -73,14 +74,14 @@ def whole_ms(given: int) -> int:
 
 
 def loop_name(mode: LoopMode | str) -> str:
-    """Raises `ValueError` for what is no mode."""
+    """The name of a loop mode. Raises `ValueError` if there is no such mode."""
     if mode not in list(LoopMode):
         raise ValueError(f"There is no loop mode {mode!r}; there are {', '.join(LoopMode)}.")
     return LoopMode(mode).value
 
 
 def read(model: TypeAdapter[_T], answer: Any) -> _T:
-    """The answer as `model`. Raises `TonearmError` for one that this client cannot read."""
+    """The answer as a `model`. Raises `TonearmError` if this client cannot read it."""
     try:
         return model.validate_python(answer)
     except ValidationError as error:
@@ -89,9 +90,9 @@ def read(model: TypeAdapter[_T], answer: Any) -> _T:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a text means: one track, those of a list, or what a search found, the best first. Without `tracks`,
-    `problem` says why in a sentence or two. `name` is a list's own; `selected` is the index of the track that the text
-    itself names in a list, -1 for none."""
+    """What a text stands for: one track, the tracks of a list, or search results, best first. Without `tracks`,
+    `problem` says why in a sentence or two. `name` is the name of a list. `selected` is the index of the track in a
+    list that the text itself names, or -1."""
 
     kind: Literal["track", "playlist", "search", "empty", "error"]
     tracks: list[Track]
@@ -101,7 +102,7 @@ class Loaded:
 
     @classmethod
     def of(cls, answer: Any) -> "Loaded":
-        """Of `GET /v0/load`."""
+        """From the answer of `GET /v0/load`."""
         match read(LOADED_MODEL, answer):
             case LoadedTrack(data=track):
                 return cls("track", [track])
@@ -115,7 +116,7 @@ class Loaded:
 
 
 class Queue:
-    """What waits in a player. A track in it is meant by the id that `put` and `list` give."""
+    """The tracks that wait in a player. `put` and `list` return the ids by which other methods name a track."""
 
     def __init__(self, connection: Connection, path: str, length: Callable[[], int]) -> None:
         self._connection = connection
@@ -123,11 +124,12 @@ class Queue:
         self._length = length
 
     def __len__(self) -> int:
-        """How many tracks wait, as the last event said."""
+        """How many tracks wait, according to the last event."""
         return self._length()
 
     async def put(self, *tracks: Playable, index: int | None = None, metadata: Metadata = None) -> list[str]:
-        """Adds all or none, at the end or where `index` says (0 is next); `metadata` is that of each. The ids."""
+        """Adds all tracks or none, at the end or at `index` (0 is next). `metadata` applies to each track. Returns
+        their ids."""
         if not tracks:
             return []
         body: dict[str, Any] = {"tracks": [playable_body(track, metadata) for track in tracks]}
@@ -140,25 +142,26 @@ class Queue:
     async def list(
         self, *, offset: int = 0, limit: int | None = None, wait_ms: int | None = None
     ) -> list[QueuedTrackDetails]:
-        """What waits, with titles and lengths as far as they are known; `wait_ms` waits for them, up to 5000."""
+        """The tracks that wait, with titles and lengths where these are known. The node waits up to `wait_ms` for them,
+        at most 5000."""
         query = f"?details=true&offset={offset}"
         query += ("" if limit is None else f"&limit={limit}") + ("" if wait_ms is None else f"&wait={wait_ms}")
         return read(QUEUE_MODEL, await self._connection.request("GET", self._path + query))
 
     async def remove(self, track: str | QueuedTrackDetails) -> None:
-        """Raises `NotFound` for a track that does not wait."""
+        """Removes a track from the queue. Raises `NotFound` if it is not in the queue."""
         await self._connection.request("DELETE", f"{self._path}/{track_id_of(track)}")
 
     async def move(self, track: str | QueuedTrackDetails, index: int) -> None:
-        """To another place, 0 is next. Raises `NotFound` for a track that does not wait."""
+        """Moves a track to another place; 0 is next. Raises `NotFound` if it is not in the queue."""
         await self._connection.request("PATCH", f"{self._path}/{track_id_of(track)}", {"index": index})
 
     async def shuffle(self) -> None:
-        """Puts what waits into another order."""
+        """Puts the queue into a random order."""
         await self._connection.request("POST", f"{self._path}/shuffle")
 
     async def clear(self) -> None:
-        """Takes out all that waits; what plays goes on."""
+        """Removes all tracks from the queue. The current track continues to play."""
         await self._connection.request("DELETE", self._path)
 
 

@@ -1,4 +1,4 @@
-"""A player's voice in a Discord channel, kept where the bot's gateway says the bot is."""
+"""A player's voice in a Discord channel. It follows the bot's gateway events and sends the node where the bot is."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ _ANSWER: Final[TypeAdapter[Voice | NoVoice]] = TypeAdapter(Voice | NoVoice)
 
 
 class VoiceLink:
-    """Takes the events of a bot's gateway, and has the node follow them: into the channel, to another one, to another
-    voice server, and out. `Player.join_voice` makes one."""
+    """Takes the events of a bot's gateway and makes the node follow them: into a channel, to another channel or voice
+    server, and out. `Player.join_voice` creates it."""
 
     def __init__(
         self, send: Callable[..., Awaitable[Any]], guild_id: int | str, user_id: int | str, bitrate: int | None
@@ -30,8 +30,8 @@ class VoiceLink:
         self._joined = asyncio.Event()
 
     async def take(self, event: object) -> None:
-        """Any event of the gateway: its JSON as a text, as an object with `t` and `d`, that `d` alone, or what has it
-        as `payload`. Events about others are passed over. Raises `TonearmError` when the node refuses it."""
+        """Takes any event of the gateway: JSON text, an object with `t` and `d`, the `d` alone, or an object that has
+        it as `payload`. Events about other users are ignored. Raises `TonearmError` if the node refuses the event."""
         data = _data_of(event)
         if data is None or str(data.get("guild_id")) != self._ids["guildId"]:
             return
@@ -47,8 +47,8 @@ class VoiceLink:
         await self._put()
 
     async def ready(self, within_s: float = 10.0) -> Voice:
-        """The voice when it has been joined, or given up: `state` says which. Raises `TimeoutError` where the gateway
-        did not say in time what is needed, or the server does not answer."""
+        """Waits until the voice has joined or failed, and returns it: `state` says which. Raises `TimeoutError` if the
+        gateway does not send the needed events in time, or the voice server does not answer."""
         async with asyncio.timeout(within_s):
             await self._joined.wait()
             while True:
@@ -57,18 +57,18 @@ class VoiceLink:
                     return voice
 
     async def status(self) -> Voice | None:
-        """How the voice is doing; None without one."""
+        """The state of the voice. None without a voice."""
         return await self._shown("")
 
     async def leave(self) -> None:
-        """Leaves the channel. What the gateway said before does not count any more."""
+        """Leaves the channel. Earlier events of the gateway do not count any more."""
         self._state, self._server = {}, {}
         self._joined.clear()
         async with self._sending:
             await self._send("DELETE", "voice")
 
     async def _put(self) -> None:
-        async with self._sending:  # so that the newest values are the last ones that the node gets
+        async with self._sending:  # The node must get the newest values last.
             if self._state and self._server:
                 await self._send("PUT", "voice", {**self._ids, **self._state, **self._server, **self._bitrate})
                 self._joined.set()
@@ -79,7 +79,7 @@ class VoiceLink:
 
 
 def _data_of(event: object) -> Mapping[str, Any] | None:
-    """The fields of an event of the gateway; None for one that is of no voice."""
+    """The fields of a gateway event. None if the event is not about voice."""
     event = getattr(event, "payload", event)
     if isinstance(event, str | bytes):
         if not any(name in event if isinstance(event, str) else name.encode() in event for name in _EVENTS):
