@@ -1,0 +1,1 @@
+"""Programs for developers of tonearm: checks, trials and long runs. Measurements are in `bench`."""

@@ -1,0 +1,1 @@
+"""The parts of the measurement: each module measures one thing."""

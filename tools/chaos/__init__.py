@@ -1,1 +1,1 @@
-"""Nodes that are one, with everything that can happen to them, and a judge of what listeners and clients got."""
+"""A test of a cluster under random faults, and of what its listeners and clients received."""

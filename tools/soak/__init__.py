@@ -1,5 +1,5 @@
-"""`make soak`: a node for minutes with everything at once, and whether it ended where it began.
+"""`make soak`: runs a node for minutes under all kinds of load, and checks that it ends in the state in which it began.
 
-Steady listeners must get their frames and hear no click while players come and go, sources fail in every way, decoders
-are killed, listeners hang and reset, and the node itself is stopped, killed and started again with its state.
+Steady listeners must get all frames and hear no click. Meanwhile players come and go, sources fail, decoders are
+killed, and listeners hang and reset. The node itself is stopped, killed and restarted with its state.
 """

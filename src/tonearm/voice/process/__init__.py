@@ -1,4 +1,4 @@
-"""A voice process: it holds the keys of its connections, encrypts their packets and sends them.
+"""A voice process: it has the keys of its connections, encrypts their packets and sends them.
 
-It has the sockets that the node gives it and opens none. It reads nothing that comes in over UDP.
+It uses the sockets that the node gives it and opens none. It does not read incoming UDP.
 """
