@@ -131,7 +131,7 @@ async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_
 
     async with node_over_http(parts=with_pool(WithoutOpus)) as edge:
         edge.node.announce_processes()
-        assert "nobody can listen to Opus: libopus cannot be loaded: no such file" in caplog.messages
+        assert "Opus is not available to listeners: libopus cannot be loaded: no such file" in caplog.messages
         await edge.node.create_player("p", songs(shelf, 0.5)[0], {})
         for path in ("stream.ogg", "ws?format=opus"):
             refusal = await edge.request("GET", f"/v0/players/p/{path}", headers=WEBSOCKET_HEADERS)

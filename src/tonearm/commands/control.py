@@ -1,4 +1,4 @@
-"""`tonearm skip`, `add`, `volume` and the like: one order to a player, and one line of what is now."""
+"""`tonearm skip`, `add`, `volume` and the like: sends one request to a player and prints its new state in one line."""
 
 import math
 import re

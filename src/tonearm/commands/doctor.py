@@ -1,4 +1,4 @@
-"""`tonearm doctor`: what could be wrong with a machine, a configuration and a node, one line each, with the remedy."""
+"""`tonearm doctor`: checks a machine, a configuration and a node. Prints one line for each check, with the remedy."""
 
 import asyncio
 import ctypes.util

@@ -1,4 +1,4 @@
-"""`tonearm nodes` and `tonearm drain`: the nodes that are one, and having one hand over its players."""
+"""`tonearm nodes` and `tonearm drain`: lists the nodes of a cluster, and makes one node hand over its players."""
 
 import asyncio
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""`tonearm play`: a player for a terminal, on a node."""
+"""`tonearm play`: plays tracks on a node and shows and controls the player in a terminal."""
 
 import asyncio
 import os

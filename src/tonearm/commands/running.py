@@ -1,4 +1,4 @@
-"""What commands have in common: a node to speak to, an exit code for each way to fail, and how answers are shown."""
+"""The common parts of all commands: the connection to a node, an exit code for each kind of failure, and output."""
 
 import asyncio
 import errno

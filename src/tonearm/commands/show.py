@@ -1,4 +1,4 @@
-"""`tonearm players`, `queue`, `info`, `events`: what a node says, as a table or as JSON."""
+"""`tonearm players`, `queue`, `info`, `events`: prints the node's answers as a table or as JSON."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Sound on this machine: PCM into the stdin of a player program, which nobody waits for."""
+"""Plays sound on this machine: writes PCM into the stdin of an audio program, and never waits for that program."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""`tonearm export` and `import`: players of a node as a file of JSON, and back."""
+"""`tonearm export` and `import`: saves the players of a node as a JSON file, and restores them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A process confines itself: first in a forked child, which tries whether the work still can be done, then for good.
+"""Confines the current process. It tries first in a forked child whether the work is still possible.
 
 Where a kernel, a libc or a container does not allow the work under the sandbox, the process goes without it and reports
 why. Processes that are forked later need no trial of their own.

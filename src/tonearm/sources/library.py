@@ -1,7 +1,7 @@
 """The library on the disk: which files and folders clients see.
 
-It is read in threads: a slow disk delays only who asks for it. Nothing takes long in one piece, so that the event loop
-goes on beside it.
+It is read in threads, so a slow disk delays only the client that asks. Work is cut into short pieces so that the event
+loop keeps running.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""From a URI to an opened source: policy, files, HTTP, pages and playlists put together."""
+"""Opens the source of a URI. It puts policy, files, HTTP, pages and playlists together."""
 
 import asyncio
 import dataclasses

@@ -1,5 +1,5 @@
-"""Playlist files: recognised and read, and where their references lead. `sources.lists` makes tracks of lists (M3U,
-PLS, XSPF, ASX, podcast feeds, CUE sheets), `sources.hls` follows the playlists of streams.
+"""Recognises and reads playlist files, and resolves their references. `sources.lists` makes tracks of lists (M3U, PLS,
+XSPF, ASX, podcast feeds, CUE sheets). `sources.hls` follows the playlists of streams.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Sounds that clients send as bytes: kept in memory for a while, and opened like any other source.
 
-A sound is in use while it arrives, and while a reader of it is open. Its URI is known to the client that sent it, and
-to whom that tells: the id cannot be guessed, and there is no list.
+A sound is in use while it arrives, and while a reader of it is open. Only the client that sent it knows its URI and can
+pass it on: the id cannot be guessed, and there is no list.
 """
 
 import asyncio

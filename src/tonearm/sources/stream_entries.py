@@ -1,4 +1,6 @@
-"""Where a demuxer can begin in a live stream that is read already: the bytes that it needs first, and the offset."""
+"""Finds where a demuxer can begin in a live stream that has already begun: the bytes that it needs first, and the
+offset.
+"""
 
 from collections import deque
 from typing import Final

@@ -1,4 +1,4 @@
-"""What clients send into the library: a hidden file until it is whole and found good, then one under its name."""
+"""Files that clients send into the library. A file is hidden until it is complete and checked; then it gets its name."""
 
 import contextlib
 import errno

@@ -1,7 +1,7 @@
 """One voice connection: carries out what `core.voice_gateway` orders, and gives the player's packets to the media.
 
-It lives over as many sockets as it takes, and ends when the rules give it up or it leaves. It is one listener of its
-player.
+It opens new sockets as often as needed. It ends when it leaves the channel, or when the rules give it up. For its
+player it is one listener.
 """
 
 import asyncio
@@ -275,7 +275,7 @@ class VoiceConnection:
             self._fail(session, NodeReason.PROTOCOL)
             return
         except OSError as error:
-            log.warning("no UDP socket to a voice server: %s", error)
+            log.warning("a UDP socket to a voice server could not be opened: %s", error)
             self._fail(session, NodeReason.UDP_BLOCKED)
             return
         if not self._is_wanted(session):

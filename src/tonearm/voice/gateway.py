@@ -1,8 +1,7 @@
-"""The WebSocket to a voice server: dialled with care, read and written without rules of its own, which are in
-`core.voice_gateway`.
+"""The WebSocket to a voice server: connects, reads and writes. The rules of the protocol are in `core.voice_gateway`.
 
 TLS is always checked, against the system's authorities or those of SSL_CERT_FILE. No redirect is followed, and each
-address is judged as it is dialled.
+address is checked when it is dialled.
 """
 
 import asyncio
@@ -168,7 +167,7 @@ class GatewaySocket:
             self._fail(NodeReason.TLS)
         else:
             if not isinstance(error, (aiohttp.ClientError, OSError, TimeoutError)):
-                log.exception("the socket to a voice server failed in an unforeseen way")
+                log.exception("the socket to a voice server failed unexpectedly")
             self._fail(NodeReason.UNREACHABLE)
 
     async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> None:

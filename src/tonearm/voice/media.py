@@ -1,4 +1,4 @@
-"""The voice processes, from the node's side: which connection is in which, what goes to them, what they say.
+"""The voice processes, from the node's side: which process has which connection, and the messages in both directions.
 
 Packets of all connections of a process go to it in one message for each turn of the loop. What the process cannot take
 at once is dropped if it is a frame, and waits if it is anything else; the loop never waits.
@@ -250,7 +250,9 @@ class VoiceProcesses:
             return
         self._processes.remove(process)
         self._restarts += 1
-        log.warning("voice process %d %s; its %d connections begin anew", process.pid, process.why, len(process.media))
+        log.warning(
+            "voice process %d %s; its %d connections are opened again", process.pid, process.why, len(process.media)
+        )
         if process.media and not process.is_alone:
             self.prepare()
         media, process.media = process.media, {}

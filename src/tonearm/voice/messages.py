@@ -1,4 +1,4 @@
-"""What the node and a voice process say to each other: one message in each packet of their socket.
+"""The messages between the node and a voice process: one message in each packet of their socket.
 
 Frames have a form of their own, since there are fifty a second of each connection: a zero byte, then for each frame the
 connection, its length, and the packet of Opus. All others are objects of MessagePack, which never begin with zero.

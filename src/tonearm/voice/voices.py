@@ -1,7 +1,7 @@
-"""The voices of all players: who speaks where, and what becomes of it.
+"""The voices of all players: which player is in which channel, and the state of each voice.
 
-A player has one voice. When it is to go elsewhere, a second connection is made beside the first, which sends until the
-second can. What a voice is saved with lets nobody in, so that after a restart the bot has to join again.
+A player has one voice. To move it, a second connection is opened, and the first sends until the second can send. The
+saved state has no secrets with which one could join, so the bot has to join again after a restart.
 """
 
 import asyncio
@@ -283,7 +283,7 @@ class PlayerVoice:
         try:
             self._detach = self._player.attach(connection, is_voice=True)
         except (LimitReached, BadRequest) as error:
-            log.warning("player %s: a voice cannot listen to it: %s", self.player_id, error)
+            log.warning("player %s: a voice cannot get its audio: %s", self.player_id, error)
             self._detach = detach
             connection.give_up(NodeReason.LIMIT_REACHED)
             return

@@ -1,13 +1,13 @@
 """A decoder process, started by the node only.
 
-`python -m tonearm.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE` is one;
-`python -m tonearm.worker SOCKET_FD NODE_PID MEMORY_LIMIT_MB SANDBOX_MODE template` is what others are forked
-from. `python -m tonearm.worker SANDBOX_MODE` is one on trial, for `tonearm doctor`: it does everything that a decoder
-process does before its first source, and prints an object of JSON: `libav`, the version; `missing`, the codecs that it
-lacks of all `codecs`; `sandbox`, the level that the kernel allows; `problem`, why it is not a higher one.
+`python -m tonearm.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE` runs a decoder process.
+`python -m tonearm.worker SOCKET_FD NODE_PID MEMORY_LIMIT_MB SANDBOX_MODE template` runs the template, from which other
+processes are forked. `python -m tonearm.worker SANDBOX_MODE` is a trial for `tonearm doctor`: it does everything that
+a decoder process does before its first source. It prints a JSON object: `libav`, the version; `missing`, the codecs of
+`codecs` that libav lacks; `sandbox`, the level that the kernel allows; `problem`, why the level is not higher.
 
-Ends with 0 when the node closes the socket, with 77 when the memory is used up, with 78 when the sandbox is required
-and cannot be had, and with 1 and a traceback for a bug.
+The exit code is 0 when the node closes the socket, 77 when the memory is used up, 78 when the sandbox is required but
+not available, and 1 with a traceback for a bug.
 """
 
 import socket

@@ -1,5 +1,5 @@
-"""The life of a decoder process: its limits and its warm-up, then its sandbox, then its work. And that of the template,
-a process that has loaded and tried all that a decoder process needs, and forks one at each order.
+"""The life of a decoder process: its limits and its warm-up, then its sandbox, then its work. Also the life of the
+template, a process that has loaded and tried everything that a decoder process needs, and forks one on each order.
 
 The template has one thread and opens no sources, so it contains nothing that a decoder process should not know. It
 keeps a decoder's socket only as long as a fork takes, and its own socket is closed in the processes that it forks.

@@ -1,6 +1,6 @@
-"""Which session is rendered next: the one whose listeners have frames for the shortest time.
+"""Decides which session is rendered next: the session whose listeners have the fewest frames left.
 
-When there is more to render than can be, the newest sessions are late, and not all together.
+Under overload the newest sessions are late, and not all sessions together.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""Notes which source is worked on, for the node to read when the process has died, and ends it for lack of memory."""
+"""Notes which source a decoder process is working on. The node reads the note after the process has died. Ends the
+process when it runs out of memory.
+"""
 
 import ctypes
 import math

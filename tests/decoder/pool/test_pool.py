@@ -498,7 +498,7 @@ async def test_a_session_with_an_error_of_its_own_harms_no_other(
         setattr(broken, method, fail)
         if method == "receive":
             broken.play(song)
-            await eventually(lambda: "could not be taken in" in caplog.text, "the failure is in the log")
+            await eventually(lambda: "could not be processed" in caplog.text, "the failure is in the log")
         else:
             os.kill(pool.process_ids[0], signal.SIGKILL)
             await eventually(lambda: sound.losses, "the loss was reported")

@@ -110,7 +110,7 @@ async def test_cookies_go_to_their_site_and_are_read_anew(
             os.utime(path, ns=(1, 1))
             await sound_of(opening, server.url("/fake/keys"))
             assert sent() == "id=hush-other"
-        assert caplog.text.count("the cookies of before are used") == 1
+        assert caplog.text.count("the previous cookies are used") == 1
         path.write_text(before)
         await sound_of(opening, server.url("/fake/keys"))
         assert sent() == "id=hush-1"

@@ -1,4 +1,4 @@
-"""What a player remembers of the loudness of its tracks, for tracks that are opened again: after a seek, in a loop."""
+"""Remembers the loudness of a player's tracks, for tracks that are opened again after a seek or in a loop."""
 
 from dataclasses import dataclass
 from typing import Final, TypeVar

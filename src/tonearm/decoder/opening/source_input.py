@@ -187,7 +187,7 @@ class SourceOpenings:
         try:
             self._report(report)
         except Exception:
-            log.exception("what became of a source could not be taken in")
+            log.exception("the report about a source could not be processed")
             self._report(Notice.WENT_WRONG)
 
 

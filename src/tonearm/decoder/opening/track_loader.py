@@ -1,5 +1,5 @@
-"""Opens sources for their facts or their picture, and tries suspects, in a decoder process without players: a source
-that ends its process interrupts no player.
+"""Opens sources for their facts or their picture, and tries suspects. It does so in a decoder process without players,
+so that a source that ends its process interrupts no player.
 """
 
 import asyncio

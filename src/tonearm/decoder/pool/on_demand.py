@@ -1,4 +1,4 @@
-"""A decoder process for what plays nothing: it runs only while it is used, and for a while after."""
+"""A decoder process for work without players. It starts when it is needed, and ends some time after its last use."""
 
 import asyncio
 import contextlib

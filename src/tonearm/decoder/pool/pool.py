@@ -146,7 +146,7 @@ class DecoderPool:
             if process.is_ready:
                 _log_ready(process)
         if self.opus_problem:
-            log.warning("nobody can listen to Opus: %s", self.opus_problem)
+            log.warning("Opus is not available to listeners: %s", self.opus_problem)
 
     @property
     def opus_problem(self) -> str:
@@ -401,7 +401,7 @@ class DecoderPool:
                 self._first_ready.set_exception(ChildProcessError(f"it {reason}"))
             return
         log.error(
-            "decoder process %d (pid %d) %s; it is replaced, and its %d sessions go on in others",
+            "decoder process %d (pid %d) %s; it is replaced, and its %d sessions continue in other processes",
             process.number,
             process.pid,
             reason,
@@ -487,4 +487,4 @@ def _tell(owner: SessionOwner, move: _Move) -> None:
     try:
         owner.process_lost(move.suspects)
     except Exception:
-        log.exception("a player could not go on in another decoder process")
+        log.exception("a player could not continue in another decoder process")

@@ -219,7 +219,7 @@ class DecoderProcess:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
                 # The error ends neither the link nor the other sessions.
-                log.exception("decoder process %d: a message could not be taken in", self.number)
+                log.exception("decoder process %d: a message could not be processed", self.number)
         elif isinstance(message, Pong):
             self._take_pong(message)
         elif isinstance(message, Ready) and self.sandbox is None:

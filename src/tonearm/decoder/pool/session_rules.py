@@ -1,7 +1,7 @@
-"""What a decoder process may say about a session, after what the node has ordered for it.
+"""The messages that a decoder process may send about a session, given the node's orders for that session.
 
-`decoder.messages` declares what a single value may be; the rules here are about the order of messages. They rely on the
-node's own orders only, so a process that an attacker controls gains nothing by what it says.
+`decoder.messages` declares the range of each single value. The rules here are about the order of messages. They rely on
+the node's own orders only, so a process that an attacker controls gains nothing by false messages.
 """
 
 from typing import Final

@@ -214,7 +214,9 @@ class DecoderTemplate:
         if self._failures >= MOST_FAILURES:
             self._give_up(logging.WARNING, "their template ends before it has forked one")
         else:
-            log.warning("the template of the decoder processes has ended; they go on, and it is replaced")
+            log.warning(
+                "the template of the decoder processes has ended; the decoder processes continue, and it is started again"
+            )
             self.load()
 
     def _give_up(self, level: int, reason: str) -> None:

@@ -1,5 +1,5 @@
-"""What the decoder is told: of a plan, in each state; how far it may render; what a session in another process begins
-with while frames of the lost session are still buffered.
+"""The orders to a decoder process: the part of a plan that it needs in each state, and how far it may render. Also what
+a session in another process begins with while frames of the lost session are still buffered.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""Fetching the files of an HLS stream, its playlists, segments and keys: over HTTP, or local ones of a local one."""
+"""Fetches the files of an HLS stream: playlists, segments and keys. They come over HTTP, or from the disk if the stream
+is local.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The body of an answer: its bytes as they come, and unpacked where a server packed them unasked."""
+"""The body of an HTTP answer: its bytes as they arrive, unpacked if the server compressed them unasked."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,4 @@
-"""The HTTP client through which every source is fetched and every page is asked, with the node's policy and guard asked
-on each hop, also where a hop goes through a proxy."""
+"""The HTTP client for all sources and pages. The node's policy and guard check each hop, also one through a proxy."""
 
 import asyncio
 import math

@@ -1,5 +1,5 @@
-"""How the node asks over HTTP: how long it waits, how often it tries again, how far it reads ahead, and how the link
-behind a page is asked for: with which headers, to which hosts, through which proxy, and where to get it anew.
+"""The settings of HTTP requests: timeouts, retries and read-ahead. Also the settings for the link behind a page: its
+headers, hosts and proxy, and where to get a new link.
 """
 
 import re

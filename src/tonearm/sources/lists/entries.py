@@ -1,4 +1,4 @@
-"""From the entries of a list to tracks: where they lead, and which of them this node may play."""
+"""Makes tracks of the entries of a list: where they lead, and which of them this node may play."""
 
 import logging
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def playlist_of(listing: Listing, playlist: SourceUri, admit: Admit, names: Loca
             )
     if listing.count > MAX_ENTRIES:
         log.warning(
-            "only the first %d of a playlist's %d entries are taken: %s", MAX_ENTRIES, listing.count, _shown(playlist)
+            "only the first %d of a playlist's %d entries are used: %s", MAX_ENTRIES, listing.count, _shown(playlist)
         )
         reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
     if listing.unread:

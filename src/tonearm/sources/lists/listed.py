@@ -1,4 +1,4 @@
-"""What a list of tracks says: its entries as they are written."""
+"""The content of a list of tracks: its entries as they are written."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which local file the name in a list means. The list may come from another machine, system or time."""
+"""Finds the local file that a name in a list means. The list may come from another machine, system or time."""
 
 import os
 import posixpath

@@ -1,4 +1,4 @@
-"""From the bytes of a list of tracks to its entries, and the encodings that its text may have."""
+"""Parses the bytes of a list of tracks into entries, in the encodings that its text may have."""
 
 import contextlib
 import re

@@ -1,8 +1,7 @@
-"""Links of Spotify, Deezer and Apple Music: what the service tells everybody of them, and the same recording where it
-plays for everybody.
+"""Links of Spotify, Deezer and Apple Music: reads the public data of the service, and finds the same recording on a
+site that the node can play.
 
-Nothing of the service's own sound is touched. A track is looked up when it is opened, and what was chosen is kept for a
-day.
+The service's own audio is never used. A track is looked up when it is opened, and the choice is kept for a day.
 """
 
 import asyncio

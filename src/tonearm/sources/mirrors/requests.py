@@ -1,4 +1,4 @@
-"""One JSON or HTML answer of a service, by the node's guarded client, whatever the service sends."""
+"""One JSON or HTML request to a service, made by the node's guarded client. It copes with any answer."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What Deezer and Apple Music tell everybody of a track, an album or a playlist, and what their searches find.
+"""The public data of Deezer and Apple Music about tracks, albums and playlists, and the results of their searches.
 
 Deezer: https://developers.deezer.com/api. Apple: the iTunes Search API. Both as they answered in November 2026.
 """

@@ -1,4 +1,4 @@
-"""Where recordings are looked for, and where services are asked."""
+"""The settings of mirrors: the sites where recordings are searched, and the addresses of the services."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
-"""What Spotify tells of a track, an album or a playlist: by its Web API with the operator's keys, or on the public
-pages for embedding, where the operator has decided to read them.
+"""Spotify's data about tracks, albums and playlists: from its Web API with the operator's keys, or from the public
+pages for embedding, if the operator has allowed that.
 
 API: https://developer.spotify.com/documentation/web-api, as of the changes of February 2026. Page: as read by
 microlinkhq/spotify-url-info.
@@ -146,7 +146,7 @@ class Spotify:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                log.warning("Spotify does not take the keys in spotify.client_id and spotify.client_secret")
+                log.warning("Spotify refuses the keys in spotify.client_id and spotify.client_secret; check them")
             raise ServiceRefused("it does not take the keys in spotify.client_id", refused.status) from None
         token, lasts_s = answer.get("access_token"), answer.get("expires_in")
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) > 4096:

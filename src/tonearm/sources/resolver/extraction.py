@@ -1,4 +1,4 @@
-"""From a page's URL to the link behind it, or to the pages that it lists, by yt-dlp."""
+"""Runs yt-dlp on a page's URL, and gives the link behind the page or the pages that it lists."""
 
 import io
 import json

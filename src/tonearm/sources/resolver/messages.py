@@ -1,7 +1,7 @@
-"""What the node and a resolving process say to each other over pipes: lines of JSON, each with bytes behind it.
+"""The messages between the node and a resolving process, over pipes: lines of JSON, each with optional bytes behind it.
 
-A line has `"bytes"` where bytes follow it: how many. The process answers the node's request; before that it may ask the
-node for something (`"ask"`), as often as it likes, one thing at a time, and the node replies.
+The field `"bytes"` says how many bytes follow the line. The process answers the node's request. Before that it may ask
+the node for something (`"ask"`), as often as it likes, one at a time, and the node replies.
 """
 
 import json

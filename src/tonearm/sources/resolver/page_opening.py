@@ -1,4 +1,4 @@
-"""Opening what may be a page: as the link behind it, as what it lists, or as it is."""
+"""Opens a URI that may be a page: by the link behind it, as a list of tracks, or directly."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias

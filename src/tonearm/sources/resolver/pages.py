@@ -246,7 +246,9 @@ class PageResolver:
             if is_asked:  # only the call that asked logs, so that a process that hangs is a single line
                 reason = str(error) or f"no answer within {limit_s:g} s"
                 shown = uri_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
-                log.warning("whether a URI is a page was not found out (%s); it is opened as it is: %s", reason, shown)
+                log.warning(
+                    "the node could not find out whether a URI is a page (%s); it is opened as it is: %s", reason, shown
+                )
             return None
         is_page = isinstance(answer.get("extractor"), str)
         if "error" not in answer and len(url) <= _MOST_KNOWN_CHARACTERS:

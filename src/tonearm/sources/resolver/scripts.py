@@ -1,7 +1,8 @@
-"""Prepared scripts of pages: who prepares them, and which the node keeps for all processes and for its next start.
+"""Prepared scripts of pages: which process prepares them, and which the node keeps for all processes and its next
+start.
 
-Whoever has read a page may ask for a script to be prepared, but not say what comes of it: that says a process that has
-seen this one script and nothing else.
+A process that has read a page may ask for a script to be prepared, but cannot choose the result. The result comes from
+a process that has seen this one script and nothing else.
 """
 
 import asyncio
@@ -137,7 +138,7 @@ def _read(folder: Path) -> list[tuple[str, bytes]]:
                 if prepared and hashlib.sha256(prepared).digest() == digest:
                     found.append((path.name.removesuffix(_ENDING), prepared))
     except OSError as error:
-        log.warning("prepared scripts cannot be read from %s: %s; they are prepared anew", folder, error.strerror)
+        log.warning("prepared scripts cannot be read from %s: %s; they are prepared again", folder, error.strerror)
     return found
 
 
@@ -152,4 +153,6 @@ def _write(folder: Path, key: str, prepared: bytes, gone: list[str]) -> None:
         for other in gone:
             (folder / f"{other}{_ENDING}").unlink(missing_ok=True)
     except OSError as error:
-        log.warning("a prepared script cannot be kept in %s: %s; it is prepared anew", folder, error.strerror)
+        log.warning(
+            "a prepared script cannot be saved in %s: %s; it is prepared again after a restart", folder, error.strerror
+        )

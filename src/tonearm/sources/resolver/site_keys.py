@@ -1,5 +1,5 @@
-"""What a site asks of a rented server before it shows a page: cookies of an account, arguments of yt-dlp's extractors,
-another address. None of it is written to a log, an event or an answer.
+"""Access data that a site may demand from a server before it shows a page: an account's cookies, arguments of yt-dlp's
+extractors, or a proxy. None of it is written to a log, an event or an answer.
 """
 
 import logging
@@ -59,7 +59,7 @@ class CookiesFile:
             raise CookiesProblem(f"{self._path} cannot be read: {os.strerror(error.errno or 0)}") from error
         if mode & 0o077:
             log.warning(
-                "resolver.cookies_file: other users of this machine can read %s; chmod 600 keeps it yours", self._path
+                "resolver.cookies_file: other users of this machine can read %s; run chmod 600 on it", self._path
             )
 
     def cookies(self) -> bytes:
@@ -70,7 +70,7 @@ class CookiesFile:
             except (CookiesProblem, OSError) as error:
                 reason = str(error) if isinstance(error, CookiesProblem) else os.strerror(error.errno or 0)
                 if self._seen is not None:
-                    log.warning("resolver.cookies_file: the cookies of before are used: %s", reason)
+                    log.warning("resolver.cookies_file: the previous cookies are used: %s", reason)
                 self._seen = None
         return self._cookies
 

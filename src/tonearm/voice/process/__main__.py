@@ -1,8 +1,8 @@
 """A voice process, started by the node only: `python -m tonearm.voice.process SOCKET_FD SANDBOX_MODE`.
 
-`python -m tonearm.voice.process SANDBOX_MODE` is one on trial, for `tonearm doctor`: it prints its sandbox as JSON.
+`python -m tonearm.voice.process SANDBOX_MODE` is a trial for `tonearm doctor`: it prints its sandbox as JSON.
 
-Ends with 0 when the node closes the socket, with 78 when the sandbox is required and cannot be had, and with 1 and a
+The exit code is 0 when the node closes the socket, 78 when the sandbox is required but not available, and 1 with a
 traceback for a bug.
 """
 

@@ -1,7 +1,7 @@
 """The loop of a voice process: packets leave as their frames come, silences and keepalives when they are due.
 
-One thread does all: it waits for the node's socket or for the next thing that is due. A frame that comes leaves at
-once; the node's clock has made it come when it is due.
+One thread does everything: it waits for the node's socket or for the next time that something is due. It sends a frame
+as soon as it arrives, because the node's clock sends each frame when it is due.
 """
 
 import array

@@ -1,5 +1,5 @@
-"""How loud a sound is and how high its true peak, by EBU R128 (ITU-R BS.1770-4), and the gain that brings it to a
-target as it plays.
+"""Measures loudness and true peak by EBU R128 (ITU-R BS.1770-4), and gives the gain that brings a playing sound to a
+target.
 
 Loudness is measured every METER_STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
 blocks but the silent ones (below -70 LUFS) and the quiet ones (10 LU below the mean of the others). Blocks are counted

@@ -1,7 +1,7 @@
 """Normalization: the gain that brings each source to the same loudness.
 
-By its tags, or else as it is measured while it plays. What is measured is the source's own sound, before all filters:
-so it belongs to the source, and counts each of its samples once, however often they are rendered.
+The loudness comes from the source's tags, or is measured while the source plays. The source's own sound is measured,
+before all filters. So the measurement belongs to the source, and each sample counts once, however often it is rendered.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Filters of samples or of their level, without a memory of the sound: channel mix, distortion and compressor."""
+"""Filters that need no earlier sound: channel mix, distortion and compressor."""
 
 import math
 from dataclasses import dataclass

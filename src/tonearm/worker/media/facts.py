@@ -1,4 +1,4 @@
-"""What a source says about itself: its tags and its picture, and the titles of a live stream."""
+"""The metadata of a source: its tags, its picture, and the titles of a live stream."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""The containers and codecs that are played, by libav's names, and the limits for libav. All others are refused."""
+"""The containers and codecs that are allowed, by libav's names, and the limits for libav. All others are refused."""
 
 import ctypes
 import threading

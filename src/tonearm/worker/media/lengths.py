@@ -1,4 +1,4 @@
-"""How long a source is, and whether that is counted to the sample, or only guessed from its size and bit rate."""
+"""The length of a source, and whether it is exact to the sample or only estimated from file size and bit rate."""
 
 from fractions import Fraction
 from typing import Final

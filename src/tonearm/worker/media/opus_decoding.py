@@ -1,4 +1,4 @@
-"""PCM of packets of a source that is Opus."""
+"""Decodes the packets of an Opus source to PCM."""
 
 from collections.abc import Sequence
 from typing import Any, Final

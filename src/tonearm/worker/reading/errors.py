@@ -1,5 +1,5 @@
-"""The errors of opening and decoding, with their messages for users: each function returns a `PlayError` to raise. And
-the process's own errors, which are written to stderr.
+"""The errors of opening and decoding, with their messages for users: each function returns a `PlayError` to raise. It
+also has the process's own errors, which are written to stderr.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""What is often given and is no sound, or none that is played: known by its first bytes, so that errors can name it."""
+"""Recognises, by their first bytes, common files that are not audio or not supported, so that error messages can name
+them.
+"""
 
 import re
 from typing import Final, NamedTuple

@@ -1,5 +1,6 @@
-"""One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
-render them again."""
+"""One player's audio in a decoder process: renders the numbered frames of its plans, and keeps what is needed to render
+them again.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
