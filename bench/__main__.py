@@ -1,7 +1,7 @@
 """`python -m bench`: measures the node, the plain relay and the floor in one run, and prints tables.
 
-Needs the `ffmpeg` program for the relay and the floor. Every round measures everything once; medians are shown with
-their spread, and ratios are of what was measured in the same round. Ctrl-C ends it with what is there.
+Needs the `ffmpeg` program for the relay and the floor. Every round measures everything once. Medians are shown with
+their spread, and ratios compare values of the same round. Ctrl-C ends the run and prints what was measured so far.
 """
 
 import argparse

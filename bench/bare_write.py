@@ -1,4 +1,4 @@
-"""The bare write that a further listener is compared with."""
+"""The bare write to a transport, with which the cost of a further listener is compared."""
 
 import asyncio
 import socket

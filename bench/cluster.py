@@ -1,4 +1,4 @@
-"""Many nodes as one: what a cluster of three real nodes and a real NATS server takes, and how fast it is.
+"""Measures a cluster of three real nodes and a real NATS server: its costs and its speed.
 
 `python -m bench.cluster [PART …]` measures the parts, all by default (under ten minutes), and prints each as it is
 measured. `--quick` takes smaller numbers (two minutes).

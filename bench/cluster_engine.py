@@ -1,7 +1,8 @@
-"""What nodes ask of their engine, without nodes: leases and changes of many, written as the real store writes them.
+"""Measures the load that nodes put on their NATS server, without nodes: leases and changes, written as the real store
+does.
 
-Of each node there is a real connection that writes; what it watches is asked of the server for it, and read by a bare
-socket, since fifty nodes' watchers in one interpreter would be what is measured.
+Each node has a real connection that writes. The server is asked for what a node watches, but a bare socket reads it,
+because the watchers of fifty nodes in one interpreter would distort the measurement.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""A cluster to measure: a NATS server and nodes by name, each started as its users would, and what is asked of them."""
+"""Starts a cluster to measure: a NATS server and nodes by name, each started as its users would start it. Sends their
+requests.
+"""
 
 import asyncio
 import os

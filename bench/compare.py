@@ -1,4 +1,5 @@
-"""`python -m bench.compare TREE TREE …`: what a frame costs nodes of several trees that play at the same time.
+"""`python -m bench.compare TREE TREE …`: compares the CPU cost of a frame between nodes of several source trees. All
+nodes play at the same time.
 
 A machine that grows slower meets all alike, so two trees are told apart by some 3 % where one after the other takes 15.
 Each tree has its own `.venv` (`make dev`). The first is what the others are compared with.

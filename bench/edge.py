@@ -1,4 +1,4 @@
-"""Finding the most players that can be served."""
+"""Finds the largest number of players that can be served."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""How evenly frames came: the share of them that came at all, and how late against the listener's own 20 ms grid."""
+"""How evenly frames arrived: the share that arrived at all, and how late, against the listener's own 20 ms grid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

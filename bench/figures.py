@@ -1,4 +1,4 @@
-"""Measured figures by name, each with its values of every round, and what was odd about them.
+"""Measured figures by name, each with its values of every round, and remarks on unusual ones.
 
 Names are paths with the unit in the last part: `cost/mp3/flat/us_a_frame`.
 """

@@ -1,4 +1,6 @@
-"""The bytes of a WebSocket connection, from server to client, as frames of sound: counted, not kept."""
+"""Reads the bytes of a WebSocket connection, from server to client, as frames of sound. Frames are counted and not
+kept.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The goals, and whether the figures of a run reach them."""
+"""The goals of performance, and whether the figures of a run reach them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a process may have open."""
+"""Raises the limit of open files of a process."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""libopus by itself: what encoding alone costs, and what is heard of packets."""
+"""Measures libopus alone: the cost of encoding. Also decodes packets, to check what a listener hears."""
 
 import asyncio
 import subprocess

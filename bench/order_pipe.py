@@ -1,4 +1,4 @@
-"""A helper process of the bench that answers lines with lines."""
+"""A helper process of the bench that answers each line with a line."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a run is to measure, and what its parts are given."""
+"""The plan of a run: what is measured, and the parameters of each part."""
 
 from dataclasses import dataclass
 from pathlib import Path

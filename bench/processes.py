@@ -1,4 +1,4 @@
-"""What processes cost: CPU time and memory, of a process and all below it, read from the kernel."""
+"""The CPU time and memory of a process and all its descendants, read from the kernel."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What is measured now, and about how long it will go on: on stderr."""
+"""Prints the current step and the estimated remaining time to stderr."""
 
 import sys
 import time

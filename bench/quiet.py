@@ -1,4 +1,4 @@
-"""Measuring beside the bare ticker, again when it was noisy."""
+"""Runs a measurement beside the bare ticker, and repeats it if the machine was noisy."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""Figures for people: the goals first, then everything by format and by number of players, then what was odd."""
+"""Prints the figures for people: the goals first, then all figures by format and number of players, then remarks."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Rounds outermost: each measures every part once, so that a machine that grows slower meets all alike."""
+"""Runs the rounds. Each round measures every part once, so that a machine that grows slower affects all parts alike."""
 
 import traceback
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The steps of one round: every part once, with about how long each takes."""
+"""The steps of one round: every part once, with its estimated duration."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

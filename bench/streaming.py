@@ -1,4 +1,4 @@
-"""Many players that stream to real listeners, and what that costs."""
+"""Streams many players to real listeners, and measures the cost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

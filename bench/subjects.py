@@ -1,4 +1,4 @@
-"""What is measured: a tonearm node and the plain relay, each started as its users would."""
+"""The measured programs: a tonearm node and the plain relay, each started as its users would start it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`python -m bench.voice_calls`: what the end-to-end encryption costs a process when somebody joins a call, by members.
+"""`python -m bench.voice_calls`: the cost of end-to-end encryption when a member joins a call, by number of members.
 
 Milliseconds of processor time of one member: to make a commit for a newcomer, to work a commit up, and to work up the
 welcome by which a newcomer comes in. While one lasts, no packet of the same process leaves.

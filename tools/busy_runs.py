@@ -1,4 +1,4 @@
-"""Runs `make test` beside processes that never wait, so many times, and prints a table: a line for each run.
+"""Runs `make test` beside processes that never wait, a given number of times, and prints a table of the runs.
 
 Exits with 1 when a test failed. What the runs said is kept in build/test-busy.
 """

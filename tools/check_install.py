@@ -1,6 +1,6 @@
-"""Fails, and says what to do, when the `tonearm` of this environment is a copy, which no edit of the checkout reaches.
+"""Fails, and says what to do, if the `tonearm` of this environment is a copy that does not follow the checkout.
 
-`pip install .` makes one, also with an extra, without a word, in place of the link of `pip install -e .`.
+`pip install .` makes such a copy, also with an extra, and silently replaces the link of `pip install -e .`.
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""What the documents' site has beside docs/: the reference of all paths, models and events, made of the node's own
-description, and the files of the repository that documents lead to, such as examples.
+"""Adds pages to the documents' site that are not in docs/: the reference of all paths, models and events, made from the
+node's own description, and repository files to which documents link, such as examples.
 
 A hook of mkdocs: https://www.mkdocs.org/user-guide/configuration/#hooks.
 """

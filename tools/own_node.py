@@ -1,4 +1,4 @@
-"""A node of one's own, for a tool: on a free port, with a folder that has its file and its log."""
+"""Starts a node for a tool: on a free port, in a folder that has its configuration file and its log."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Types of what the dashboard's page gets from a node, made of the models: `wire.d.ts` beside the page's modules.
+"""Makes the types of the node's answers for the dashboard's page from the models: `wire.d.ts` beside its modules.
 
 `python -m tools.page_types` writes the file anew after a model was changed; a test compares it.
 """

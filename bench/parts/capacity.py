@@ -1,4 +1,4 @@
-"""The most players that are all served evenly."""
+"""The largest number of players that are all served evenly."""
 
 from contextlib import AsyncExitStack
 from typing import Final

@@ -1,4 +1,6 @@
-"""CPU a frame and memory a player in one format: floor, node flat, node with 5 bands, relay, side by side."""
+"""CPU for each frame and memory for each player in one format: floor, flat node, node with 5 bands, and relay, side by
+side.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a further listener of one player costs, beside a bare write to a transport."""
+"""The cost of a further listener of one player, beside a bare write to a transport."""
 
 from typing import Final
 

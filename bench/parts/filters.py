@@ -1,5 +1,6 @@
-"""What each filter and what overlays cost: the CPU of a render session a frame, in this process and without decoding
-or sockets."""
+"""The cost of each filter and of overlays: the CPU time of a render session for each frame, in this process and without
+decoding or sockets.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""How CPU a frame and memory grow with the number of players of one node."""
+"""How CPU for each frame and memory grow with the number of players of one node."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Players that nobody listens to, with and without filters set: no filter may run, nothing may be sent."""
+"""Players without listeners, with and without filters: no filter may run and nothing may be sent."""
 
 from functools import partial
 from typing import Final

@@ -1,5 +1,6 @@
-"""More than the node can carry: a crowd that nobody listens to, too many listeners, the memory after them, one station
-that many players play."""
+"""More load than the node can carry: many players without listeners, too many listeners, the memory afterwards, and one
+station that many players play.
+"""
 
 import asyncio
 import time

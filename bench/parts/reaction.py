@@ -1,5 +1,6 @@
-"""How soon the node reacts: first frame, a filter or an overlay heard, control requests; alone and while 100 players
-stream."""
+"""How fast the node reacts: the first frame, an audible filter or overlay, and control requests. Alone, and while 100
+players stream.
+"""
 
 from pathlib import Path
 from typing import Final

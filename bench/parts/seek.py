@@ -1,4 +1,4 @@
-"""How soon a seek is heard, of an MP3: local, over HTTP by ranges, and while 100 players stream."""
+"""How soon a seek in an MP3 is heard: a local file, over HTTP by ranges, and while 100 players stream."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Players that nobody listens to and that sleep: a frame asleep, a change of track, and both of them in songs."""
+"""Sleeping players without listeners: the cost of a frame, and of a change of track, with short and long tracks."""
 
 import asyncio
 from functools import partial

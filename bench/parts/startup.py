@@ -1,4 +1,4 @@
-"""From the command to a node that answers, beside the time of its imports alone."""
+"""The time from the command until the node answers, beside the time of its imports alone."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""What a node with 200 players pays for its figures: Prometheus, which reads them, and what is counted at each tick."""
+"""The cost of metrics for a node with 200 players: Prometheus, which reads them, and the counters of each tick."""
 
 import timeit
 from functools import partial

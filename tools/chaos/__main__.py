@@ -1,4 +1,6 @@
-"""Does one fault after the other, and two at a time. What processes had to wait for a core is added to each limit."""
+"""Makes faults in a cluster, one after the other and then two at a time. Each limit is extended by the time for which
+processes had to wait for a core.
+"""
 
 import argparse
 import asyncio

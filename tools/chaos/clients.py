@@ -1,4 +1,4 @@
-"""Clients that change players at all nodes, and know what was acknowledged."""
+"""Clients that change players at all nodes, and record what was acknowledged."""
 
 import asyncio
 import random

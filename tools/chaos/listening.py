@@ -1,4 +1,4 @@
-"""Those who listen at every node, and those who watch which node sends."""
+"""Listeners at every node, and watchers that record which node sends."""
 
 import asyncio
 import contextlib

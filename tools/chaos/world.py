@@ -1,4 +1,4 @@
-"""An engine and nodes that are one by it, and what can be done to them."""
+"""A cluster of an engine and nodes, and the faults that can be made in it."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Does one fault after the other to a node and prints the table; exits with 1 when something was wrong.
+"""Makes one fault after the other in a node, and prints the table. The exit code is 1 if something was wrong.
 
 Node, listeners and bad clients share the machine. A frame that was late by no more than its sender or its listener had
 to wait for a core is not the fault's doing; the table shows how long the node waited.

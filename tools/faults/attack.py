@@ -1,5 +1,6 @@
-"""`python -m tools.faults.attack KIND PORT SECONDS`: clients with bad manners, in a process of their own so that they
-hold up nobody's listening. The line that it prints says what they have done."""
+"""`python -m tools.faults.attack KIND PORT SECONDS`: clients that misbehave. They run in a process of their own, so
+that they do not delay the listeners. The process prints one line that says what they did.
+"""
 
 import asyncio
 import contextlib

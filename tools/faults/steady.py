@@ -1,4 +1,4 @@
-"""The listeners who must not lose a frame: what each of them got since it was last asked."""
+"""The listeners that must not lose a frame, and what each of them received since it was last asked."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Runs the soak and writes its report; exits with 1 when something was wrong."""
+"""Runs the soak and writes its report. The exit code is 1 if something was wrong."""
 
 import argparse
 import asyncio

@@ -1,5 +1,6 @@
-"""Those who steer: players that come and go, with everything that can be asked of them; and one that remembers what
-the node has said yes to."""
+"""Clients that send requests: players come and go and get all kinds of requests. One client also records what the node
+has acknowledged.
+"""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What the node's processes hold of the system, sampled over time."""
+"""Samples the system resources of the node's processes over time."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Those who listen: steady ones, who count every frame and every click, and others with bad habits."""
+"""Listeners: steady ones, which count every frame and every click, and misbehaving ones."""
 
 import asyncio
 import contextlib

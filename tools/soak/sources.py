@@ -1,4 +1,4 @@
-"""What is played: good files, and servers that answer in every wrong way."""
+"""The sources that are played: good files, and servers that answer in every wrong way."""
 
 import random
 from pathlib import Path

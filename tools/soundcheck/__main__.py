@@ -1,4 +1,4 @@
-"""Runs the sound check: a node of its own, five listeners, the programme, and what was found."""
+"""Runs the sound check: starts a node and five listeners, plays the programme, and prints the findings."""
 
 import argparse
 import asyncio

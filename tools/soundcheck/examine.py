@@ -1,4 +1,4 @@
-"""What is looked for in the recordings of a sound check: gaps, clicks, silence, order, and one sound in all formats."""
+"""Examines the recordings of a sound check: gaps, clicks, silence, order, and the same sound in all formats."""
 
 import io
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""The programme of a hearing: what is done to the player, one part after another, with the time of each."""
+"""The programme of a sound check: the requests to the player, part by part, with the time of each."""
 
 import asyncio
 import os

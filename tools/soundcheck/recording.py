@@ -1,4 +1,4 @@
-"""The listeners of a hearing: each records what one player sends, with the times at which it came."""
+"""The listeners of a sound check: each records the audio of one player, with the times at which it arrived."""
 
 import asyncio
 import json

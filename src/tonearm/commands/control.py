@@ -42,7 +42,8 @@ _WORDS: Final[Mapping[str, tuple[int, float, Callable[[str], object], str]]] = {
 
 
 def control(order: str, words: Sequence[str], as_json: bool, at: NodeOptions, **options: Any) -> int:
-    """`words` are the player's id, where it is given, and what the order says; `options` are its own."""
+    """`words` are the player's id, if it is given, and the arguments of the order. `options` are the order's own
+    options."""
 
     async def work(node: Node) -> int:
         if order == "create":
@@ -63,7 +64,7 @@ def control(order: str, words: Sequence[str], as_json: bool, at: NodeOptions, **
 
 
 async def _split(node: Node, order: str, words: Sequence[str]) -> tuple[Player, Sequence[str]]:
-    """The player, and the words after its name. Raises `WrongUse`."""
+    """The player, and the words after its id. Raises `WrongUse`."""
     least, most, is_value, form = _WORDS.get(order, (0, 0, bool, ""))
     is_named = len(words) > most
     if not is_named and len(words) > least:
@@ -78,7 +79,7 @@ async def _split(node: Node, order: str, words: Sequence[str]) -> tuple[Player, 
 
 
 async def _do(node: Node, order: str, player: Player, values: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raises `TonearmError`."""
+    """Sends the request of an order. Raises `TonearmError`."""
     match order, values:
         case "status" | "volume" | "loop", []:
             pass
@@ -113,7 +114,7 @@ async def _state(node: Node, player: Player) -> Any:
 
 
 def _line(state: Mapping[str, Any]) -> str:
-    """Such as `radio: playing Song, 1:30 of 3:20, volume 80 %`."""
+    """The player's state in one line, such as `radio: playing Song, 1:30 of 3:20, volume 80 %`."""
     told, info = state["state"], state["track"]["info"]
     if state["paused"] and told in ("playing", "loading"):
         told = "paused"

@@ -32,7 +32,7 @@ _ROUNDS: Final = 100  # of 10 ms
 _GOOD_MS: Final = 5.0
 _SOUND_WITHIN_S: Final = 10.0
 
-_SOMEWHERE: Final = ("192.0.2.1", 50_000)  # of an address that nobody has (RFC 5737)
+_SOMEWHERE: Final = ("192.0.2.1", 50_000)  # an address reserved for documentation (RFC 5737)
 
 _SCRIPT_PACKAGES: Final = ("yt-dlp", "yt-dlp-ejs", "quickjs-ng")
 
@@ -41,7 +41,7 @@ Verdict: TypeAlias = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`remedy` is empty where there is nothing to do."""
+    """The result of one check. `remedy` is empty if there is nothing to do."""
 
     verdict: Verdict
     subject: str
@@ -101,7 +101,7 @@ def _system() -> Finding:
 
 
 def _decoding(mode: SandboxMode) -> Iterator[Finding]:
-    """What a decoder process finds here, said by one."""
+    """The findings of a decoder process, reported by a trial process."""
     # One thread, as the sandbox wants it.
     told = _told_by("tonearm.worker", mode.value, OPENBLAS_NUM_THREADS="1")
     if isinstance(told, str):
@@ -124,7 +124,7 @@ def _decoding(mode: SandboxMode) -> Iterator[Finding]:
 
 
 def _javascript(config: Config | None) -> Finding:
-    """Whether the scripts of pages can be run, as the resolver's processes say it."""
+    """Whether the scripts of pages can be run, as a resolver process reports it."""
     told = _told_by("tonearm.sources.resolver.javascript")
     if isinstance(told, str):
         told = {"engine": "", "solver": "", "problem": told}
@@ -141,7 +141,7 @@ def _javascript(config: Config | None) -> Finding:
 
 
 def _voice(config: Config) -> Iterator[Finding]:
-    """Whether players can speak in voice channels, as far as that shows without a voice server."""
+    """Whether players can play in voice channels, as far as this can be checked without a voice server."""
     settings = config.voice
     if settings.enabled is False:
         yield Finding("note", "voice", "voice.enabled is false")
@@ -158,7 +158,7 @@ def _voice(config: Config) -> Iterator[Finding]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
             if settings.udp_bind:
                 trial.bind((settings.udp_bind, 0))
-            trial.connect(_SOMEWHERE)  # which sends nothing
+            trial.connect(_SOMEWHERE)  # This sends nothing.
             address = trial.getsockname()[0]
     except OSError as error:
         yield Finding("note", "voice", f"UDP cannot be sent: {error.strerror}", "check the network and voice.udp_bind")
@@ -168,7 +168,7 @@ def _voice(config: Config) -> Iterator[Finding]:
 
 
 def _told_by(module: str, *words: str, **variables: str) -> dict[str, Any] | str:
-    """What a trial of one of our modules, in a process of its own, says as JSON; else why it said nothing."""
+    """The JSON report of a trial of one of our modules in its own process, or the reason why there is none."""
     done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
         [sys.executable, "-m", module, *words],
         env={**os.environ, **variables},
@@ -263,7 +263,7 @@ async def findings_of_node(
 
 
 async def _playable(node: Node, uri: str, url: str) -> Finding:
-    """Plays it, until something of it is heard."""
+    """Plays the URI until some of its sound arrives."""
     source = seen_by_node(uri, url)
     try:
         reason = await node.explain(source)

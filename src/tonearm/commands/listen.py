@@ -26,7 +26,7 @@ _LARGEST_WAV_BYTES: Final = (1 << 32) - 4096
 
 
 class WavWriter:
-    """A WAV file. Its header gets the true length in `close`. Raises `OutputEndedError`."""
+    """A WAV file. `close` writes the true length into the header. Raises `OutputEndedError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -59,12 +59,12 @@ class WavWriter:
 
 PcmWriter: TypeAlias = WavWriter | PipeWriter | Speaker
 
-MAX_LATENCY_MS: Final = 1000  # rather late than lost: a file is to have all of it
+MAX_LATENCY_MS: Final = 1000  # A file should have all frames, so late is better than lost.
 
 
 def listen(player: str | None, save: Path | None, raw: bool, output: str | None, wait_s: float, at: NodeOptions) -> int:
-    """Listens until the player is deleted or the user ends it, through restarts of the node."""
-    # stdout belongs to the audio when it was asked for there.
+    """Listens until the player is deleted or the user quits. Continues after restarts of the node."""
+    # If the audio goes to stdout, nothing else may be written there.
     display = Display(sys.stderr if raw else sys.stdout)
     has_reader = raw or save is not None or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
     sounds = output != "" and (output is not None or not has_reader)
@@ -74,7 +74,7 @@ def listen(player: str | None, save: Path | None, raw: bool, output: str | None,
         program = found_program(output) if sounds else None
         writers: list[PcmWriter] = []
         async with aclosing(heard.events()) as events:
-            first = await anext(events)  # what is wrong is raised here, before a file is written over
+            first = await anext(events)  # An error is raised here, before a file is overwritten.
             try:
                 if save is not None:
                     writers.append(WavWriter(save))
@@ -124,7 +124,7 @@ async def finish(writers: Sequence[PcmWriter]) -> None:
 
 
 class Hearing:
-    """What is heard and shown of a player. `first` is the event with its whole state."""
+    """Receives and displays a player's audio and events. `first` is the event with the player's whole state."""
 
     def __init__(self, display: Display, writers: Sequence[PcmWriter], first: Event) -> None:
         self._view = PlayerView()
@@ -138,8 +138,8 @@ class Hearing:
     async def run(
         self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float, until: Awaitable[object]
     ) -> None:
-        """Until the player is gone, the node stays away for so long, or `until` is over. Raises `OutputEndedError` and
-        `TonearmError`."""
+        """Runs until the player is gone, the node is away for `wait_s`, or `until` is over. Raises `OutputEndedError`
+        and `TonearmError`."""
         async with patience(wait_s) as heed:
             ends = [asyncio.ensure_future(one) for one in (self._hear(audio), until)]
             helpers = [asyncio.ensure_future(one) for one in (self._follow(events, heed), self._draw())]
@@ -153,13 +153,13 @@ class Hearing:
                 await asyncio.gather(*ends, *helpers, return_exceptions=True)
 
     def summary(self, audio: AudioStream) -> str:
-        """Of all that was heard."""
+        """A summary of all audio that was received."""
         told = f"{self._frames / FRAMES_PER_SECOND:.1f} s heard"
         told += f", {self._pacing.late_frames} of {self._frames} frames late"
         if audio.lost:
             told += f", {audio.lost} lost"
         lufs, peak_db = self._meters.integrated_lufs, self._meters.highest_true_peak_db
-        if lufs != -math.inf:  # else silence, or less than 400 ms
+        if lufs != -math.inf:  # It is -inf for silence and for less than 400 ms.
             told += f"; {lufs:.1f} LUFS, true peak {peak_db:.1f} dBTP"
         return told
 
@@ -174,7 +174,7 @@ class Hearing:
                 writer.write(frame.payload)
 
     async def _follow(self, events: AsyncIterator[Event], heed: Callable[[Event], str | None]) -> None:
-        with suppress(TonearmError):  # which the sound meets, too
+        with suppress(TonearmError):  # The audio stream raises the same error.
             async for event in events:
                 is_break, sentence = self._view.follow(event)
                 if is_break:
@@ -182,7 +182,7 @@ class Hearing:
                 self._take(event, sentence or heed(event))
 
     def _take(self, event: Event, sentence: str | None) -> None:
-        """An event, and what is to be said of it, if anything."""
+        """Handles an event and prints its sentence, if it has one."""
         if sentence:
             self._display.say(sentence)
 

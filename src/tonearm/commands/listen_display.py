@@ -64,7 +64,7 @@ class MeterReading:
 
 
 class Meters:
-    """Measures what is heard. Pauses do not count."""
+    """Measures the audio that is received. Pauses do not count."""
 
     def __init__(self) -> None:
         self._loudness = Meter.fresh()
@@ -146,7 +146,7 @@ _INTERRUPTIONS: Final = (
 
 
 class PlayerView(Mirror):
-    """What is shown of a player, as its events tell it."""
+    """The displayed state of a player, from its events."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now_s)
@@ -158,7 +158,7 @@ class PlayerView(Mirror):
 
     @property
     def overlays(self) -> int:
-        """How many overlays sound."""
+        """The number of overlays that play."""
         return len(self._sounding)
 
     @property
@@ -273,14 +273,14 @@ class Display:
         self._last = line
 
     def say(self, sentence: str) -> None:
-        """A line that stays."""
+        """Prints a line that stays."""
         if self._is_quiet:
             complain(sentence)
         else:
             self.clear(f"{printable(sentence)}\n")
 
     def clear(self, instead: str = "") -> None:
-        """What is drawn again and again goes."""
+        """Removes the lines that are redrawn."""
         self._write("\r\x1b[J" + instead if self._is_terminal and not self._is_quiet else instead)
 
     def _write(self, text: str) -> None:
@@ -304,7 +304,7 @@ def _limit(ceiling_db: float | None, true_peak_db: float) -> str:
 
 
 def _decibels(value: float) -> str:
-    """Six characters; dashes for silence, and for what is not known yet."""
+    """The value in six characters. Dashes stand for silence and for an unknown value."""
     return "   -- " if value == -math.inf else f"{value:6.1f}"
 
 

@@ -37,7 +37,8 @@ def show_nodes(as_json: bool, at: NodeOptions) -> int:
 
 
 def drain_node(name: str | None, undo: bool, as_json: bool, at: NodeOptions) -> int:
-    """`name` None: the node that is asked. Returns when it has no players any more, or with `undo` at once."""
+    """Drains the node `name`; None is the node that is asked. Returns when it has no players any more, or with `undo`
+    at once."""
 
     async def work(node: Node) -> int:
         await _nodes(node)

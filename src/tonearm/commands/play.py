@@ -72,7 +72,7 @@ def play(
         finally:
             display.clear()
             if is_ours and not keep:
-                with suppress(TonearmError):  # it is gone already, or the node is
+                with suppress(TonearmError):  # The player or the node is gone already.
                     await playing_in.delete()
             if speaker is not None:
                 await speaker.close()
@@ -81,7 +81,7 @@ def play(
 
 
 async def _player(node: Node, name: str | None) -> tuple[Player, bool]:
-    """The player of this name, and whether it was made for it."""
+    """The player of this name, and whether it was created now."""
     name = name or f"terminal-{os.getpid()}"
     try:
         return await node.create_player(name), True
@@ -90,7 +90,7 @@ async def _player(node: Node, name: str | None) -> tuple[Player, bool]:
 
 
 class _Playing(Hearing):
-    """Of a player whose queue ends, with what keys do meanwhile."""
+    """The `Hearing` of a player that ends with its queue. Also handles keys."""
 
     def __init__(
         self, display: Display, speaker: Speaker | None, first: Event, player: Player, *, as_json: bool
@@ -105,7 +105,7 @@ class _Playing(Hearing):
         self._pressed: set[asyncio.Task[None]] = set()
 
     async def to_the_end(self, events: AsyncIterator[Event], audio: AudioStream, wait_s: float) -> int:
-        """Of the queue, unless the user quits before. The exit code. Raises `TonearmError`."""
+        """Runs until the end of the queue, unless the user quits. Returns the exit code. Raises `TonearmError`."""
         await self.run(events, audio, wait_s, self._heard_all(audio))
         if not self._ended.is_set():
             raise TonearmError(f"Player {self._player.id} was deleted.")

@@ -44,19 +44,19 @@ _NO_FOLD: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """Where the node is; `password` is empty without one."""
+    """The address of the node. `password` is empty without one."""
 
     url: str
     password: str = field(repr=False)
 
 
 class WrongUse(TonearmError):
-    """The command's words cannot be meant. The message says what they are."""
+    """The arguments of a command make no sense. The message says which arguments it takes."""
 
 
 def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: float = 10.0) -> int:
-    """What `work` returns, or the exit code for what it raised, which is told on stderr. SIGTERM and SIGHUP cancel it,
-    so that it leaves nothing behind on the node."""
+    """Returns the result of `work`, or the exit code for its error, which is printed on stderr. SIGTERM and SIGHUP
+    cancel `work`, so that it can clean up on the node."""
     stopped_by = 0
 
     async def reached() -> int:
@@ -94,7 +94,7 @@ def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: f
 
 
 def with_remedy(error: TonearmError, *near: str) -> str:
-    """What the error says, with what is to be done about it in a terminal; `near`: the player that may be meant."""
+    """The message of the error, with advice for a terminal user. `near` is the player that may be meant."""
     if isinstance(error, PlayerNotFound):
         meant = "".join(f"did you mean {one!r}? " for one in near)
         return f"There is no player {error.player_id!r}; {meant}`tonearm players` shows all."
@@ -102,7 +102,7 @@ def with_remedy(error: TonearmError, *near: str) -> str:
 
 
 async def player_or_only(node: Node, name: str | None) -> Player:
-    """The player of this name; without one the only player that there is. Raises `TonearmError`."""
+    """The player of this name. Without a name, the only player of the node. Raises `TonearmError`."""
     if name is not None:
         return node.player(name)
     players = await node.players()
@@ -115,8 +115,8 @@ async def player_or_only(node: Node, name: str | None) -> Player:
 
 
 async def playable(node: Node, given: Sequence[str]) -> list[str | Track]:
-    """What the node is to play: a file here by its whole path, what the node knows as it is, and the best match for
-    other words. When all are such, they are the words of one search. Raises `TonearmError`."""
+    """What to send to the node: a local file with its full path, anything that the node knows unchanged, and the best
+    match for other words. If all are other words, they form one search. Raises `TonearmError`."""
     known = [await _known(node, seen_by_node(one, node.url)) for one in given]
     if not any(known):
         return [*await _best_match(node, " ".join(given))]
@@ -135,7 +135,7 @@ async def _known(node: Node, uri: str) -> str | None:
 
 
 async def _best_match(node: Node, words: str) -> list[Track]:
-    """All tracks, where the words are a link to a list."""
+    """The best match for a search. If the words are a link to a list, all its tracks."""
     found = await node.load(words, limit=1)
     if not found.tracks:
         raise TonearmError(found.problem)
@@ -144,8 +144,8 @@ async def _best_match(node: Node, words: str) -> list[Track]:
 
 @asynccontextmanager
 async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]]:
-    """What it gives is to be told each event, and returns what is to be said about the connection. A node that stays
-    away for `wait_s` ends what runs inside with a `ConnectError`."""
+    """Gives a function that takes each event and returns a sentence about the connection, if there is one. If the node
+    is away for `wait_s`, the block ends with a `ConnectError`."""
     try:
         async with asyncio.timeout(None) as limit:
 
@@ -166,15 +166,15 @@ async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]
 
 
 def complain(sentence: str, code: int = ExitCode.FAILED) -> int:
-    """On stderr. Returns `code`."""
-    with suppress(OSError):  # nobody reads it any more
+    """Prints a sentence on stderr. Returns `code`."""
+    with suppress(OSError):  # The reader of stderr is gone.
         sys.stderr.write(f"tonearm: {one_line(sentence)}\n")
     return code
 
 
 def say(line: str) -> None:
-    """On stdout, at once, with a question mark for what its encoding has not. A reader who has had enough, as `head`
-    has, ends the command without a word."""
+    """Prints a line on stdout at once. Characters that its encoding lacks become question marks. If the reader closed
+    the pipe, as `head` does, the command ends silently."""
     encoding = sys.stdout.encoding
     try:
         sys.stdout.write(f"{line}\n".encode(encoding, "replace").decode(encoding))
@@ -198,7 +198,7 @@ def as_plain(value: Any) -> Any:
 
 
 def print_json(value: Any) -> None:
-    """On one line."""
+    """Prints JSON on one line."""
     say(json.dumps(as_plain(value), ensure_ascii=False))
 
 
@@ -232,13 +232,13 @@ def print_table(
 
 
 def _columns() -> int | None:
-    """Of the terminal, or of the variable COLUMNS; None where neither is there: lines are as long as they are."""
+    """The width of the terminal, or of the variable COLUMNS. None without both: lines are then not limited."""
     is_given = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return max(shutil.get_terminal_size().columns, 1) if is_given else None
 
 
 def show(what: RenderableType, columns: int | None = None) -> None:
-    """In colours and folded only on a terminal, or where `columns` are given: elsewhere a line is for `grep`."""
+    """Uses colours and line breaks only on a terminal, or with `columns`. Otherwise each line is whole, for `grep`."""
     shown = StringIO()
     console = Console(
         file=shown,
@@ -250,13 +250,13 @@ def show(what: RenderableType, columns: int | None = None) -> None:
 
 
 def clock(ms: float) -> str:
-    """Such as 3:05, or 1:00:00."""
+    """The time in the form 3:05 or 1:00:00."""
     seconds = int(ms / 1000)
     minutes = f"{seconds // 60 % 60}:{seconds % 60:02}"
     return minutes if seconds < 3600 else f"{seconds // 3600}:{minutes.rjust(5, '0')}"
 
 
 def seen_by_node(uri: str, node_url: str) -> str:
-    """A file of this folder by its whole path: the node's folder is another one."""
+    """The full path of a file in this folder, because the node runs in another folder."""
     is_here = any(host in node_url for host in ("127.0.0.1", "localhost", "[::1]"))
     return str(Path(uri).resolve()) if is_here and "://" not in uri and Path(uri).exists() else uri

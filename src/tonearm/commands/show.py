@@ -56,7 +56,7 @@ def show_players(as_json: bool, at: NodeOptions) -> int:
 
 
 def player_ids(at: NodeOptions) -> list[str]:
-    """Those that there are; none where no node answers within a moment."""
+    """The ids of all players. Empty if no node answers within a moment."""
 
     async def ask() -> list[str]:
         async with Node(at.url, password=at.password, timeout_s=1.0) as node:
@@ -117,7 +117,7 @@ def show_info(uri: str, as_json: bool, at: NodeOptions) -> int:
 
 
 def show_events(player: str | None, as_json: bool, wait_s: float, at: NodeOptions) -> int:
-    """Until the player is gone, or the node stays away for so long."""
+    """Prints events until the player is gone, or the node is away for `wait_s`."""
 
     async def work(node: Node) -> int:
         followed = await player_or_only(node, player)
@@ -134,7 +134,7 @@ def show_events(player: str | None, as_json: bool, wait_s: float, at: NodeOption
 
 
 def _line(event: Event) -> str:
-    """Its name, and what of it has a place in a line."""
+    """The name of the event, and those of its fields that fit in a line."""
     words = [type(event).__name__]
     for name in ("track", "title", "state", "position", "mode", "length", "listeners", "reason", "cause", "error"):
         value: Any = getattr(event, name, None)

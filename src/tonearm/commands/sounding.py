@@ -30,7 +30,7 @@ _KEPT_BYTES: Final = FRAMES_PER_SECOND * FRAME_BYTES  # one second, as the node 
 
 
 def found_program(wanted: str | None) -> str | None:
-    """The name of the first program that is there, None without one. Raises `TonearmError` where `wanted` is not."""
+    """The name of the first installed program, or None. Raises `TonearmError` if `wanted` is not installed."""
     if wanted:
         if shutil.which(wanted) is None:
             raise TonearmError(f"{wanted} was not found on the PATH; install it, or leave out --output.")
@@ -39,12 +39,12 @@ def found_program(wanted: str | None) -> str | None:
 
 
 def no_program(stream_url: str) -> str:
-    """What is said without any."""
+    """The message when no program is installed."""
     return f"No program that plays sound was found ({', '.join(PROGRAMS)}); install one, or listen at {stream_url}."
 
 
 def _can(name: str) -> bool:
-    """Of pw-play, whether it is new enough to read PCM from a pipe."""
+    """Whether the program can be used: pw-play must be new enough to read PCM from a pipe."""
     if name != "pw-play":
         return True
     try:
@@ -55,11 +55,11 @@ def _can(name: str) -> bool:
 
 
 class OutputEndedError(Exception):
-    """The output takes no more; the message is a sentence for the user."""
+    """The output accepts no more data. The message is a sentence for the user."""
 
 
 class PipeWriter:
-    """PCM into the pipe or file of `descriptor`, without waiting for a reader."""
+    """Writes PCM to the pipe or file of `descriptor`, without waiting for a reader."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -69,7 +69,8 @@ class PipeWriter:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _KEPT_BYTES)
 
     def write(self, pcm: bytes) -> bool:
-        """Whole frames. False: it was left out, since the reader is a second behind. Raises `OutputEndedError`."""
+        """Writes whole frames. Returns False if they were dropped because the reader is a second behind. Raises
+        `OutputEndedError`."""
         try:
             self._rest = self._rest[os.write(self._descriptor, self._rest) :] if self._rest else b""
             if not self._rest:
@@ -84,11 +85,12 @@ class PipeWriter:
         return False
 
     async def close(self) -> None:
-        """The descriptor belongs to who gave it."""
+        """Does nothing: the caller closes the descriptor."""
 
 
 class Speaker:
-    """The `program`, which starts with the first frame. When it fails, `tell` gets a sentence, and no more sounds."""
+    """Plays through `program`, which starts with the first frame. If it fails, `tell` gets a sentence, and nothing is
+    played any more."""
 
     def __init__(self, program: str, tell: Callable[[str], object]) -> None:
         self._program = program
@@ -100,7 +102,7 @@ class Speaker:
         self.plays_out = False  # at the end: what the program has not played yet is heard first
 
     def write(self, pcm: bytes) -> None:
-        """One frame. What the program does not take within a second is left out."""
+        """Writes one frame. Frames that the program does not accept within a second are dropped."""
         if self._is_silent:
             return
         try:

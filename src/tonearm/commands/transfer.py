@@ -47,7 +47,7 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
 
 
 def _replace(file: Path, text: str) -> None:
-    """What was there, such as an older backup, stays until all of `text` is on the disk."""
+    """Writes `text` to `file`. An old file, such as an older backup, is kept until all of `text` is on the disk."""
     # Only its owner may read it, since links of sources may hold what nobody else should know. Its name is new, so that
     # nobody else who may write in that folder has put a link there.
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
@@ -63,7 +63,7 @@ def _replace(file: Path, text: str) -> None:
 
 
 def import_players(player: str | None, file: Path, at: NodeOptions) -> int:
-    """Has the node take over the players in `file`, or one of them."""
+    """Makes the node take over the players in `file`, or one of them."""
     try:
         records = json.loads(file.read_text(encoding="utf-8"))["players"]
         wanted = {str(record["id"]): record for record in records if player in (None, record["id"])}
@@ -105,7 +105,7 @@ async def _degradation(node: Node) -> str:
 
 
 async def _put(node: Node, player_id: str, record: Any) -> None:
-    """Waits as long as the node says, whose `server.requests_per_second` may be low."""
+    """Sends one player. Waits as long as the node demands, because its `server.requests_per_second` may be low."""
     while True:
         try:
             await node.request("PUT", _state_path(player_id), record)

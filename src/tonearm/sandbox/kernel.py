@@ -65,13 +65,13 @@ libc: Final = _Libc()
 
 
 def die_with_the_node() -> None:
-    """Has this process killed when the thread ends that its parent is. Does nothing where that cannot be had."""
+    """Makes the kernel kill this process when its parent thread ends. Does nothing if the kernel cannot do that."""
     with suppress(SandboxUnavailable):
         libc.prctl("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, 9)
 
 
 def give_up_privileges() -> None:
-    """No program that is started can have more rights than this one: without that, neither seccomp nor Landlock.
+    """Started programs can never get more rights than this process. Seccomp and Landlock require that.
 
     Raises `SandboxUnavailable`.
     """
@@ -79,7 +79,7 @@ def give_up_privileges() -> None:
 
 
 def name_process(name: str) -> None:
-    """What `ps -o comm`, `top` and the kernel's own messages call this process; 15 bytes of it at most."""
+    """Sets the name of this process in `ps -o comm`, `top` and kernel messages; at most 15 bytes."""
     with suppress(SandboxUnavailable):
         libc.prctl("name", PR_SET_NAME, ctypes.create_string_buffer(name.encode()))
 

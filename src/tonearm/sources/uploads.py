@@ -1,4 +1,4 @@
-"""Files that clients send into the library. A file is hidden until it is complete and checked; then it gets its name."""
+"""Files that clients send into the library. A file is hidden until it is complete and checked, then it is renamed."""
 
 import contextlib
 import errno

@@ -215,7 +215,7 @@ class DecoderTemplate:
             self._give_up(logging.WARNING, "their template ends before it has forked one")
         else:
             log.warning(
-                "the template of the decoder processes has ended; the decoder processes continue, and it is started again"
+                "the template of the decoder processes has ended; these processes continue, and it is started again"
             )
             self.load()
 

@@ -1,4 +1,4 @@
-"""Decides which source may decode now: earliest deadline first, with a fixed number of slots. Runs the decoding threads.
+"""Decides which source may decode now: earliest deadline first, with a fixed number of slots. Runs the threads.
 
 Threads that decode side by side fight for the interpreter lock: two at once get less done than one after the other.
 So a `DecodeScheduler` gives out slots, and a job works only while it holds one. The job whose deadline is earliest
