@@ -67,7 +67,7 @@ class Library:
         self._threads = DetachedThreads(_MOST_AT_ONCE)
 
     async def listing(self, path: str, query: str, offset: int, limit: int) -> LibraryListing:
-        """What is in the folder at `path`, or, with words in `query`, which files below it have all of them in their
+        """The content of the folder at `path`. With words in `query`, all files below it that have every word in their
         names or folders. Raises `LibraryFileNotFound`."""
         return await self._threads.run(partial(self._list_now, path, query, offset, limit))
 

@@ -240,8 +240,8 @@ class SourceOpener:
         raise PlayError.of(FailureCode.NOT_AUDIO, Stage.READ, message, RESOLVER_HINT)
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
-        """What a page, a link of a service, a list or a folder says of itself, and no sound is opened; None for a
-        source, which has to be. Raises `PlayError` and `LimitReached`."""
+        """The metadata of a page, a link of a service, a list or a folder, without opening any sound. None for a
+        source, which must be opened. Raises `PlayError` and `LimitReached`."""
         if self._mirrors is not None and self._mirrors.is_for(uri):
             return await self._mirrors.look_up(uri)
         if self._pages is not None and not uri.is_here:
@@ -253,8 +253,8 @@ class SourceOpener:
         return None
 
     async def page_facts(self, uri: SourceUri) -> PlaylistEntry | None:
-        """What a page, or a link of a service, says of the one track that it plays; None for all else. For the titles
-        of a queue. Raises `PlayError`, and `LimitReached` when it may be asked later."""
+        """The metadata of the one track that a page or a link of a service plays; None for anything else. Used for the
+        titles of a queue. Raises `PlayError`, and `LimitReached` when it may be asked later."""
         if self._pages is None or uri.is_here:
             return None
         if self._mirrors is None or not self._mirrors.is_for(uri):
@@ -275,7 +275,7 @@ class SourceOpener:
 
     @property
     def default_search(self) -> str:
-        """What stands before the words where a client names no site."""
+        """The prefix of a search when a client names no site."""
         return DEFAULT_SEARCH if self._resolver is None else self._resolver.default_search
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:

@@ -34,7 +34,7 @@ class ReadWindow:
         self.position = offset
 
     def hold(self, behind_bytes: int, ahead_bytes: int) -> None:
-        """Has other bounds from now on."""
+        """Sets other bounds from now on."""
         self._behind_bytes, self._ahead_bytes = behind_bytes, ahead_bytes
 
     @property
@@ -186,7 +186,7 @@ class RetryBudget:
         self._earned_bytes = 0
 
     def earn(self, arrived_bytes: int) -> None:
-        """To be called when bytes arrive: `EARNED_BACK_BYTES` since the last retry allow all retries again."""
+        """Must be called when bytes arrive. `EARNED_BACK_BYTES` since the last retry allow all retries again."""
         if self._tries:
             self._earned_bytes += arrived_bytes
             if self._earned_bytes >= EARNED_BACK_BYTES:

@@ -105,7 +105,7 @@ class _Opening:
         return self.is_given_up or self._task.done()
 
     async def wait(self, report_wait: ReportWait) -> OpenedSource | Playlist | None:
-        """What was opened, which the caller owns; None when another caller has got it. Raises `PlayError`."""
+        """The opened stream, which the caller then owns; None when another caller has got it. Raises `PlayError`."""
         self._waiting += 1
         self._reports.append(report_wait)
         if self._last_wait is not None:

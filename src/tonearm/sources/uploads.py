@@ -125,7 +125,7 @@ class SentFile:
             await self._write_waiting()
 
     async def finish(self) -> None:
-        """Has the disk hold all that was written. Raises as `write`."""
+        """Makes sure that all written bytes are on the disk. Raises as `write`."""
         await self._write_waiting()
         await self._uploads.run(self._sync)
 

@@ -26,12 +26,13 @@ log = logging.getLogger(__name__)
 
 
 class SocketReports(Protocol):
-    """What a socket tells, from the loop, until it is hung up. After `failed` and `lost` nothing more comes."""
+    """The reports of a socket, called from the event loop until the socket is hung up. After `failed` and `lost` no
+    more reports come."""
 
     def opened(self) -> None: ...
 
     def failed(self, reason: NodeReason) -> None:
-        """It could not be opened, or the server broke the protocol."""
+        """The socket could not be opened, or the server broke the protocol."""
 
     def text(self, text: str) -> None: ...
 
@@ -41,7 +42,7 @@ class SocketReports(Protocol):
         """A ping or pong of the WebSocket came, of so many bytes."""
 
     def lost(self, code: int | None, text: str) -> None:
-        """It has ended: by the server's code and words, or without."""
+        """The socket has closed, with or without the server's code and reason."""
 
 
 class GatewayDialler:
@@ -94,7 +95,7 @@ async def _refuse_redirect(*_: Any) -> None:
 
 
 class GatewaySocket:
-    """One socket. `check` raises `AddressRefusedError` for a host that may not be dialled."""
+    """One WebSocket. `check` raises `AddressRefusedError` for a host that may not be dialled."""
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, check: Callable[[], None], reports: SocketReports

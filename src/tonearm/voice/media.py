@@ -55,10 +55,10 @@ class VoiceProcessError(Exception):
 
 
 class MediaReports(Protocol):
-    """What a connection is told, from the node's loop. No method raises."""
+    """The reports to a connection, called from the node's event loop. No method raises."""
 
     def say(self, message: bytes | tuple[int, Mapping[str, Any]]) -> None:
-        """For the voice server: a binary message with its opcode, or an opcode and an object."""
+        """A message to send to the voice server: a binary message with its opcode, or an opcode and an object."""
 
     def silent(self, frames: int) -> None:
         """Five silences were sent, after so many frames."""
@@ -94,13 +94,13 @@ class Media:
         self.lost = 0  # of these, on the way to a process that took no more
 
     def frame(self, packet: bytes) -> None:
-        """One packet of Opus of 20 ms, to leave now."""
+        """Sends one packet of Opus of 20 ms now."""
         self.frames += 1
         self._process.frame(self.number, packet)
 
     def gateway(self, op: int, data: Mapping[str, Any] | bytes) -> None:
-        """What the voice server said about members and the end-to-end encryption. What is too large to be that, or
-        has values that nobody can mean, is passed over."""
+        """Passes on a message of the voice server about members and the end-to-end encryption. Messages that are too
+        large or have invalid values are ignored."""
         message = Gateway(self.number, op, data if isinstance(data, bytes) else dict(data))
         with contextlib.suppress(ValueError, OverflowError, RecursionError):
             self._process.post(self._process.pack(message))
@@ -326,7 +326,7 @@ class _Process:
         self.post(self.pack(message), descriptor)
 
     def post(self, packed: bytes, descriptor: int | None = None) -> None:
-        """As `send`, for what is packed already."""
+        """As `send`, for a message that is packed already."""
         self._flush()  # the frames that came before
         if self._is_over:
             _close(descriptor)

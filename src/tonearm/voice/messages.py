@@ -25,8 +25,8 @@ class BrokenVoiceMessage(Exception):
 
 
 class MediaSetting(msgspec.Struct, frozen=True):
-    """What the session's description says. `is_large`: of a call of so many that its key agreement would hold the
-    packets of others up; it gets a process of its own."""
+    """The session description. `is_large` is true for a large call, whose key agreement would delay the packets of
+    other calls. Such a call gets its own process."""
 
     mode: str
     key: bytes
@@ -48,7 +48,7 @@ class Open(msgspec.Struct, tag=True, frozen=True):
 
 
 class Gateway(msgspec.Struct, tag=True, frozen=True):
-    """What the voice server said about members and the end-to-end encryption: an object, or a binary payload."""
+    """A message of the voice server about members and the end-to-end encryption: an object, or a binary payload."""
 
     connection: int
     op: int
@@ -76,7 +76,7 @@ class Started(msgspec.Struct, tag=True, frozen=True):
 
 
 class Say(msgspec.Struct, tag=True, frozen=True):
-    """For the voice server: an object, or the payload of a binary message."""
+    """A message for the voice server: an object, or the payload of a binary message."""
 
     connection: int
     op: int

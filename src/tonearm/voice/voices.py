@@ -156,7 +156,7 @@ class _Tally:
             self.closes[close.reason if close.code is None else str(close.code)] += 1
 
     def leave(self, connection: VoiceConnection) -> None:
-        """Has it leave in the background."""
+        """Makes the connection leave in the background."""
 
         async def leave() -> None:
             await connection.leave()

@@ -26,7 +26,8 @@ _TIMES_AGAIN: Final = 40
 
 
 def reopen_statm() -> None:
-    """To be called in a forked process before it is confined: the inherited `STATM` shows the memory of its parent."""
+    """Must be called in a forked process before it is confined, because the inherited `STATM` shows the parent's
+    memory."""
     opened = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(opened, STATM, inheritable=False)
     os.close(opened)

@@ -14,7 +14,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LoudnessHints:
-    """What the decoder cannot know of a source: what was measured of its track before, and which album is played."""
+    """Facts about loudness that the decoder cannot know: the earlier measurement of the track, and the album that is
+    played."""
 
     measured: MeasuredLoudness | None = None
     album: str | None = None

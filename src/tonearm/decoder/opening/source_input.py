@@ -136,8 +136,8 @@ class SourceOpenings:
         self._openings.clear()
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
-        """Has a source go on as `new_source`, from `start_sample` on. Returns False when `new_source` has to be opened
-        instead."""
+        """Makes a source continue as `new_source`, from `start_sample` on. Returns False when `new_source` must be
+        opened instead."""
         opening = self._openings.get(source)
         if opening is None or not opening.seek(new_source, start_sample):
             return False

@@ -52,7 +52,7 @@ class SessionRules:
         self._pictures: set[int] = set()  # sources that were opened for their picture
 
     def ordered(self, order: FromNode) -> None:
-        """To be called with each message that the node sends."""
+        """Must be called with each message that the node sends."""
         if isinstance(order, Grant):
             self._granted = max(self._granted, order.granted)
             if order.outputs is not self._outputs:

@@ -156,8 +156,8 @@ class DecoderSession:
         self._open(source, _WantedSource(part, loudness), delay_s)
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
-        """Has a source go on as `new_source`, from another sample on, and drops the old number. A source that is not
-        open yet, or whose session is lost, is opened anew, which ends a rest."""
+        """Makes a source continue as `new_source`, from another sample on, and drops the old number. A source that is
+        not open yet, or whose session is lost, is opened again, which ends a rest."""
         sought = self._sources[source]
         sought = replace(sought, part=replace(sought.part, start_sample=start_sample), is_given_up=False)
         self._loudness.sought(source, new_source)

@@ -278,7 +278,8 @@ class FrameBuffer:
         self._marks = deque(mark for mark in self._marks if mark.kind is MarkKind.FADED)
 
     def end_fades(self) -> None:
-        """Has sources that fade out in the buffered frames end where the next source begins: what follows is lost."""
+        """Makes sources that fade out in the buffered frames end where the next source begins, because later frames are
+        lost."""
         self._marks = deque(
             replace(mark, kind=MarkKind.END) if mark.kind is MarkKind.FADING else mark for mark in self._marks
         )

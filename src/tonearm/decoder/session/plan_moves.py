@@ -166,7 +166,7 @@ class Mix(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a player wants to be played: `current` (None: silence), and `next` after it."""
+    """The sources that a player wants to play: `current` (None: silence), and `next` after it."""
 
     current: SourceId | None
     next: SourceId | None

@@ -29,7 +29,7 @@ class Decryptor:
         self._left = b""
 
     def update(self, data: bytes) -> bytes:
-        """What `data`, the next bytes, gives. The last block is kept back, since it ends with padding."""
+        """The decrypted bytes of `data`, the next bytes. The last block is kept back, because it ends with padding."""
         data = self._left + data
         count = max(len(data) - 1, 0) // _BLOCK_BYTES
         self._left = data[count * _BLOCK_BYTES :]

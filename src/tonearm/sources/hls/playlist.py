@@ -35,7 +35,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What AES-128 needs beside the bytes: where the key is, as the playlist has it, and the initialization vector."""
+    """The parameters of AES-128: the URI of the key, as the playlist has it, and the initialization vector."""
 
     reference: str
     iv: bytes

@@ -83,7 +83,7 @@ class Body:
         self.response.close()
 
     def left(self) -> bytes:
-        """What had arrived when `read` failed; aiohttp holds it back behind its exception."""
+        """The bytes that had arrived when `read` failed. aiohttp keeps them back behind its exception."""
         if self._unpacker is not None:
             return b""
         self._content.set_exception(cast(BaseException, None))

@@ -38,7 +38,7 @@ def refused(message: str, hint: str) -> PlayError:
 
 
 def admission_error(error: RequestError) -> PlayError:
-    """For a URI of a redirect, a page or a playlist whose form or policy is refused."""
+    """The error for a URI of a redirect, a page or a playlist that is refused for its form or by the policy."""
     if isinstance(error, SourceBlocked):
         code, hint = FailureCode.SOURCE_BLOCKED, "The operator decides: sources.allowed and sources.blocked."
     elif isinstance(error, SourceRefused):
@@ -49,7 +49,7 @@ def admission_error(error: RequestError) -> PlayError:
 
 
 def connect_error(error: Exception, host: str) -> PlayError:
-    """For an error between the lookup of `host` and the end of the response's header."""
+    """The failure for an error between the lookup of `host` and the end of the response's header."""
     refusal = _refusal_in(error)
     if refusal is not None:
         return refused(refusal.message, refusal.hint)
@@ -80,7 +80,7 @@ def connect_error(error: Exception, host: str) -> PlayError:
 
 
 def proxy_error(error: Exception, proxy: str) -> ProxyError | None:
-    """For an error as of `connect_error`, where `proxy` is at fault."""
+    """As `connect_error`, for an error that `proxy` caused."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return proxy_refuses(proxy, error.status)
     if isinstance(error, aiohttp.ClientProxyConnectionError):
@@ -99,7 +99,7 @@ def _proxy_failed(proxy: str, reason: str) -> ProxyError:
 
 
 def read_error(error: Exception, host: str) -> PlayError:
-    """For an error in a response's body."""
+    """The failure for an error in a response's body."""
     if isinstance(error, TimeoutError):
         message = f"{host} stopped sending before the end."
         hint = "Try again later, or raise sources.stall_timeout_s."
@@ -110,7 +110,7 @@ def read_error(error: Exception, host: str) -> PlayError:
 
 
 def status_error(status: int, host: str, stage: Stage) -> PlayError:
-    """For an answer that is no success."""
+    """The failure for an answer with an error status."""
     failure = PlayFailure(
         FailureCode.HTTP_STATUS, stage, f"{host} answered with status {status}.", _status_hint(status), status
     )

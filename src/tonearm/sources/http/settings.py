@@ -70,7 +70,7 @@ class PageLink:
     proxy: str | None = field(default=None, repr=False)
 
     def headers_for(self, uri: SourceUri) -> dict[str, str]:
-        """Those to send to `uri`: none to another host or port, and none in plain text that were meant for TLS."""
+        """The headers to send to `uri`: none to another host or port, and none meant for TLS in plain text."""
         is_same = (uri.host, uri.port) == (self.uri.host, self.uri.port)
         is_secure, was_secure = uri.is_https, self.uri.is_https
         is_upgrade = uri.host == self.uri.host and (self.uri.port, uri.port) == (80, 443)

@@ -158,10 +158,8 @@ class Mirrors:
         return (self._kept(uri) or await self._choose(uri, link, ignore_wait)).found[0][0].uri
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist:
-        """What a link of a service names, by one request to it where that is enough; no recording is searched.
-
-        Raises `PlayError`.
-        """
+        """The data of a service about a link, with one request where that is enough. No recording is searched. Raises
+        `PlayError`."""
         link = await self._link(uri)
         if link.kind != "track":
             return await self._list(link)

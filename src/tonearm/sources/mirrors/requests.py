@@ -109,7 +109,7 @@ def _refusal(response: aiohttp.ClientResponse) -> ServiceRefused:
 
 
 def service_error(service: str, reason: str | PlayFailure, hint: str = "") -> PlayError:
-    """What is known of a link could not be found out at its service. A refusal of the node keeps its code."""
+    """The error when a service's data about a link cannot be fetched. A refusal of the node keeps its code."""
     if isinstance(reason, PlayFailure):
         if reason.code in REFUSALS:
             message = f"{service} may not be asked: {reason.message}"

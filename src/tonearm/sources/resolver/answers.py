@@ -191,7 +191,7 @@ def _headers(value: Json) -> dict[str, str]:
 
 
 def hint_of(reason: str, *, wants_script: bool = False) -> str:
-    """What to do about yt-dlp's `reason`."""
+    """Advice for yt-dlp's `reason`."""
     if wants_script:
         return SCRIPT_HINT
     return _BOT_HINT if _BOT.search(reason) else _HINT

@@ -60,7 +60,7 @@ class Challenges:
 
 
 def solve_challenges(challenges: Challenges) -> None:
-    """From now on yt-dlp asks `challenges`, before all others."""
+    """Makes yt-dlp ask `challenges` from now on, before all other providers."""
 
     @register_provider
     class TonearmJCP(JsChallengeProvider):  # type: ignore[misc]

@@ -83,11 +83,11 @@ class Extraction:
         return [site for site in self._sites if not any(_is_of(name, site) for name in names)]
 
     def keys_of_extractors(self) -> list[str]:
-        """By which arguments are given to extractors."""
+        """The keys by which arguments are given to extractors."""
         return sorted({extractor.ie_key().lower() for extractor in self._known})
 
     def take_keys(self, arguments: dict[str, dict[str, list[str]]], cookies: bytes) -> None:
-        """For all pages from now on: arguments of extractors, as yt-dlp's option has them, and a file of cookies in
+        """Sets, for all later pages, the arguments of extractors as in yt-dlp's option, and a file of cookies in
         Netscape's form."""
         self._arguments, self._cookies = arguments, cookies
 
@@ -166,7 +166,7 @@ class Extraction:
         return {"error": f"{problem} ({reason})", "script": True} if problem else {"error": reason}
 
     def reason_of(self, error: BaseException) -> str:
-        """What went wrong in one sentence, without the advice that is meant for users of the yt-dlp command."""
+        """The cause of an error in one sentence, without the advice for users of the yt-dlp command."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ExtractorError | RequestError):
             cause = cause.__context__  # yt-dlp raises its own error while it handles the extractor's

@@ -37,7 +37,7 @@ class ScriptPending(BaseException):
 
 
 def script_key(solver: str, script: bytes) -> str:
-    """What a prepared script is kept under: it is of the script, and of the version of the solver that prepared it."""
+    """The key of a prepared script: it depends on the script, and on the version of the solver that prepared it."""
     return hashlib.sha256(solver.encode() + b"\n" + script).hexdigest()
 
 

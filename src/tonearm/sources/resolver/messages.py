@@ -35,7 +35,7 @@ class NodePipe:
         self._lock = threading.Lock()  # extractors may have threads
 
     def next(self) -> tuple[dict[str, Any], bytes] | None:
-        """What the node sends next; None when it has closed the pipe."""
+        """The next message of the node; None when it has closed the pipe."""
         line = self._requests.readline()
         if not line:
             return None

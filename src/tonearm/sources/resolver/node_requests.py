@@ -25,7 +25,7 @@ _WHOLE_BYTES: Final = 1024 * 1024  # asked for at a time when all is wanted
 
 
 def let_the_node_make_requests(pipe: NodePipe) -> None:
-    """From now on each request of yt-dlp goes through `pipe`; its own handlers are gone."""
+    """Sends each request of yt-dlp through `pipe` from now on, and removes yt-dlp's own handlers."""
     _REQUEST_HANDLERS.clear()
     _REQUEST_HANDLERS["Node"] = functools.partial(NodeRH, pipe=pipe)
 

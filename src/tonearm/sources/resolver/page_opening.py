@@ -103,8 +103,8 @@ class PageOpening:
         return opened if isinstance(opened, Playlist) else None
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist | None:
-        """What a page plays or lists; None for what is opened as it is. For a request of a client. Raises `PlayError`
-        and `LimitReached`."""
+        """The track or list of a page; None for a URI that is opened directly. For a request of a client. Raises
+        `PlayError` and `LimitReached`."""
         source = await self.open_direct(uri)
         if isinstance(source, Playlist):
             return source

@@ -260,8 +260,8 @@ class PageResolver:
     async def resolve(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
     ) -> ResolvedPage:
-        """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`, and
-        `LimitReached` for a client."""
+        """The link that the page at `uri` plays. For a list it is the first item, or the item that `uri` names. Raises
+        `PlayError`, and `LimitReached` for a client."""
         url, item = uri.page
         answer, proxy = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait, for_client)
         return read_page(answer, self._admit, proxy)

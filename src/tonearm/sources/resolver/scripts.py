@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 
 class PreparedScripts:
-    """By key, on one event loop, until `close`. With a `folder` they are there at the next start, too. `sandbox` takes
-    note of how the processes are confined that prepare them."""
+    """Prepared scripts by key, on one event loop, until `close`. With a `folder` they survive a restart. `sandbox`
+    records how the processes that prepare them are confined."""
 
     def __init__(self, folder: Path | None, sandbox: SandboxSupervision, command: tuple[str, ...]) -> None:
         self._folder = folder
@@ -58,7 +58,8 @@ class PreparedScripts:
         )
 
     async def reply(self, key: object) -> tuple[Message, asyncio.Task[None] | None]:
-        """What a process gets that wants the script of `key`, and what to wait for when it is being prepared."""
+        """The reply to a process that wants the script of `key`, and what to wait for while the script is being
+        prepared."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_folder())
         await asyncio.shield(self._reading)

@@ -63,7 +63,7 @@ class CookiesFile:
             )
 
     def cookies(self) -> bytes:
-        """What the file has now; what it had before while it cannot be used, of which a warning tells once."""
+        """The current content of the file. While the file cannot be used, its previous content, with one warning."""
         if self._path is not None:
             try:
                 self._read(self._path)

@@ -60,7 +60,7 @@ class DaveCall:
 
     @property
     def privacy_code(self) -> str | None:
-        """What people see under the lock (protocol.md, "Displayable Codes"): six groups of five digits."""
+        """The code that people see under the lock (protocol.md, "Displayable Codes"): six groups of five digits."""
         authenticator = self._session.get_last_epoch_authenticator() if self.is_ready else None
         if authenticator is None or len(authenticator) < _CODE_GROUPS * _GROUP_BYTES:
             return None
@@ -75,7 +75,7 @@ class DaveCall:
         return self._encryptor.encrypt(dave.MediaType.audio, self._ssrc, packet) if self._has_key else None
 
     def take(self, op: int, data: Mapping[str, Any] | bytes, now_s: float) -> None:
-        """What the voice server said. What it may not say is passed over."""
+        """Handles a message of the voice server. Messages that it may not send are ignored."""
         begun_s = time.monotonic()
         if isinstance(data, bytes):
             self._take_binary(op, data, now_s)

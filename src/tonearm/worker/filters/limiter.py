@@ -37,7 +37,7 @@ _LIMITER_STEP_SHARES: Final = np.arange(LIMITER_STEP_SAMPLES) / LIMITER_STEP_SAM
 
 
 class Follows(Enum):
-    """What comes before the sound that is limited next."""
+    """The sound before the next sound to limit."""
 
     SOUND = "sound"
     SILENCE = "silence"

@@ -50,7 +50,7 @@ def k_weighting() -> ModalFilter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meter:
-    """What was measured of a track so far. An immutable value: `fed` returns the next meter."""
+    """The measurement of a track so far. An immutable value: `fed` returns the next meter."""
 
     filter_state: FilterState
     step_energy: float = 0.0  # of the step that is not full yet
@@ -86,12 +86,12 @@ class Meter:
 
     @property
     def momentary_lufs(self) -> float:
-        """Of the last 400 ms; -inf for silence, and before they are full."""
+        """The loudness of the last 400 ms. It is -inf for silence, and before there are 400 ms."""
         return _lufs(sum(self.recent) / _BLOCK_STEPS) if len(self.recent) == _BLOCK_STEPS else -math.inf
 
     @property
     def integrated_lufs(self) -> float:
-        """Of everything so far; -inf when there was nothing but silence."""
+        """The loudness of everything so far. It is -inf when there was only silence."""
         if self.classes is None:
             return -math.inf
         counts = np.array(self.classes)

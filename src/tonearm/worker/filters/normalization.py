@@ -55,7 +55,7 @@ class SourceLoudness:
         return copy.copy(self)
 
     def take_measured(self) -> MeasuredLoudness | None:
-        """What was measured so far, for the node to keep; None while little is new."""
+        """The measurement so far, for the node to keep; None while there is little new."""
         measured_ms = self._measured_ms
         if measured_ms < self._reported_ms + REPORT_EVERY_MS:
             return None
@@ -112,7 +112,7 @@ class Level:
 
     @property
     def factor(self) -> float:
-        """What the sample before was multiplied by."""
+        """The factor of the previous sample."""
         factor = math.pow(10.0, self.gain_db / 20.0)
         if not self.is_ramping:
             return factor

@@ -39,7 +39,7 @@ class PacketDecoding:
         return had_codec
 
     def decode(self, packets: Sequence[SourcePacket]) -> bytes:
-        """What is audible of the packets, s16le stereo. A broken one is silent."""
+        """The audible part of the packets, s16le stereo. A broken packet is silent."""
         if self._codec is None:
             self._codec = opus_codec(self.channels)
         decode = self._codec.decode

@@ -26,7 +26,7 @@ _NOT_BEGUN: Final = -1
 
 
 class Supply(NamedTuple):
-    """What is decoded of an overlay: from `oldest` up to `end`, after which nothing comes when it `is_finished`."""
+    """The decoded samples of an overlay: from `oldest` up to `end`. If it `is_finished`, no more samples follow."""
 
     oldest: int
     end: int

@@ -172,7 +172,7 @@ NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
 
 
 class PacketEncoders:
-    """One session's encoders. For one thread."""
+    """The encoders of one session. For one thread only."""
 
     def __init__(self) -> None:
         self._encoders: dict[Output, OpusEncoder] = {}

@@ -61,7 +61,7 @@ class TimedReader:
         self.limit(OPENING_DEADLINE_S, errors.opening_took_too_long(source_name, OPENING_DEADLINE_S))
 
     def limit(self, limit_s: float, too_late: PlayFailure) -> None:
-        """From now on there is so much time to read. After it `TooLate` is raised, with this failure."""
+        """Limits the time to read from now on. After it `TooLate` is raised, with this failure."""
         self._deadline_s: float | None = self._now_s() + limit_s
         self._too_late = too_late
 

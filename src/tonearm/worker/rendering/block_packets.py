@@ -46,7 +46,7 @@ class BlockPackets:
         self.are_encoded = False  # an output other than PCM has listeners
 
     def render_for(self, outputs: Outputs) -> None:
-        """From now on these outputs have listeners."""
+        """Sets the outputs that have listeners from now on."""
         self.outputs = outputs
         self.are_encoded = any(form.format != "pcm" for form in outputs)
         self._joined = frozenset(form for form in outputs if form.passes_through)

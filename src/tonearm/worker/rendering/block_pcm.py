@@ -43,7 +43,7 @@ class BlockPcm:
         self._music = music
 
     def limits(self, start: RenderState, frames: int) -> Limits:
-        """What the limiter does in the next frames, or fewer of them."""
+        """How the limiter acts on the next frames, or on fewer of them."""
         state, music = start.filters, self._music
         if (
             state.limiter.follows is Follows.UNKNOWN

@@ -150,7 +150,7 @@ class RenderSession:
         return any(source == self._sources.file_of(used) for used in self._rendered_sources())
 
     def take_mp3_jobs(self) -> list[Mp3Job]:
-        """What is to be encoded of the frames that were reported as sent, in order."""
+        """The frames to encode, in order, of those that were reported as sent."""
         jobs, self._mp3_jobs = self._mp3_jobs, []
         return jobs
 
@@ -251,7 +251,7 @@ class RenderSession:
         self._sources.release(self._timelines.values(), self._music.position.source)
 
     def burst(self, order: Burst) -> None:
-        """Has frames encoded that were sent before, for a new stream."""
+        """Encodes frames that were sent before, for a new stream."""
         timeline = self._timeline.cut_at(order.before_frame, self._rendered_again)
         is_there = timeline.end.frame == order.before_frame
         pcm = self._packets.sent_before(timeline, order.frames) if is_there else b""

@@ -65,7 +65,7 @@ class SessionSources:
         return self._timescale is not None
 
     def use_timescale(self, filters: Filters) -> None:
-        """From now on positions are at the timescale of these settings."""
+        """Positions use the timescale of these settings from now on."""
         self._timescale = _timescale_in(filters)
 
     def is_at_newest_timescale(self, source: int) -> bool:
@@ -190,7 +190,7 @@ class SessionSources:
         return opened is not None and not opened.has_failed
 
     def supply_of(self, source: int) -> Supply | None:
-        """What is decoded of an overlay. None for one that is not open yet."""
+        """The decoded samples of an overlay. None if the overlay is not open yet."""
         opened = self._opened.get(source)
         if opened is None:
             return None

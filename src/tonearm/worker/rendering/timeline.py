@@ -64,11 +64,12 @@ class RenderState(NamedTuple):
 
     @property
     def time(self) -> int:
-        """In samples since frame 0."""
+        """The time in samples since frame 0."""
         return self.frame * FRAME_SAMPLES
 
     def other_sounds(self) -> Sequence[tuple[int, int]]:
-        """What sounds beside the current source: by source, the first sample that is needed to render from here on."""
+        """The sounds beside the current source: for each source, the first sample that is needed to render from here
+        on."""
         if not self.voices.fades:
             return () if self.overlays.is_empty else self.overlays.oldest_samples(self.time)
         fades = [(fade.source, fade.sample_at(self.time)) for fade in self.voices.fades]

@@ -177,7 +177,7 @@ class Cursor:
         return left
 
     def stay(self, order: SeekSource) -> LeftSource:
-        """As `seek`, for a source that cannot be sought and goes on where it is."""
+        """As `seek`, for a source that cannot be sought and continues where it is."""
         with self._lock:
             left = self._renumber(order)
             self._stay()
@@ -206,7 +206,7 @@ class Cursor:
             self._report(Opened(self.session, self._number, facts))
 
     def begin_with(self, store: PcmStore) -> None:
-        """From now on samples are appended to `store`, which is empty."""
+        """Appends samples to `store`, which is empty, from now on."""
         with self._lock:
             self.store = store
 

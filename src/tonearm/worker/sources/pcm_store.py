@@ -126,7 +126,7 @@ class Segment(NamedTuple):
 
 
 def segments_between(segments: Sequence[Segment], first: int, end: int) -> tuple[Segment, ...]:
-    """What lies from sample `first` of a block to before sample `end`, with offsets from `first`."""
+    """The segments from sample `first` of a block to before sample `end`, with offsets from `first`."""
     parts = []
     for offset, source, sample, length in segments:
         left_out = max(first - offset, 0)

@@ -29,7 +29,7 @@ class Slot(NamedTuple):
 
 
 class UrgencyQueue(Generic[_T]):
-    """What waits, the least number first; of equal ones that which was added first."""
+    """The waiting items, lowest number first. Of equal numbers, the item that was added first."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, _T]] = []  # urgency, number of the entry, item
@@ -43,7 +43,7 @@ class UrgencyQueue(Generic[_T]):
         return item in self._newest
 
     def add(self, item: _T, urgency: float) -> None:
-        """Of several calls for an item the last one counts."""
+        """Adds an item. If an item is added several times, the last call counts."""
         number = self._newest[item] = next(self._numbers)
         heappush(self._entries, (urgency, number, item))
         self._forget_old()
@@ -151,7 +151,7 @@ class DecodeScheduler:
             job.start_in(slot)
 
     def busy_s(self) -> float:
-        """For how long the job that has held its slot longest has held it; 0 when all slots are free."""
+        """How long the longest-running job has had its slot; 0 when all slots are free."""
         with self._lock:
             begun_s = min(self._begun_s.values(), default=None)
         return 0.0 if begun_s is None else self._now_s() - begun_s
@@ -346,7 +346,7 @@ class SlotJob:
     # As a job of the scheduler
 
     def start_in(self, slot: int) -> None:
-        """Has another thread run it. Called in the thread that made the slot free."""
+        """Makes another thread run it. Called in the thread that made the slot free."""
         self._threads.run(Slot(self, slot))
 
     def run(self, slot: int) -> Slot | None:
@@ -366,7 +366,7 @@ class SlotJob:
     # By the work, while it holds a slot
 
     def go_on_in(self, scheduler: DecodeScheduler) -> None:
-        """From the next step on it gets slots of another scheduler, without slack."""
+        """Takes slots of another scheduler from the next step on, without slack."""
         self._scheduler, self._slack_s = scheduler, 0.0
 
     @contextmanager

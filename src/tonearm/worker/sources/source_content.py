@@ -141,7 +141,7 @@ class SourceContent:
         return self._media.decode_block()
 
     def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """As `read_up_to`, from the start. Raises PlayError when that takes too long, in the middle of a step, too."""
+        """As `read_up_to`, but from the start. Raises PlayError if it takes too long, even in the middle of a step."""
         assert self._media is not None
         self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
         read = yield from self.read_up_to(sample, 0)
