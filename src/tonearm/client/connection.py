@@ -104,7 +104,7 @@ class Connection:
     async def _raise_refusal(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Here, for of a refused socket aiohttp keeps the status only, and throws the node's words away."""
+        """A middleware, because for a refused socket aiohttp keeps only the status and drops the node's message."""
         answer = await handler(request)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise await self._refusal(answer, await answer.text(errors="replace"))

@@ -53,7 +53,7 @@ class Deezer:
         return _required(_deezer_track(await self._ask(f"track/{link.id}")))
 
     async def tracks(self, link: ServiceLink) -> RecordingList:
-        """Sends one request, if its answer has all tracks."""
+        """One request is enough if its answer has all tracks; otherwise further requests get the rest."""
         path = f"{link.kind}/{link.id}"
         about = await self._ask(path)
         cover = artwork_of(about.get("cover_xl") or about.get("picture_xl"))

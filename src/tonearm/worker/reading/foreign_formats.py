@@ -101,7 +101,7 @@ _XML: Final = Foreign("XML of a kind that is not played", _GIVE_SOUND)
 
 
 def foreign_format(first: bytes) -> Foreign | None:
-    """The name of the unsupported format that begins with these bytes; None if it may be audio that can be played."""
+    """The unsupported format that begins with these bytes; None if the bytes may be audio that can be played."""
     bare = first[id3_tag_bytes(first) :] or first
     if bare.startswith(_STARTS):
         return next(foreign for start, foreign in _BY_FIRST_BYTES if bare.startswith(start))
