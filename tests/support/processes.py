@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.decoder_forks import decoder_template_process_id
+from tests.support.eventually import eventually
 from tests.support.tonearm_forks import tonearm_template_process_id
+from tonearm.decoder.pool.process import DecoderProcess, suspects_of_exit
 
 
 def open_descriptors() -> dict[int, str]:
@@ -66,6 +68,20 @@ def standing_still(process_id: int) -> Iterator[None]:
         yield
     finally:
         os.kill(process_id, signal.SIGCONT)
+
+
+async def crash_at_work(process: DecoderProcess) -> None:
+    """Ends the process while it works on a source. It stands still while its notes say so, and until the signal is
+    there."""
+
+    def is_at_work() -> bool:
+        with standing_still(process.pid):
+            at_work = is_stopped(process.pid) and bool(suspects_of_exit(process._suspects[:], -signal.SIGSEGV))
+            if at_work:
+                os.kill(process.pid, signal.SIGSEGV)
+            return at_work
+
+    await eventually(is_at_work, "it works on a source")
 
 
 def exists(process_id: int) -> bool:
