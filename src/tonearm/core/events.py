@@ -137,7 +137,7 @@ class OverlayStart(Event):
 
 
 class OverlayEndReason(StrEnum):
-    """`stopped`: a client removed the overlay, or deleted the player."""
+    """Why an overlay ended. `stopped`: a client removed the overlay or deleted the player."""
 
     FINISHED = "finished"
     STOPPED = "stopped"

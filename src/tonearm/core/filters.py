@@ -50,10 +50,10 @@ def wire_name(name: str) -> str:
 class Karaoke(Effect):
     """Removes the sound that is the same in both channels, and adds a band of it again in mono."""
 
-    level: float = ranged(1.0, 0.0, 1.0, "How much of it is removed: 0 is nothing, 1 all.")
-    mono_level: float = ranged(1.0, 0.0, 1.0, "How much of the band is given back: 1 is all.")
-    filter_band: float = ranged(220.0, 1.0, 20_000.0, "In Hz.")
-    filter_width: float = ranged(100.0, 1.0, 20_000.0, "In Hz.")
+    level: float = ranged(1.0, 0.0, 1.0, "The share of the common sound that is removed: 0 is none, 1 is all.")
+    mono_level: float = ranged(1.0, 0.0, 1.0, "The share of the band that is given back: 0 is none, 1 is all.")
+    filter_band: float = ranged(220.0, 1.0, 20_000.0, "The band's centre in Hz.")
+    filter_width: float = ranged(100.0, 1.0, 20_000.0, "The band's width in Hz.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Timescale(Effect):
 
     speed: float = ranged(1.0, 0.25, 4.0, "Changes the tempo, not the pitch.")
     pitch: float = ranged(1.0, 0.25, 4.0, "Changes the pitch, not the tempo.")
-    rate: float = ranged(1.0, 0.25, 4.0, "Changes both, as a faster turntable does.")
+    rate: float = ranged(1.0, 0.25, 4.0, "Changes tempo and pitch together, like the speed of a turntable.")
 
     def checked(self) -> "Timescale":
         Effect.checked(self)
@@ -120,11 +120,11 @@ class Distortion(Effect):
     """offset + scale · (sinOffset + sin(sinScale · x)) · (cosOffset + cos(…)) · (tanOffset + tan(…)), within ±1."""
 
     sin_offset: float = ranged(0.0, -100.0, 100.0, "Added to the sine.")
-    sin_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its sine is taken.")
+    sin_scale: float = ranged(1.0, -100.0, 100.0, "The factor for a sample before its sine is taken.")
     cos_offset: float = ranged(0.0, -100.0, 100.0, "Added to the cosine.")
-    cos_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its cosine is taken.")
+    cos_scale: float = ranged(1.0, -100.0, 100.0, "The factor for a sample before its cosine is taken.")
     tan_offset: float = ranged(0.0, -100.0, 100.0, "Added to the tangent.")
-    tan_scale: float = ranged(1.0, -100.0, 100.0, "By what a sample is multiplied before its tangent is taken.")
+    tan_scale: float = ranged(1.0, -100.0, 100.0, "The factor for a sample before its tangent is taken.")
     offset: float = ranged(0.0, -100.0, 100.0, "Added to the product.")
     scale: float = ranged(1.0, -100.0, 100.0, "By what the product is multiplied.")
 
@@ -205,7 +205,7 @@ LimiterSwitch: TypeAlias = Literal["auto"] | bool
 class Limiter(Effect):
     """Lets no true peak above the ceiling, and delays nothing."""
 
-    ceiling_db: float = ranged(-1.0, -6.0, 0.0, "In dB below full scale.")
+    ceiling_db: float = ranged(-1.0, -6.0, 0.0, "The highest true peak in dBFS.")
     enabled: LimiterSwitch = field(
         default="auto",
         metadata={MEANING: "`auto`: only while a compressor, normalization, overlay or crossfade is active."},

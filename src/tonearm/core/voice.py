@@ -156,8 +156,8 @@ class VoiceCredentials:
 
 
 class VoicePhase(StrEnum):
-    """`state` of a voice. `none`: not connected, or left. `resuming`: the socket is lost, the sound goes on. `closed`:
-    given up, until the bot does something."""
+    """`state` of a voice. `none`: the player has no voice connection. `resuming`: the socket is lost, and the sound
+    goes on. `closed`: the node gave up, and the bot must act."""
 
     NONE = "none"
     CONNECTING = "connecting"

@@ -95,7 +95,13 @@ PlayerId: TypeAlias = Annotated[
         json_schema_extra={"pattern": "^[A-Za-z0-9._~:@+-]{1,128}$"},
     ),
 ]
-TrackId: TypeAlias = Annotated[str, Field(description="The id of a track or an overlay, a UUID made by the node.")]
+TrackId: TypeAlias = Annotated[
+    str,
+    Field(
+        description="The id of a track or an overlay. The node makes a UUID; a restored track keeps its id, which may "
+        "be any 1 to 128 allowed characters."
+    ),
+]
 SourceText: TypeAlias = Annotated[
     str,
     Field(
