@@ -82,10 +82,10 @@ class Timescale(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Tremolo(Effect):
-    """The loudness goes up and down."""
+    """Raises and lowers the volume periodically."""
 
-    frequency: float = ranged(2.0, 0.1, 20.0, "In Hz.")
-    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all; with 1 it goes down to silence.")
+    frequency: float = ranged(2.0, 0.1, 20.0, "The periods per second, in Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "The strength: 0 has no effect, 1 goes down to silence.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -94,10 +94,10 @@ class Tremolo(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Vibrato(Effect):
-    """The pitch goes up and down."""
+    """Raises and lowers the pitch periodically."""
 
-    frequency: float = ranged(2.0, 0.1, 14.0, "In Hz.")
-    depth: float = ranged(0.5, 0.0, 1.0, "How far: 0 is not at all.")
+    frequency: float = ranged(2.0, 0.1, 14.0, "The periods per second, in Hz.")
+    depth: float = ranged(0.5, 0.0, 1.0, "The strength: 0 has no effect.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -106,9 +106,11 @@ class Vibrato(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Rotation(Effect):
-    """The sound wanders from side to side and back."""
+    """Moves the sound from side to side and back."""
 
-    rotation_hz: float = ranged(0.0, -2.0, 2.0, "Below 0 the other way round.")
+    rotation_hz: float = ranged(
+        0.0, -2.0, 2.0, "The periods per second, in Hz; a negative value begins at the other side."
+    )
 
     @property
     def changes_nothing(self) -> bool:
@@ -126,7 +128,7 @@ class Distortion(Effect):
     tan_offset: float = ranged(0.0, -100.0, 100.0, "Added to the tangent.")
     tan_scale: float = ranged(1.0, -100.0, 100.0, "The factor for a sample before its tangent is taken.")
     offset: float = ranged(0.0, -100.0, 100.0, "Added to the product.")
-    scale: float = ranged(1.0, -100.0, 100.0, "By what the product is multiplied.")
+    scale: float = ranged(1.0, -100.0, 100.0, "The factor for the product.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -135,12 +137,12 @@ class Distortion(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ChannelMix(Effect):
-    """How much of each channel goes to each channel."""
+    """The share of each input channel in each output channel."""
 
-    left_to_left: float = ranged(1.0, 0.0, 1.0, "Of the left channel to the left one, linear.")
-    left_to_right: float = ranged(0.0, 0.0, 1.0, "Of the left channel to the right one, linear.")
-    right_to_left: float = ranged(0.0, 0.0, 1.0, "Of the right channel to the left one, linear.")
-    right_to_right: float = ranged(1.0, 0.0, 1.0, "Of the right channel to the right one, linear.")
+    left_to_left: float = ranged(1.0, 0.0, 1.0, "The linear gain from left to left.")
+    left_to_right: float = ranged(0.0, 0.0, 1.0, "The linear gain from left to right.")
+    right_to_left: float = ranged(0.0, 0.0, 1.0, "The linear gain from right to left.")
+    right_to_right: float = ranged(1.0, 0.0, 1.0, "The linear gain from right to right.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -149,11 +151,11 @@ class ChannelMix(Effect):
 
 @dataclass(frozen=True, slots=True)
 class LowPass(Effect):
-    """Lets the low frequencies through: by `smoothing` as Lavalink does, or by `frequencyHz`."""
+    """Removes high frequencies: by `smoothing`, as in Lavalink, or above `frequencyHz`."""
 
     # By smoothing: y += (x - y) / smoothing for each sample, 6 dB an octave. A frequency of None stands for that.
-    smoothing: float = ranged(20.0, 1.0, 1000.0, "1 changes nothing.")
-    frequency_hz: float | None = ranged(None, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
+    smoothing: float = ranged(20.0, 1.0, 1000.0, "Lavalink's number; 1 changes nothing.")
+    frequency_hz: float | None = ranged(None, 10.0, 20_000.0, "The cutoff (-3 dB) in Hz; 12 dB per octave.")
 
     @property
     def changes_nothing(self) -> bool:
@@ -162,29 +164,29 @@ class LowPass(Effect):
 
 @dataclass(frozen=True, slots=True)
 class HighPass(Effect):
-    """Lets the high frequencies through."""
+    """Removes low frequencies."""
 
-    frequency_hz: float = ranged(80.0, 10.0, 20_000.0, "3 dB down there, 12 dB an octave.")
+    frequency_hz: float = ranged(80.0, 10.0, 20_000.0, "The cutoff (-3 dB) in Hz; 12 dB per octave.")
 
 
 @dataclass(frozen=True, slots=True)
 class Echo(Effect):
     """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d]."""
 
-    delay_ms: float = ranged(300.0, 1.0, 2000.0, "d: how much later the echo comes, in ms.")
-    decay: float = ranged(0.4, 0.0, 0.9, "How loud each echo is beside the one before it, linear.")
-    mix: float = ranged(0.4, 0.0, 1.0, "How loud the echoes are beside the sound, linear.")
+    delay_ms: float = ranged(300.0, 1.0, 2000.0, "d: the delay of the echo, in ms.")
+    decay: float = ranged(0.4, 0.0, 0.9, "The linear gain from each echo to the next.")
+    mix: float = ranged(0.4, 0.0, 1.0, "The linear gain of the echoes; the sound itself has 1.")
 
 
 @dataclass(frozen=True, slots=True)
 class Compressor(Effect):
-    """Lowers what is louder than a threshold: peak, hard knee, both channels together."""
+    """Lowers sound above a threshold. It detects peaks, has a hard knee, and treats both channels together."""
 
-    threshold_db: float = ranged(-20.0, -60.0, 0.0, "In dB below full scale.")
-    ratio: float = ranged(4.0, 1.0, 20.0, "So many dB above the threshold become one.")
-    attack_ms: float = ranged(5.0, 0.1, 500.0, "In which time it begins to lower, in ms.")
-    release_ms: float = ranged(100.0, 5.0, 5000.0, "In which time it stops lowering, in ms.")
-    makeup_db: float = ranged(0.0, 0.0, 24.0, "By how much all is raised afterwards, in dB.")
+    threshold_db: float = ranged(-20.0, -60.0, 0.0, "The threshold in dBFS.")
+    ratio: float = ranged(4.0, 1.0, 20.0, "The ratio: this many dB above the threshold become 1 dB.")
+    attack_ms: float = ranged(5.0, 0.1, 500.0, "The attack time in ms.")
+    release_ms: float = ranged(100.0, 5.0, 5000.0, "The release time in ms.")
+    makeup_db: float = ranged(0.0, 0.0, 24.0, "The gain of the result, in dB.")
 
 
 NormalizationMode: TypeAlias = Literal["track", "off"]
@@ -192,10 +194,11 @@ NormalizationMode: TypeAlias = Literal["track", "off"]
 
 @dataclass(frozen=True, slots=True)
 class Normalization(Effect):
-    """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
+    """Brings each track to the same loudness, by its ReplayGain or R128 tags. A track without tags is measured while it
+    plays."""
 
-    target_lufs: float = ranged(-14.0, -30.0, -5.0, "The loudness, in LUFS.")
-    mode: NormalizationMode = field(default="track", metadata={MEANING: "`off` is as if the effect were null."})
+    target_lufs: float = ranged(-14.0, -30.0, -5.0, "The loudness of all tracks, in LUFS.")
+    mode: NormalizationMode = field(default="track", metadata={MEANING: "`off` switches the effect off, as null does."})
 
 
 LimiterSwitch: TypeAlias = Literal["auto"] | bool
@@ -203,7 +206,7 @@ LimiterSwitch: TypeAlias = Literal["auto"] | bool
 
 @dataclass(frozen=True, slots=True)
 class Limiter(Effect):
-    """Lets no true peak above the ceiling, and delays nothing."""
+    """Keeps true peaks below the ceiling. It adds no delay."""
 
     ceiling_db: float = ranged(-1.0, -6.0, 0.0, "The highest true peak in dBFS.")
     enabled: LimiterSwitch = field(
@@ -214,7 +217,7 @@ class Limiter(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """All effects of a player, in the order in which the sound goes through them; None is off."""
+    """All effects of a player, in the order in which they are applied. None is off."""
 
     timescale: Timescale | None = None
     karaoke: Karaoke | None = None

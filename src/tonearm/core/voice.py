@@ -157,7 +157,8 @@ class VoiceCredentials:
 
 class VoicePhase(StrEnum):
     """`state` of a voice. `none`: the player has no voice connection. `resuming`: the socket is lost, and the sound
-    goes on. `closed`: the node gave up, and the bot must act."""
+    goes on. `closed`: the node gave up; `close.action` says
+    what the bot does."""
 
     NONE = "none"
     CONNECTING = "connecting"
@@ -175,9 +176,9 @@ class ClosedBy(StrEnum):
 
 
 class VoiceAction(StrEnum):
-    """The action that a close asks of the bot. `wait`: wait for the next message of its gateway. `rejoin`: send the
-    voice state (op 4) anew, and PUT the answer. `stop`: do nothing, a person has to look. `fix`: the node lacks
-    something."""
+    """What the bot does after a close. `wait`: it waits for the next voice event of its gateway. `rejoin`: it sends the
+    voice state (op 4) again and PUTs the new values. `stop`: it does not retry, and an operator looks at the cause.
+    `fix`: the node lacks something that the connection needs."""
 
     WAIT = "wait"
     REJOIN = "rejoin"

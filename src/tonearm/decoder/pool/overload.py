@@ -75,8 +75,8 @@ class Overload:
         elif not self._is_logged and lasted_s >= LOGGED_AFTER_S:
             self._is_logged = True
             log.warning(
-                "the node has been overloaded for %.0f s: playing players continue, and %d players wait for capacity; the "
-                "limit is decoder.processes, decoder.memory_limit_mb or the number of processors",
+                "the node has been overloaded for %.0f s: playing players continue, and %d players wait for capacity; "
+                "the limit is decoder.processes, decoder.memory_limit_mb or the number of processors",
                 lasted_s,
                 wanting,
             )
