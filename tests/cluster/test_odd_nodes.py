@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import signal
 import time
 from pathlib import Path
 
@@ -37,6 +38,34 @@ async def test_a_wrong_password_of_the_engine_is_told_in_one_line(tmp_path: Path
             refusal = f"the cluster test: {cluster.engine.url} refuses the credentials; mend cluster.user, "
             assert refusal in line
             assert time.monotonic() - begun_s < 60
+
+
+async def test_nodes_come_back_to_an_engine_that_refused_them_for_a_while(tmp_path: Path) -> None:
+    (tmp_path / "right").write_text("right\n")
+    config = f'user = "tonearm"\npassword_file = "{tmp_path / "right"}"\n'
+    right = 'authorization { user: "tonearm", password: "right" }\n'
+    async with running_cluster(tmp_path, "a", config=config, prepare=songs, engine_config=right) as cluster:
+        (node,) = cluster.nodes.values()
+        await node.request("POST", "/v0/players", {"id": "p", "uri": "song.wav"})
+
+        async def unsaved() -> str | None:
+            return (await node.request("PATCH", "/v0/players/p/filters", {"volume": 0.5})).header("Tonearm-Unsaved")
+
+        async def is_refused() -> bool:
+            return (tmp_path / "engine.log").read_text().count("authentication error") >= 5
+
+        async def is_saved() -> bool:
+            return await unsaved() is None
+
+        # The engine reads its configuration again, and then refuses a node that is connected, and one that comes anew.
+        cluster.engine.configure(right.replace('password: "right"', 'password: "other"'))
+        cluster.engine.signal(signal.SIGHUP)
+        await eventually(is_refused, "the engine refuses the node")
+        assert await unsaved() == "true"
+        cluster.engine.configure(right)
+        cluster.engine.signal(signal.SIGHUP)
+        await eventually(is_saved, "the node is back")
+        assert not [line for line in node.log if "Traceback" in line]
 
 
 async def test_a_request_does_not_go_in_a_circle_between_nodes_that_think_the_other_has_the_player(

@@ -37,13 +37,17 @@ class Engine:
     def __init__(self, folder: Path, config: str = "") -> None:
         self._folder = folder
         self._config = folder.parent / "engine.conf"
-        self._config.write_text(config)
+        self.configure(config)
         self._program = nats_server()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.url = f"nats://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, config: str) -> None:
+        """From the next start on."""
+        self._config.write_text(config)
 
     def start(self) -> None:
         command = [self._program, "-js", "-sd", str(self._folder), "-a", "127.0.0.1", "-p", str(self.port)]
