@@ -67,8 +67,8 @@ def is_public(address: Address) -> bool:
 class AddressGuard:
     """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own.
 
-    `one_machine`: also what stands for many machines, or for none, is always refused. `is_public` says which addresses
-    are on the open internet, `getaddrinfo` looks names up.
+    With `one_machine`, multicast, broadcast and unspecified addresses are always refused, too. `is_public` says which
+    addresses are on the open internet; `getaddrinfo` looks up names.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class AddressGuard:
         self._own: set[tuple[Address | None, int]] = set()
 
     def add_own_address(self, host: str, port: int) -> None:
-        """Adds a listening socket of the node. A host that is no literal address, or a wildcard, stands for every
-        address of this machine."""
+        """Adds a listening socket of the node. A host name or a wildcard address stands for every address of this
+        machine."""
         address = _literal(host)
         self._own.add((None if address is None or address.is_unspecified else address, port))
 
@@ -139,7 +139,7 @@ class AddressGuard:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names by the system's resolver. A name with a refused address among others is refused."""
+    """Resolves names by the system's resolver. A name is refused when any of its addresses is refused."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard

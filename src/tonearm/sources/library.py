@@ -32,7 +32,7 @@ from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import SYSTEM_FOLDERS, is_below
 
 _MOST_AT_ONCE: Final = 16
-_MOST_IN_FOLDER: Final = 200_000  # of a folder, the others are ignored
+_MOST_IN_FOLDER: Final = 200_000  # entries read per folder; further entries are ignored
 _MOST_SEARCHED: Final = 20_000  # files, and folders
 _FOLDER_FLAGS: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -46,14 +46,14 @@ class _Found(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What is shown of a folder: the names on the disk by those that are shown, which differ where they are no
+    """The shown entries of a folder: shown names mapped to names on the disk. They differ for names that are not valid
     UTF-8."""
 
     folders: dict[str, str]
     files: dict[str, str]
 
     def let_go(self) -> None:
-        """Frees them piece by piece: all at once would keep the interpreter's lock for some ms."""
+        """Frees the names one by one: freeing all at once would keep the interpreter's lock for some ms."""
         for names in self:
             while names:
                 names.popitem()
@@ -98,7 +98,7 @@ class Library:
         ]
 
     def _folder_on_disk(self, place: Place) -> str:
-        """Where the folder `place` is. Raises `LibraryFileNotFound`, also for what is no folder or is not shown."""
+        """The path of the folder `place` on the disk. Raises `LibraryFileNotFound` when no shown folder is there."""
         if place.folder >= len(self._folders):
             raise nothing_there()
         path = self._folders[place.folder]
@@ -114,7 +114,7 @@ class Library:
         return path
 
     def _is_inside(self, real_path: str) -> bool:
-        """Whether it is in or below a folder of the library, and not hidden there."""
+        """Whether the path is a folder of the library or lies below one, and is not hidden there."""
         for folder in map(os.path.realpath, self._folders):
             if real_path == folder:
                 return True
@@ -124,7 +124,7 @@ class Library:
         return False
 
     def _names_in(self, folder: _Found) -> "_Names":
-        """What is shown of a folder. Raises `LibraryFileNotFound`."""
+        """The shown entries of a folder. Raises `LibraryFileNotFound`."""
         names = _Names({}, {})
         try:
             with self._opened(folder.on_disk) as handle, os.scandir(handle) as entries:
@@ -142,7 +142,8 @@ class Library:
         return names
 
     def _is_folder(self, entry: "os.DirEntry[str]") -> bool | None:
-        """None for what is neither folder nor file, and for a link out of the library."""
+        """Whether the entry is a folder. None when the entry is neither a folder nor a file, or links out of the
+        library."""
         try:
             if entry.is_symlink() and not self._is_inside(os.path.realpath(entry.path)):
                 return None
@@ -152,7 +153,8 @@ class Library:
 
     @contextlib.contextmanager
     def _opened(self, folder: str) -> Iterator[str]:
-        """A path of an open folder, whatever its own path means by now. Raises `OSError` outside of the library."""
+        """A path that leads to the opened folder even if `folder` is replaced. Raises `OSError` for a folder outside
+        the library."""
         descriptor = os.open(folder, _FOLDER_FLAGS)
         try:
             handle = f"/proc/self/fd/{descriptor}"
@@ -185,7 +187,8 @@ class Library:
 
 
 def _with_other_bytes(folder: str, name: str) -> str:
-    """The path of the entry that is shown by this name, since its own is not UTF-8. Raises `LibraryFileNotFound`."""
+    """The path of the entry that is shown as `name` because its name on the disk is not valid UTF-8. Raises
+    `LibraryFileNotFound`."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.isascii() and readable(entry.name) == name:
@@ -194,14 +197,14 @@ def _with_other_bytes(folder: str, name: str) -> str:
 
 
 def _in_order(folder: _Found, names: _Names) -> Iterator[_Found]:
-    """What is in a folder: folders first, each in natural order."""
+    """The entries of a folder in natural order: first the folders, then the files."""
     for is_folder, on_disk in ((True, names.folders), (False, names.files)):
         for name in in_natural_order(on_disk):
             yield _Found(folder.place.below(name), os.path.join(folder.on_disk, on_disk[name]), is_folder)
 
 
 def _some_of(found: Iterable[_Found], offset: int, limit: int) -> tuple[list[_Found], int]:
-    """`limit` of them from `offset` on, and how many there are."""
+    """Up to `limit` of the found entries from `offset` on, and the number of all entries."""
     some, total = [], 0
     for total, one in enumerate(found, 1):
         if offset < total <= offset + limit:
@@ -215,7 +218,7 @@ def _has_words(place: Place, words: Sequence[str]) -> bool:
 
 
 def _entry(found: _Found) -> LibraryEntry | None:
-    """None for a file that is gone meanwhile."""
+    """The entry as clients see it; None when the file or folder no longer exists."""
     try:
         facts = os.stat(found.on_disk)
     except OSError:

@@ -22,7 +22,7 @@ SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _PATH_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_MAX_NAMES: Final = 100_000  # of a folder, the others are ignored
+_MAX_NAMES: Final = 100_000  # names read per folder; further names are ignored
 _MAX_OPENING: Final = 32
 _MAX_READING: Final = 32
 _OF_THE_SYSTEM: Final = "Files of the system's own folders cannot be played."
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class IsFolderError(PlayError):
-    """The path is a folder's. `names` are the names of all that is in it, in no order."""
+    """The path leads to a folder. `names` are the names of up to 100 000 of its entries, in no order."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class FileOpener:
     async def open(self, uri: SourceUri) -> OpenedSource:
         """Opens the file in a thread, so that a slow disk delays only this source.
 
-        Raises `PlayError`, and of its kinds `IsFolderError` for a folder that may be read.
+        Raises `PlayError`; for a folder that may be read, the subclass `IsFolderError`.
         """
         assert uri.is_admitted, "policy was not asked"
         try:
@@ -105,15 +105,15 @@ class FileOpener:
         )
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Runs `call`, which asks the disk, in a thread as for `open`. Raises `PlayError` without one, and what it
-        raises."""
+        """Runs `call`, which accesses the disk, in a thread. Raises `PlayError` for an `OSError`, and any other
+        exception of `call`."""
         try:
             return await self._opening_threads.run(call)
         except OSError as error:
             raise _not_opened(error) from error
 
     def has(self, path: str) -> bool:
-        """Whether there is something at the path that may be read. It blocks."""
+        """Whether a file or folder exists at the path and lies where the node may read. Blocks."""
         try:
             self.check(path)
             found = os.open(path, _PATH_FLAGS)
@@ -125,7 +125,7 @@ class FileOpener:
             os.close(found)
 
     def names_in(self, folder: str) -> tuple[str, ...]:
-        """The names of what is in a folder, in no order; none of a folder that may not be read. It blocks."""
+        """The names of a folder's entries, in no order; empty for a folder that may not be read. Blocks."""
         try:
             self.check(folder)
             self._open_now(folder)
@@ -180,7 +180,7 @@ class FileReader(SourceReader):
 
     def __init__(self, descriptor: int, threads: DetachedThreads) -> None:
         self._descriptor: int | None = descriptor
-        self._lock = threading.Lock()  # held for no longer than a `dup` or `close` takes
+        self._lock = threading.Lock()  # taken only for the duration of a `dup` or `close`
         self._threads = threads
 
     def take_descriptor(self) -> int | None:
@@ -228,7 +228,7 @@ def hint_for(error: BaseException, otherwise: str) -> str:
 
 
 def is_below(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path is that of one of `folders`, or of something below one."""
+    """Whether `path` is one of `folders`, or lies below one of them."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 

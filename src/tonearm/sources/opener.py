@@ -66,13 +66,13 @@ from tonearm.sources.sounds import Sounds
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
-# So little is read to recognise a playlist that a source that is none still has it in its window, for the decoder.
+# Small enough that the reader's window still contains these bytes for the decoder if the source is no playlist.
 _HEAD_READ_BYTES: Final = 16 * 1024
-# What is most likely sound is not waited for as long: the decoder tells why it does not come.
+# The limit for the first bytes of a source that is probably audio: if they do not arrive, the decoder reports why.
 _UNLIKELY_LIMIT_S: Final = 1.0
 
-# Of the sites that people ask for most: where one of them sends something else than a page (a login, a question about
-# cookies, a refusal), the way out is the resolver all the same.
+# Well-known sites whose links need the resolver. The hint names the resolver even if such a site answers with a login,
+# a question about cookies or a refusal instead of the page.
 _SITES_OF_PAGES: Final = (
     *(".youtube.com", ".youtu.be", ".youtube-nocookie.com", ".soundcloud.com", ".bandcamp.com", ".mixcloud.com"),
     *(".vimeo.com", ".dailymotion.com", ".twitch.tv", ".tiktok.com", ".bilibili.com", ".nicovideo.jp", ".twitter.com"),
@@ -87,9 +87,9 @@ class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
     `private_networks` permits dialling addresses outside the open internet. The policy's `files` says which files may
-    be read. With `resolver` settings, pages are opened as the links behind them, links of
-    services from where the same recording plays. `sounds` are those that clients sent.
-    `guard` looks names up and judges addresses; None: one of the system's network.
+    be read. With `resolver` settings, a page is opened through the link behind it, and a link of a music service
+    through another site that has the same recording. `sounds` are the sounds that clients sent. `guard` looks up names
+    and judges addresses; without it, the opener makes a guard that uses the system's resolver.
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class SourceOpener:
         self._guard.add_own_address(host, port)
 
     def admit(self, uri: SourceUri) -> SourceUri:
-        """`uri`, a file's as an absolute path, once its form, policy and written address allow it.
+        """Checks the form of `uri`, the policy and a literal address, and returns `uri` with an absolute path.
 
-        Touches neither network nor disk. Raises `SourceBlocked` or `SourceRefused`, and `BadRequest` for a search that
+        Accesses neither network nor disk. Raises `SourceBlocked` or `SourceRefused`, and `BadRequest` for a search that
         this node cannot make.
         """
         admitted = self._admit(uri)
@@ -169,8 +169,8 @@ class SourceOpener:
         return admitted
 
     def warning_of(self, uri: SourceUri) -> str:
-        """Why a link will not play, as far as that is known before it is opened: it leads to a page of a site that is
-        known for them, and this node resolves none. Empty otherwise."""
+        """Why a link will not play, if that is known before the link is opened; empty otherwise. Without a resolver,
+        the warning covers links of well-known sites of pages."""
         if self._mirrors is not None and (warning := self._mirrors.warning_of(uri)):
             return warning
         if self._pages is not None or kind_of_file(uri.path) or not is_host_of(_SITES_OF_PAGES, uri.host):
@@ -178,7 +178,7 @@ class SourceOpener:
         return f"The links of {uri.host} lead to web pages, which this node cannot play. {RESOLVER_HINT}"
 
     def require_files(self, *, came_through_proxy: bool) -> None:
-        """Raises `SourceRefused` when such a request may not play any file."""
+        """Raises `SourceRefused` when a request that came this way may not play any file."""
         self._policy.require_files()
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
@@ -264,13 +264,13 @@ class SourceOpener:
 
     @property
     def searches(self) -> Mapping[str, str]:
-        """The sites that can be searched, by what stands before the words."""
+        """The names of the sites that can be searched, by the key that precedes the words."""
         of_pages = {} if self._resolver is None else self._resolver.searches
         return {**of_pages, **({} if self._mirrors is None else self._mirrors.searches)}
 
     @property
     def why_no_search(self) -> str:
-        """Where `searches` is empty."""
+        """Why this node cannot search; valid only while `searches` is empty."""
         return "resolver.enabled is off" if self._resolver is None else "none of resolver.sites can be searched"
 
     @property
@@ -349,7 +349,7 @@ class SourceOpener:
         return self._policy.admit(uri.absolute(os.getcwd()))
 
     async def _fetch_unresolved(self, uri: SourceUri) -> OpenedSource | Playlist:
-        """As `_fetch`, on a node without a resolver: the failure of a page says that it needs one."""
+        """As `_fetch`, on a node without a resolver: the failure of a page names the resolver in its hint."""
         try:
             opened = await self._fetch(uri)
         except PlayError as error:
@@ -369,11 +369,11 @@ class SourceOpener:
         return source if source.is_live else await self._expand(source, client, uri)
 
     async def _expand(self, source: OpenedSource, client: SourceClient, asked: SourceUri) -> OpenedSource | Playlist:
-        """What a playlist means, a stream or a list of tracks; `source`, which `asked` led to, when it is no playlist.
+        """Opens a playlist as a stream or list of tracks. Returns `source`, which `asked` led to, when it is no playlist.
 
-        A source that is not returned is closed. A local file is read only when its name says that it is a playlist; of
-        what a server calls audio only the first bytes are, since some call a stream's playlist so.
-        Raises `PlayError`.
+        A source that is not returned is closed. A local file is read only when its name is a playlist's. Of a remote
+        source with an audio type only the first bytes are read, since some servers send the playlist of a stream with
+        such a type. Raises `PlayError`.
         """
         is_local = source.uri.kind == "file"
         is_likely = has_playlist_ending(source.name) if is_local else may_be_playlist(source.name, source.content_type)
@@ -405,8 +405,11 @@ class SourceOpener:
         return await (self._files.run(parse) if source.uri.kind == "file" else asyncio.to_thread(parse))
 
     async def _head(self, body: ByteStream, *, is_likely: bool) -> bytes | None:
-        """The first bytes; None when they are none of a playlist, or cannot be read, which the decoder will meet and
-        report, too, unless they are made to cost memory. Where a playlist is not likely only its mark makes it one."""
+        """The first bytes; None when they are no playlist's, or cannot be read.
+
+        A failed read is not raised, since the decoder meets and reports it, too. Only `LIMIT_EXCEEDED` of a likely
+        playlist is raised. An unlikely playlist is recognised only by `M3U_MARK`.
+        """
         head = b""
         try:
             async with asyncio.timeout(self._settings.headers_timeout_s if is_likely else _UNLIKELY_LIMIT_S):
@@ -423,8 +426,8 @@ class SourceOpener:
         return head
 
 
-# The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask
-# for: they would damage it.
+# The range covers the whole file; the answer shows whether the server supports ranges. Only the first request asks for
+# titles: within a file their bytes would be damage.
 _FIRST_HEADERS: Final[Mapping[str, str]] = {"Range": "bytes=0-", **TITLES_WANTED}
 
 
@@ -473,7 +476,7 @@ async def _open_once(client: SourceClient, uri: SourceUri, settings: FetchSettin
 
 
 async def _begins_playlist(body: Body, file: RemoteFile) -> bool:
-    """`body` gives the bytes again. Raises `PlayError`."""
+    """Whether the body begins with a playlist. The bytes are put back into `body`. Raises `PlayError`."""
     parts: list[bytes] = []
     while sum(map(len, parts)) < HEAD_BYTES and (part := await body.read()):
         parts.append(part)

@@ -19,7 +19,7 @@ HEAD_BYTES: Final = 1024  # enough to recognise a playlist
 
 _READ_BYTES: Final = 64 * 1024
 
-# Of M3U and CUE: they may be without anything at their beginning by which they could be recognised.
+# Of M3U and CUE: such a file may have no header by which it could be recognised.
 _HEADLESS_ENDINGS: Final = (".m3u", HLS_ENDING, CUE_ENDING)
 _HEADLESS_TYPES: Final = frozenset(
     {
@@ -40,7 +40,7 @@ _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le
 _NOT_IN_TEXT: Final = frozenset(map(chr, range(32))) - frozenset("\t\r\n\x1a\x1b")
 _HLS_TAG: Final = re.compile(r"[\r\n]#EXT-X-")
 
-# UTF-8, where each byte that is none stays what it is, as in the names of files.
+# UTF-8 with surrogate escapes for invalid bytes, as in the names of files.
 BYTE_BY_BYTE: Final = "byte by byte"
 
 # The first element of a document. Comments and instructions may stand before it; only the head of a file is searched.
@@ -53,7 +53,7 @@ _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
 
 
 def may_be_playlist(name: str, content_type: str | None) -> bool:
-    """Whether the content has to be read to know: a server that says audio, video or image is believed."""
+    """Whether the content must be read to find out. An audio, video or image type of a server is trusted."""
     is_media = media_type(content_type).startswith(_MEDIA_TYPES)
     return has_playlist_ending(name) or is_playlist_type(content_type) or not is_media
 
@@ -75,7 +75,7 @@ def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> boo
 
 
 def root_element(text: str) -> str:
-    """The name of a document's first element, in lower case and without its namespace; empty for what is no XML."""
+    """The name of a document's first element, in lower case and without its namespace; empty for other text."""
     if not text.startswith("<"):
         return ""
     found = _ROOT.search(_BEFORE_ROOT.sub("", text[:HEAD_BYTES]))
@@ -83,7 +83,7 @@ def root_element(text: str) -> str:
 
 
 def is_hls(text: str) -> bool:
-    """Whether a playlist's text is HLS, and not the M3U that HLS is written in."""
+    """Whether a playlist's text is HLS, and not plain M3U, on which HLS is based."""
     return text.startswith("#EXTM3U") and _HLS_TAG.search(text) is not None
 
 
@@ -93,8 +93,10 @@ def marked_encoding(data: bytes) -> tuple[bytes, str] | None:
 
 
 def decode(data: bytes, encoding: str | None = None) -> str:
-    """The text without white space at its start: by its byte order mark, else in `encoding`; without one UTF-8, and
-    Windows-1252 for what is none, with Latin-1's for bytes that it does not know."""
+    """The text without white space at its start. A byte order mark decides the encoding, otherwise `encoding` does.
+
+    Without either, the first of UTF-8, Windows-1252 and Latin-1 that decodes all bytes is used.
+    """
     marked = marked_encoding(data)
     if marked is not None:
         text = data[len(marked[0]) :].decode(marked[1], "replace")
@@ -156,8 +158,8 @@ async def read_playlist(body: ByteStream, settings: FetchSettings, max_bytes: in
 
 
 async def read_beginning(body: ByteStream, settings: FetchSettings, max_bytes: int) -> tuple[bytes, bool]:
-    """The next bytes of a playlist up to its end, and whether these are all. Where there are more than `max_bytes`,
-    little more than these are read. Raises `PlayError`, also when they come too slowly."""
+    """The next bytes of a playlist up to its end, and whether the end was reached. Reading stops soon after
+    `max_bytes`. Raises `PlayError`, also when the bytes come too slowly."""
     limit_s = settings.headers_timeout_s + settings.stall_timeout_s
     parts: list[bytes] = []
     size_bytes = 0
@@ -174,7 +176,7 @@ async def read_beginning(body: ByteStream, settings: FetchSettings, max_bytes: i
 
 
 def leads_to_network(reference: str) -> bool:
-    """Whether it is an absolute link."""
+    """Whether `reference` is an absolute http or https link."""
     return _NETWORK.match(reference) is not None
 
 
@@ -182,7 +184,7 @@ def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
     """The URI or path that `reference` means in the playlist at `playlist`, as text that is to be parsed and judged.
 
     `is_uri`: relative references are percent-encoded, as in HLS and XSPF; else they are plain paths in local playlists.
-    Raises `PlayError` for one that leads from the network to this machine.
+    Raises `PlayError` for a reference that leads from the network to this machine.
     """
     reference = reference.strip()
     if leads_to_network(reference):

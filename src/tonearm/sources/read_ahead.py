@@ -12,7 +12,8 @@ from typing import Any, Final
 from tonearm.core.failure import PlayError
 from tonearm.sources.http.errors import read_error
 
-# So many bytes allow all retries again. Time does not: a server that sends nothing is given up in the end.
+# After this many bytes all retries are allowed again. Elapsed time does not count, so that a server that sends nothing
+# is given up in the end.
 EARNED_BACK_BYTES: Final = 64 * 1024
 # Smaller chunks are joined, so that a server that sends single bytes cannot make a million objects.
 JOIN_BELOW_BYTES: Final = 4096
@@ -21,8 +22,8 @@ JOIN_BELOW_BYTES: Final = 4096
 class ReadWindow:
     """The bytes from `behind_bytes` behind the reading position up to `ahead_bytes` in front of it.
 
-    The bytes from `start` to `end` are held. `position` is the offset of the next read. It may lie beyond `end`: what
-    arrives before it is dropped then.
+    The window contains the bytes from `start` to `end`. `position` is the offset of the next read. If it lies beyond
+    `end`, the bytes that arrive before `position` are dropped.
     """
 
     def __init__(self, offset: int, *, behind_bytes: int, ahead_bytes: int) -> None:
@@ -86,10 +87,10 @@ class ReadWindow:
 
 
 class ReadAhead(ReadWindow):
-    """A window that `fill` fills in a task, which appends bytes and waits for room. `read_at` serves them.
+    """A window whose bytes `fill` appends in a task, waiting for room. `read_at` returns them.
 
-    `fill` returns at the end of the source, and raises `PlayError` when it cannot go on; the reader learns either after
-    it has got all bytes before. `host` is the server's name for messages. Offsets are those of the source.
+    `fill` returns at the end of the source, and raises `PlayError` when it cannot go on. The reader gets all bytes
+    before either. `host` is the server's name for messages. Offsets are those of the source.
     """
 
     def __init__(
@@ -112,8 +113,11 @@ class ReadAhead(ReadWindow):
         self._filling = asyncio.create_task(self._run(fill))
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from `offset`, which is `start` or later. Returns `b""` once at the end of a part, and
-        always at the end. Raises `PlayError` when `fill` failed, after the bytes before, and after `close`."""
+        """Up to `max_bytes` from `offset`, which must not lie before `start`.
+
+        Returns `b""` once at the end of each part, and always at the end of the source. Raises `PlayError` after
+        `close`, and when `fill` failed and all bytes before the failure were read.
+        """
         self.move_to(offset)
         self._room.set()
         while True:
@@ -186,7 +190,7 @@ class RetryBudget:
         self._earned_bytes = 0
 
     def earn(self, arrived_bytes: int) -> None:
-        """Must be called when bytes arrive. `EARNED_BACK_BYTES` since the last retry allow all retries again."""
+        """Counts bytes that arrived. `EARNED_BACK_BYTES` since the last retry allow all retries again."""
         if self._tries:
             self._earned_bytes += arrived_bytes
             if self._earned_bytes >= EARNED_BACK_BYTES:

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 64 * 1024
 MOST_HELD_BYTES: Final = 4 * 1024 * 1024  # a segment of a stream with video has some MiB
-MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # a later reader waits no longer for a place to begin
+MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # after these a later reader stops waiting for an entry
 MOST_TITLES: Final = 100
 
 _Key: TypeAlias = tuple[str, str, bool]
@@ -49,8 +49,8 @@ class UriOpener(Protocol):
 class SharingOpener:
     """Opens URIs by `opener`, but a live stream only once, as long as it has readers.
 
-    When a remote URI is opened several times at once, only the first call opens it, since it may be a live stream. When
-    it is none, the other calls open it for themselves.
+    When a remote URI is opened several times at once, only the first call opens it, since it may be a live stream. If
+    it is a file, the other calls open the URI for themselves.
     """
 
     def __init__(self, opener: UriOpener) -> None:
@@ -195,21 +195,21 @@ class LiveStream(SharedStream):
         return self._source.is_reconnecting
 
     def entry(self) -> StreamEntry | None:
-        """Where a reader that comes now should begin: with as much ahead of it as makes a quick start. None when it
-        cannot, at least not yet."""
+        """Where a new reader should begin, with enough bytes ahead of it for a quick start. None when it cannot begin
+        yet, or not at all."""
         if self.is_closed:
             return None
         offset = self.held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
         return self.entries.entry_before(offset, self.held.start)
 
     def titles_from(self, offset: int) -> list[TitleAtByte]:
-        """The title of what is at `offset`, and those after it."""
+        """The title that applies at `offset`, and the later titles."""
         titles = list(self._titles)
         first = bisect_right([title.offset for title in titles], offset)
         return [replace(title, offset=max(title.offset, offset)) for title in titles[max(first - 1, 0) :]]
 
     async def more(self) -> None:
-        """Waits until more was read: bytes, the end of a part, the end of all, or an error."""
+        """Waits until the source has returned more bytes, the end of a part, the end of the stream, or an error."""
         if self._reading is None:
             self._reading = asyncio.get_running_loop().create_task(self._read())
         # A waiting reader may be cancelled; the read goes on for the others.
@@ -252,8 +252,8 @@ class LiveStream(SharedStream):
             self._over(self)
 
     async def leave(self, reader: "SharedReader") -> None:
-        """A reader was closed, or reads a connection of its own. When no other has begun to read, and none can begin,
-        the stream is closed."""
+        """Removes a reader that was closed, or that reads from a connection of its own. The stream is closed when no
+        other reader has begun and none can begin."""
         if reader in self._readers:
             self._readers.remove(reader)
         can_begin = self.entries.are_possible or self.entry() is not None
@@ -307,8 +307,8 @@ class _Held:
 
 
 class SharedReader(SourceReader):
-    """Reads a live stream that others read, too. Its offsets count the bytes that this reader got. `report_wait` is
-    told what it waits for when it opens the stream for itself."""
+    """Reads a live stream that other readers read, too. Offsets count the bytes that this reader got. `report_wait` is
+    called when the reader waits while it opens the stream for itself."""
 
     def __init__(self, stream: LiveStream, report_wait: ReportWait) -> None:
         self._stream = stream

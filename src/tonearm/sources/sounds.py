@@ -16,7 +16,7 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.opened_source import OpenedSource, SourceReader
 from tonearm.core.source_uri import SourceUri
 
-_LEAST_BYTES: Final = 4096  # that a sound counts for: what is known of it takes memory, too
+_LEAST_BYTES: Final = 4096  # counted for each sound at least, since its metadata takes memory, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SoundLimits:
 
 @dataclass(slots=True, eq=False)
 class Sound:
-    """`content_type` is as it was sent; `length_ms` 0 where it is not known. `timer` ends it, while nobody uses it."""
+    """`content_type` is as the client sent it. `length_ms` is 0 when unknown. `timer` ends an unused sound."""
 
     counted_bytes: int
     id: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -54,8 +54,11 @@ class Sounds:
 
     @contextmanager
     def arriving(self, size_bytes: int) -> Iterator[Sound]:
-        """A sound without its `data`, which has room for `size_bytes` and can be opened. It is kept unless this raises;
-        then the oldest that nobody uses make room. Raises `LimitReached` where those in use leave none."""
+        """Reserves room for `size_bytes`, and yields a sound that can be opened; the caller sets its `data`.
+
+        The sound is kept unless the block raises. The oldest unused sounds are then removed to make room. Raises
+        `LimitReached` when the sounds in use leave too little room.
+        """
         sound = Sound(max(size_bytes, _LEAST_BYTES))
         if sum(one.counted_bytes for one in (sound, *self._sounds.values()) if one.users) > self.limits.total_bytes:
             raise LimitReached(
@@ -76,7 +79,7 @@ class Sounds:
         self._left(sound)
 
     def use(self, sound_id: str) -> Sound | None:
-        """The sound, if it is there, whose time begins anew."""
+        """The sound, or None. Its time to live begins anew."""
         sound = self._sounds.pop(sound_id, None)
         if sound is not None:
             self._sounds[sound_id] = sound
@@ -87,14 +90,14 @@ class Sounds:
         return sound
 
     def forget(self, sound_id: str) -> bool:
-        """Ends a sound; what reads it reads on. Returns whether it was there."""
+        """Removes a sound, and returns whether it existed. Open readers can read on."""
         sound = self._sounds.pop(sound_id, None)
         if sound is not None and sound.timer is not None:
             sound.timer.cancel()
         return sound is not None
 
     def open(self, uri: SourceUri) -> OpenedSource:
-        """Raises `PlayError`. What was sent as the content type is no hint: programs send any."""
+        """Opens a sound. The content type that was sent is ignored, since clients send any type. Raises `PlayError`."""
         sound = self._sounds.get(uri.path)
         if sound is None:
             message = "The sound does not exist, or no longer exists."

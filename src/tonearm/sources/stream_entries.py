@@ -18,14 +18,14 @@ from tonearm.core.file_formats import (
 )
 from tonearm.core.opened_source import OpenedSource, StreamEntry, media_type
 
-# A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.
+# At most this much of the past is sent to a new reader of a shared station, as Icecast does for every listener.
 BURST_BYTES: Final = 64 * 1024
 
 _MOST_HEAD_PAGES_BYTES: Final = 256 * 1024  # with a picture in the comments
 
 
 class StreamEntries:
-    """Finds the entries of a stream, whose bytes come in order by `feed`."""
+    """Finds the entries of a stream. `feed` gets the bytes of the stream in order."""
 
     def __init__(self, opened: OpenedSource) -> None:
         self._reader = opened.reader
@@ -49,13 +49,13 @@ class StreamEntries:
         self._found.extend(self._reader.take_entries(self._end))
 
     def forget_before(self, offset: int) -> None:
-        """The bytes before `offset` are not kept any more."""
+        """Removes the entries before `offset`, whose bytes are no longer kept."""
         while self._found and self._found[0].offset < offset:
             self._found.popleft()
 
     def entry_before(self, offset: int, oldest: int) -> StreamEntry | None:
-        """The last entry not behind `offset`, else the first one behind it; None when none is held. The bytes from
-        `oldest` on are held."""
+        """The last entry at or before `offset`, else the first entry after it, else None. The stream keeps the bytes
+        from `oldest` on."""
         if oldest == 0 and (offset <= 0 or not self._end):
             return StreamEntry(0, b"")
         if self.are_anywhere:
@@ -72,8 +72,10 @@ class StreamEntries:
 
 
 class _OggEntries:
-    """The pages of Ogg at which a packet begins, behind the pages that head their logical stream: those whose position
-    is 0, or none, before the first one that has sound (RFC 7845, 4; Vorbis I, A.2)."""
+    """Finds the Ogg pages at which a packet begins, after the header pages of their logical stream.
+
+    Header pages have position 0 or no position, and precede the first page with audio (RFC 7845, 4; Vorbis I, A.2).
+    """
 
     def __init__(self, found: deque[StreamEntry]) -> None:
         self._found = found

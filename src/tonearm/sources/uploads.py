@@ -16,17 +16,17 @@ from tonearm.sources.detached_threads import DetachedThreads
 T = TypeVar("T")
 
 _MOST_AT_ONCE: Final = 16
-_HIDDEN: Final = ".tonearm-"  # how the names begin of files that are not whole yet
+_HIDDEN: Final = ".tonearm-"  # prefix of the names of incomplete files
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE: Final = 0o644
-_LEFT_BEHIND_S: Final = 600.0  # a hidden file that nothing was written to for so long is of a node that was killed
+_LEFT_BEHIND_S: Final = 600.0  # a hidden file not written to for this long is assumed to be of a killed node
 _WRITTEN_AT_ONCE: Final = 256 * 1024
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})  # as FAT
 
 
 class Uploads:
-    """The files in `folder`, which take `max_bytes` in all, those that are being sent with them."""
+    """The files in `folder`. Complete files and files that are being sent may take `max_bytes` in all."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
         self._folder = os.path.abspath(folder)
@@ -40,7 +40,7 @@ class Uploads:
 
     @contextlib.asynccontextmanager
     async def sending(self, name: str, announced_bytes: int) -> AsyncIterator["SentFile"]:
-        """A file of this name that is being sent. What was not kept is gone at the end.
+        """A file of this name that is being sent. The file is deleted at the end unless it was kept.
 
         Raises `LimitReached`, `DiskFull`, and `UploadsOff` when nothing can be written there.
         """
@@ -62,13 +62,13 @@ class Uploads:
             self._sending -= 1
 
     def take(self, count: int) -> None:
-        """Counts bytes that have come. Raises `LimitReached`."""
+        """Counts bytes that have arrived. Raises `LimitReached`."""
         self._taken_bytes += count
         if self._taken_bytes > self._max_bytes:
             raise self._too_many()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Runs what asks the disk in a thread. Raises `DiskFull` and `UploadsOff` for its errors."""
+        """Runs `call`, which accesses the disk, in a thread. Raises `DiskFull` or `UploadsOff` for an `OSError`."""
         try:
             return await self._threads.run(call)
         except OSError as error:
@@ -80,7 +80,7 @@ class Uploads:
             ) from error
 
     def _look_through(self) -> int:
-        """How many bytes the files take. Takes away what a node has left behind that was killed."""
+        """Deletes incomplete files of killed nodes, and returns how many bytes the other files take."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._folder)
         total = 0
@@ -102,7 +102,7 @@ class Uploads:
 
 
 class SentFile:
-    """A file that is being sent. `path` is where it is until it is kept; `size_bytes` have come so far."""
+    """A file that is being sent. `path` is its path until it is kept; `size_bytes` have arrived so far."""
 
     def __init__(self, uploads: Uploads, name: str) -> None:
         self._uploads = uploads
@@ -130,13 +130,13 @@ class SentFile:
         await self._uploads.run(self._sync)
 
     async def keep(self) -> str:
-        """Gives the file its name, or that with a number where it is taken. Returns the path."""
+        """Gives the file its name, with a number when the name is taken. Returns the path."""
         path = await self._uploads.run(self._give_name)
         self.is_kept = True
         return path
 
     def discard(self) -> None:
-        """Closes the file; one that was not kept is gone."""
+        """Closes the file, and deletes it unless it was kept."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
