@@ -36,8 +36,8 @@ class OverlayState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverlaySettings:
-    """How an overlay sounds. `volume` is linear. The music is lowered by `duck_db` (at most 0) while the overlay
-    sounds, and glides there and back within `fade_ms`."""
+    """How an overlay sounds. `volume` is linear. The gain of the music changes by `duck_db` (at most 0) while the
+    overlay sounds; each change takes `fade_ms`."""
 
     volume: float = 1.0
     duck_db: float = -12.0
@@ -56,7 +56,7 @@ class OverlaySettings:
 
 @dataclass(frozen=True, slots=True)
 class OverlayStatus:
-    """An overlay at one moment. `position_ms` is where it is in its file."""
+    """An overlay at one moment. `position_ms` is the position in its file."""
 
     id: str
     track: Track
@@ -135,9 +135,9 @@ class Overlays:
     # Requests of clients
 
     def add(self, *new: tuple[Track, OverlaySettings]) -> tuple[SourceId, ...]:
-        """Adds overlays that begin with the same frame; returns their sources, which are to be opened.
+        """Adds overlays that begin with the same frame, and returns their sources, which the caller opens.
 
-        Raises LimitReached, with nothing done.
+        Raises LimitReached before anything is changed.
         """
         if len(self._overlays) + len(new) > MAX_OVERLAYS:
             has = f"The player has {len(self._overlays)} overlays, and " if self._overlays else ""

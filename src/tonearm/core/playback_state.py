@@ -31,7 +31,7 @@ from tonearm.core.track import Track
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 _FAILURES_BEFORE_STOP: Final = 5
 _OWN_ERRORS_WITHIN_S: Final = 60.0
-# Higher positions are taken for this one, so that 64 bits can count the samples.
+# Higher positions are reduced to this position, so that a count of samples fits into 64 bits.
 MAX_POSITION_MS: Final = 2**53
 ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
 
@@ -55,8 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FirstSettings:
-    """The settings that a player begins with. No event reports them, because no client can have known other
-    settings."""
+    """The settings that a player begins with. No event reports them, because no client knows earlier settings."""
 
     paused: bool = False
     filters: Filters = field(default_factory=Filters)
@@ -216,12 +215,12 @@ class PlaybackState:
 
     @property
     def wants_frames(self) -> bool:
-        """Whether to send a frame at each tick, if there is one."""
+        """Whether to send a frame at each tick, if a frame is available."""
         return self.clock_started and not self.paused and self.state in ACTIVE_STATES
 
     @property
     def stalled(self) -> SourceId | None:
-        """The current source while it gives no audio although it is to play, whether the player is paused or not."""
+        """The current source while it should play but gives no audio, whether the player is paused or not."""
         attempt = self._queue.current_attempt
         if self.state is not PlayerState.LOADING or attempt is None or attempt.failure is not None:
             return None
@@ -253,7 +252,7 @@ class PlaybackState:
     # Transitions
 
     def _report_due_failures(self) -> None:
-        """Emits the kept failure of the current track, and of each next one that takes its place and has failed,
+        """Emits the pending failure of the current track, and of each next track that becomes current and has failed,
         too."""
         while self.clock_started and not self.paused and self._queue.current_attempt is not None:
             if self._queue.current_attempt.failure is None:
@@ -295,7 +294,7 @@ class PlaybackState:
             self._restart()
 
     def _select(self, selection: Selection[QueuedTrack], *, joins: bool = False) -> None:
-        """Makes the selected track the current one. `joins`: it follows in the same tick when its source is open."""
+        """Makes the selected track current. `joins`: the track follows in the same tick if its source is open."""
         self._set_queue(selection.queue)
         if selection.track is None:
             self._stop(PlayerState.IDLE)
@@ -319,14 +318,14 @@ class PlaybackState:
             self._end_track(reason, is_remembered=is_remembered)
 
     def _finish(self) -> None:
-        """The current track is at its end because a seek led there."""
+        """Ends the current track because a seek led to its end."""
         self._end_track(EndReason.FINISHED)
         self._begin_at(self.current.known_end_ms or self.position_ms)
         self._select(self._queue.selection_after(EndReason.FINISHED))
         self._report_due_failures()
 
     def _finish_if_behind_end(self) -> None:
-        """A seek that was kept while its track was loading may turn out to lead behind the end."""
+        """Ends the current track if a seek that was made while the track was loading leads behind its end."""
         attempt = self._queue.current_attempt
         if not self.clock_started or attempt is None or attempt.failure is not None or not attempt.is_sought:
             return
@@ -346,7 +345,7 @@ class PlaybackState:
         self._begin_at(self.position_ms)
 
     def _begin_at(self, position_ms: int) -> None:
-        """Nothing of the current track was played yet."""
+        """Resets the position and what is known of the current track: nothing of it was played yet."""
         self.position_ms = self._played_from_ms = position_ms
         self._played_ms = 0
         self._has_sounded = self._is_resuming = False

@@ -21,7 +21,7 @@ from tonearm.core.track_info import TrackInfo
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that `host` is, of IPv6 with brackets or without; None for a name."""
+    """`host` as an IP address, IPv6 with or without brackets; None for a name."""
     try:
         return ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -29,7 +29,7 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach what listens on `host`."""
+    """Whether only programs of this machine reach a server that listens on `host`."""
     address = address_of(host)
     return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
@@ -173,7 +173,7 @@ class SourceUri:
         return (self.opened, None) if found is None else (self.opened[: found.start()], int(found[1]))
 
     def absolute(self, working_folder: str) -> "SourceUri":
-        """A file with a relative path, seen from `working_folder`; anything else is itself."""
+        """A file with its path made absolute by `working_folder`; any other URI unchanged."""
         if self.kind != "file" or self.path.startswith("/"):
             return self
         path = _normalise_file_path(posixpath.join(working_folder, self.path))
@@ -225,8 +225,8 @@ def item_of_page(page: SourceUri, number: int) -> str:
 
 
 def joined_uri(base: SourceUri, reference: str) -> str:
-    """RFC 3986, 5.2.2: the absolute text that `reference` means at `base`, an http URI: what was written, but for dot
-    segments of a relative path."""
+    """The absolute form of `reference` relative to the http URI `base` (RFC 3986, 5.2.2). Only dot segments of a
+    relative path are changed."""
     if _SCHEME.match(reference):
         return reference
     target = base.opened.partition("#")[0]
@@ -313,9 +313,9 @@ def link_without_scheme(text: str) -> str:
 
 
 def uri_for_logs(text: str) -> str:
-    """A URI, a path or a search in one line, a link without userinfo, query and fragment, whatever blanks are in it.
-    These may hold passwords and tokens, which not all readers of a log may know. In paths and searches ? and # mean
-    nothing, unless they look like links without their scheme."""
+    """A URI, a path or a search in one line. Userinfo, query and fragment of a link are removed, even if the link
+    contains blanks, because they may contain passwords and tokens. In paths and searches ? and # are ordinary
+    characters, unless the text looks like a link without its scheme."""
     line = one_line(text)
     found = _LINK.match(line)
     if found is None or not (found[1] or _HOST_WITHOUT_SCHEME.match(line)):
@@ -347,19 +347,19 @@ def title_from_text(text: str) -> str:
 
 
 def has_playlist_ending(name: str) -> bool:
-    """Whether a file's name or a path says that it may be a playlist, of tracks or of a stream's segments."""
+    """Whether a name or path has the ending of a playlist, of tracks or of a stream's segments."""
     return name.lower().endswith(_PLAYLIST_ENDINGS)
 
 
 def initial_track_info(uri: SourceUri) -> TrackInfo:
     """The facts about a source that its URI gives, before it is opened."""
-    # A search leads to a page and that to a link.
+    # A search leads to a page, and the page leads to a link.
     source_name = {"file": "file", "sound": "direct"}.get(uri.kind, "http")
     return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=source_name)
 
 
 def direct_track_info(text: str) -> TrackInfo:
-    """The facts in a plain absolute URI or path, which is the older form of an encoded track. Raises BadRequest."""
+    """The facts in a plain absolute URI or path, the older form of an encoded track. Raises BadRequest."""
     uri = parse_source_uri(text)
     if not posixpath.isabs(uri.path):
         raise BadRequest("The path is not absolute; start it with a slash.")
@@ -408,7 +408,7 @@ def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
 
 
 def _percent_encoded(text: str, safe: str) -> str:
-    """RFC 3986, 6.2.2: pairs in upper case, none for characters that need none, a pair for each that does."""
+    """`text` normalised by RFC 3986, 6.2.2: percent pairs in upper case, and only for characters that need a pair."""
 
     def put_right(pair: re.Match[str]) -> str:
         if pair[1] is None:
@@ -468,21 +468,21 @@ def _file_uri(path: str) -> str:
 
 
 def text_of_file(path: str) -> str:
-    """The text that `parse_source_uri` takes for the file at this absolute path, whatever its name: the path itself, if
-    it can."""
+    """The text that `parse_source_uri` reads as the file at this absolute path, whatever its name: the path itself, if
+    possible."""
     is_plain = _BYTE.search(path) is None and not split_fragment(path)[1]
     return path if is_plain else _file_uri(path)
 
 
 def is_playable_name(name: str) -> bool:
-    """Whether a file of this name can be meant by a URI: no control characters are in it."""
+    """Whether a URI can name a file of this name, which must not contain control characters."""
     if name.isprintable():  # nearly always, and much faster
         return True
     return not any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in _BYTE.sub("", name))
 
 
 def split_fragment(path: str) -> tuple[str, str]:
-    """A path, and the fragment behind it by which a part of the file may be meant."""
+    """Splits a path from the fragment after it, which may name a part of the file."""
     found = _ANY_FRAGMENT.search(path)
     return (path, "") if found is None else (path[: found.start()], found[0])
 
@@ -520,7 +520,8 @@ def _ascii_label(label: str, host: str) -> str:
 
 
 def _ipv4(name: str, host: str) -> str:
-    """WHATWG URL, "IPv4 parser": one to four numbers, decimal, octal or hexadecimal; the last fills what is left."""
+    """WHATWG URL, "IPv4 parser": one to four decimal, octal or hexadecimal numbers. The last number fills the remaining
+    bytes."""
     parts = name.split(".")
     numbers = [_ipv4_number(part, host) for part in parts]
     last_limit = 256 ** (5 - len(parts)) if len(parts) <= 4 else 0

@@ -37,12 +37,12 @@ class Awake:
 
 @dataclass(frozen=True, slots=True)
 class AboutToSleep:
-    """As `Awake`, while a timer runs: the listener who left last may come back."""
+    """As `Awake`, while a timer runs: the last listener may come back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """One timer for the next event, and nothing else. `next_s` is when the next frame passes, None in a pause."""
+    """Only one timer runs, for the next event. `next_s` is when the next frame passes; None in a pause."""
 
     source: SourceId | None
     next_s: float | None
@@ -56,8 +56,8 @@ class Asleep:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """The source is being opened again. Where the position moved in the sleep, frames pass without audio; after a pause
-    it stands. `unheard_frames`: those that somebody waited for."""
+    """The source is being opened again. If the position moved during the sleep, frames pass without audio; after a
+    pause the position stands. `unheard_frames` counts the passed frames for which a listener waited."""
 
     source: SourceId | None
     passes: bool
@@ -97,7 +97,7 @@ class Circumstances(NamedTuple):
 
     @property
     def wakes_at_ms(self) -> int | None:
-        """From where on the source has to be open; None without a known end."""
+        """The position from which the source has to be open; None without a known end."""
         if self.open_from_ms is None or self.info.is_length_exact:
             return self.open_from_ms
         return self.open_from_ms - GUESS_OFF_MS
@@ -192,7 +192,7 @@ class Sleep:
         return frames
 
     def falls_asleep(self, circumstances: Circumstances, next_tick_s: float) -> bool:
-        """The timer has gone off while the player was awake. Returns whether it sleeps from now on."""
+        """Handles the timer of an awake player. Returns whether the player sleeps from now on."""
         self._now = circumstances
         self._enter(Awake())
         if not circumstances.is_worth_sleeping:
@@ -203,8 +203,8 @@ class Sleep:
         return True
 
     def sleeps_on(self, circumstances: Circumstances) -> bool:
-        """The timer has gone off in sleep, and what was due has passed. Returns whether the player goes on sleeping:
-        otherwise the end of the track is near."""
+        """Handles the timer of a sleeping player, after the due frames have passed. Returns whether the player goes on
+        sleeping; False when the end of the track is near."""
         self._now = circumstances
         if not circumstances.allow_sleep or circumstances.is_near_end:
             return False

@@ -369,7 +369,7 @@ class SourceOpener:
         return source if source.is_live else await self._expand(source, client, uri)
 
     async def _expand(self, source: OpenedSource, client: SourceClient, asked: SourceUri) -> OpenedSource | Playlist:
-        """Opens a playlist as a stream or list of tracks. Returns `source`, which `asked` led to, when it is no playlist.
+        """Opens a playlist as a stream or list of tracks; returns `source`, opened for `asked`, if it is no playlist.
 
         A source that is not returned is closed. A local file is read only when its name is a playlist's. Of a remote
         source with an audio type only the first bytes are read, since some servers send the playlist of a stream with

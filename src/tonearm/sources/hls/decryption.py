@@ -17,7 +17,7 @@ _BLOCK_BYTES: Final = 16
 
 
 class Decryptor:
-    """Decrypts one segment or part of one, in pieces. To make the first one loads a library, which may block."""
+    """Decrypts a segment or a part of a segment, in pieces. The first decryptor loads a library, which may block."""
 
     def __init__(self, key: bytes, iv: bytes) -> None:
         """Raises `OSError` when the library is not found."""
@@ -36,7 +36,7 @@ class Decryptor:
         return self._decrypted(data, count)
 
     def finish(self) -> bytes:
-        """The last block without its padding. Of a segment that was cut off or has none, all whole blocks are given."""
+        """The last block without its padding. If the segment was cut off or has no padding, all whole blocks."""
         last = self._decrypted(self._left, len(self._left) // _BLOCK_BYTES)
         padding = last[-1] if last else 0
         is_right = 1 <= padding <= _BLOCK_BYTES and last.endswith(bytes([padding]) * padding)
@@ -64,7 +64,7 @@ def libavutil() -> ctypes.CDLL:
 
 
 def _path_oflibavutil() -> str:
-    """In PyAV's wheels it lies beside the package, or in it; a PyAV of the system uses the system's."""
+    """The path of libavutil: beside or in the package for PyAV's wheels, otherwise the system's library."""
     spec = importlib.util.find_spec("av")
     package = Path(spec.origin or "").parent if spec is not None else Path()
     for folder in (package.parent / "av.libs", package / ".dylibs"):

@@ -19,13 +19,13 @@ from tonearm.sources.http.settings import FetchSettings
 from tonearm.sources.local_file import FileOpener
 from tonearm.sources.playlist import ByteStream, ReaderBody, linked_uri, playlist_error, read_playlist
 
-# From a server without range requests, so much of a file may be skipped.
+# At most this much of a file is read and skipped when its server supports no range requests.
 _MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PlaylistFile:
-    """A playlist's bytes, where redirects ended, and what was asked for."""
+    """A playlist's bytes, the URI where redirects ended, and the URI that was requested."""
 
     data: bytes
     uri: SourceUri
@@ -88,7 +88,7 @@ class HlsFiles:
         raise playlist_error(FailureCode.CORRUPT, message, hint)
 
     async def _open(self, uri: SourceUri, start: int, length: int | None) -> tuple[ByteStream, SourceUri]:
-        """The body, and where redirects ended."""
+        """The body, and the URI where redirects ended."""
         if uri.kind == "file":
             return ReaderBody((await self._files.open(uri)).reader, start, length), uri
         headers = {}

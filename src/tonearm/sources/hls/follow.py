@@ -28,8 +28,8 @@ _FINAL: Final = REFUSALS | {FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXC
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A media playlist of `size_bytes`. Its references are relative to `base`; `asked` is the playlist that has led to
-    it, `choice` the rendition that was chosen on the way."""
+    """A media playlist of `size_bytes`. Its references are relative to `base`. `asked` is the playlist that led to the
+    media playlist, and `choice` is the chosen rendition."""
 
     playlist: MediaPlaylist
     base: SourceUri
@@ -39,7 +39,7 @@ class Stream:
 
     @property
     def read_again_at_least_s(self) -> float:
-        """How long to wait before it is read again, so that a long one does not cost others much of the node's time."""
+        """The shortest time between two reads: parsing a long playlist often would take much of the node's time."""
         return len(self.playlist.segments) * _REST_FOR_SEGMENT_S + self.size_bytes / _READ_AGAIN_BYTES_PER_S
 
 
@@ -87,7 +87,7 @@ class SegmentFollower:
 
     @property
     def base(self) -> SourceUri:
-        """The references of the newest segment are relative to it."""
+        """The URI that the references of the newest segment are relative to."""
         return self._stream.base
 
     @property
@@ -95,10 +95,10 @@ class SegmentFollower:
         return self._stream.playlist
 
     async def segments(self, index: int = 0) -> AsyncGenerator[MediaSegment, None]:
-        """The segments of a complete playlist from `index` on; of a live one those from near its end on, until it is
-        complete.
+        """The segments of a complete playlist from `index` on. A live playlist's segments begin near its end, and go on
+        until the playlist is complete.
 
-        Segments that left a live playlist before the reader reached them are left out. Raises `PlayError`.
+        Segments that a live playlist removed before the reader reached them are skipped. Raises `PlayError`.
         """
         if self.playlist.is_complete:
             while index < len(self.playlist.segments):
@@ -119,8 +119,8 @@ class SegmentFollower:
                 await self._await_more(number)
 
     async def renewed(self, segment: MediaSegment) -> MediaSegment | None:
-        """A segment of a complete playlist as the playlist has it when it is read again, because links expire. None
-        where that changes nothing, or the playlist was read just now."""
+        """Reads a complete playlist again, because links expire, and returns the segment's new version. None when
+        nothing has changed, when the playlist was read just now, or when the new playlist cannot be used."""
         if not self._is_old:
             return None
         self._read_at_s = asyncio.get_running_loop().time()
@@ -166,8 +166,8 @@ class SegmentFollower:
             due_at_s = loop.time() + max(self._target_s / 2, self._at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
-        """Reads the playlist again, with retries. They begin at what was asked for, since links expire. Raises
-        `PlayError`."""
+        """Reads the playlist again, with retries. The retries begin at the URI that was requested, since links expire.
+        Raises `PlayError`."""
         uri = self._stream.base
         while True:
             try:
@@ -186,8 +186,8 @@ class SegmentFollower:
 def _segment_at(segments: tuple[MediaSegment, ...], number: int | None) -> MediaSegment | None:
     """The segment `number`, None when it is still to come. Without a number: the segment where a live stream begins.
 
-    A stream that counts from the beginning again, or has no `number` any more, begins again. A stream that is a few
-    segments behind its last version does not, as some servers send older versions.
+    A stream that counts from the beginning again, or no longer has `number`, begins again. A stream that is only a few
+    segments behind its last version does not begin again, since some servers send older versions.
     """
     if not segments:
         return None

@@ -43,7 +43,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file, or a part of one. `reference` is the URI as the playlist has it. Without a `key` it is not encrypted."""
+    """A file, or a part of a file. `reference` is the URI as the playlist has it. Without `key` it is not encrypted."""
 
     reference: str
     byte_range: ByteRange | None = None
@@ -67,8 +67,8 @@ class MediaSegment:
 
 @dataclass(frozen=True, slots=True)
 class MediaPlaylist:
-    """A media playlist. `is_complete`: no segments will be added; then `starts_s` says when each of them starts and, in
-    one entry more, when the last one ends."""
+    """A media playlist. `is_complete`: no segments will be added. `starts_s` of a complete playlist has the start of
+    each segment, and as its last entry the end of the last segment."""
 
     segments: tuple[MediaSegment, ...]
     target_duration_s: float
@@ -82,7 +82,7 @@ class MediaPlaylist:
 
 @dataclass(frozen=True, slots=True)
 class Rendition:
-    """A version of the sound, as a language. Without a `reference` it is in the variant's own segments."""
+    """A version of the audio, such as a language. Without a `reference` the variant's own segments contain it."""
 
     group: str
     reference: str | None
@@ -109,8 +109,8 @@ class MasterPlaylist:
 
 
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
-    """The values of a playlist. Blocks for long on a long one. Raises `PlayError` for a playlist that is damaged, too
-    long or encrypted in another way than AES-128."""
+    """The values of a playlist. A long playlist blocks for long. Raises `PlayError` for a playlist that is damaged, too
+    long, or encrypted by another method than AES-128."""
     lines = [line.strip() for line in text.splitlines()]
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
         raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
@@ -188,10 +188,9 @@ def _media(lines: Sequence[str]) -> MediaPlaylist:
 
 
 class _Encryption:
-    """The `EXT-X-KEY` tags that hold where a playlist is read.
+    """The `EXT-X-KEY` tags that apply at the current line of a playlist.
 
-    Those that stand together are ways to one key for several systems (RFC 8216, 4.3.2.4), of which only the key itself,
-    "identity", is of use here.
+    Adjacent tags give one key for several systems (RFC 8216, 4.3.2.4). Only the plain key, "identity", is used here.
     """
 
     def __init__(self) -> None:
@@ -204,7 +203,7 @@ class _Encryption:
         self._ways.append(attributes)
 
     def key(self, number: int) -> Key | None:
-        """The key of what stands here, in segment `number`; None without encryption. Raises `PlayError` and
+        """The key that applies here, in segment `number`; None without encryption. Raises `PlayError` and
         `ValueError`."""
         self._is_used = True
         methods = [way.get("METHOD", "unknown method") for way in self._ways]
@@ -277,7 +276,7 @@ _NO_AUDIO_RANK: Final = 0
 
 
 class BestAudio(NamedTuple):
-    """The reference of a media playlist, and which of several renditions it is; None without a choice."""
+    """The reference of a media playlist, and the chosen rendition; None without a choice."""
 
     reference: str
     choice: AudioChoice | None = None
@@ -286,11 +285,11 @@ class BestAudio(NamedTuple):
 def best_audio(master: MasterPlaylist, wanted: str = "") -> BestAudio:
     """The media playlist to play.
 
-    - Where sound has playlists of its own (`EXT-X-MEDIA` with a URI), only that is fetched: the rendition that is
-      `wanted`, by number or language, else the default one, of the group that belongs to the best sound, then to the
-      highest bandwidth.
-    - Else a variant without picture: the best codec, then the highest bandwidth.
-    - Else, because the picture has to be fetched along: of those with the best codec the lowest bandwidth.
+    - If audio has separate playlists (`EXT-X-MEDIA` with a URI), only audio is fetched. The group is that of the best
+      codec, then of the highest bandwidth. Within the group, the rendition `wanted` by number or language is chosen,
+      else the default rendition.
+    - Else a variant without video: the best codec, then the highest bandwidth.
+    - Else the best codec, then the lowest bandwidth, because the video has to be fetched, too.
 
     Raises `PlayError` when there are renditions, but not the wanted one.
     """
@@ -306,8 +305,8 @@ def best_audio(master: MasterPlaylist, wanted: str = "") -> BestAudio:
 
 
 def _rendition(variant: Variant, master: MasterPlaylist, wanted: str) -> BestAudio | None:
-    """The rendition that plays with the variant. None when it has none, or none was wanted and the default one is in
-    the variant itself."""
+    """The rendition that plays with the variant. None when the variant has no rendition, or when none was wanted and
+    the variant itself contains the default rendition."""
     group = [rendition for rendition in master.renditions if rendition.group == variant.audio_group]
     if not group:
         return None

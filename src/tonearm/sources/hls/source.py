@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 # Offsets have 63 bits. A part of a stream has less than a tebibyte.
 _INDEX_SHIFT: Final = 40
-# Codecs depend on what comes before: a position just behind a segment's start is reached from the segment before it.
+# Codecs depend on earlier audio: a position just after a segment's start is reached from the segment before it.
 _PREROLL_MS: Final = 100
 _KEEP_BEHIND_BYTES: Final = 64 * 1024
 _MAX_LOST_IN_A_ROW: Final = 3
@@ -53,12 +53,12 @@ async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
 class HlsReader(SourceReader):
     """Reads a stream in parts.
 
-    MPEG transport streams, packed AAC and MP3, and fragments of MP4 after their initialization section go on when the
-    next segment follows the last one's bytes. Where the encoding or the timestamps change a part ends, and the next one
-    begins with everything that a demuxer needs.
+    Segments of MPEG transport streams, packed AAC and MP3, and fragments of MP4 after their initialization section can
+    be concatenated. A part ends where the encoding or the timestamps change. The next part begins with everything that
+    a demuxer needs.
 
-    How many bytes come before a segment is not known. So where reading begins at a segment, its first byte has the
-    offset of its index shifted by `_INDEX_SHIFT`, and the bytes after it are counted from there.
+    The number of bytes before a segment is not known. When reading begins at a segment, the offset of its first byte is
+    the segment's index shifted by `_INDEX_SHIFT`. Later offsets are counted from there.
     """
 
     def __init__(self, files: HlsFiles, stream: Stream, name: str) -> None:
@@ -132,8 +132,8 @@ class HlsReader(SourceReader):
             raise lost
 
     async def _append_or_lose(self, segment: MediaSegment) -> PlayError | None:
-        """Why the segment is lost; None when it is not. The stream goes on without it: the listener has waited long
-        enough. Raises `PlayError` for what the node may not open."""
+        """The error by which the segment was lost, or None. The stream goes on without a lost segment, since the
+        listener has waited long enough. Raises `PlayError` for a file that the node may not open."""
         end, before = self._ahead.end, self._before
         try:
             try:
@@ -157,7 +157,7 @@ class HlsReader(SourceReader):
         if segment.is_gap:
             return
         before, self._before = self._before, None
-        # Where numbers are missing a change may have been announced in what was lost.
+        # If numbers are missing, a lost segment may have announced a change.
         follows = before is not None and segment.number == before.number + 1
         if not follows or segment.breaks or before is None or segment.init != before.init:
             self._ahead.end_part()
@@ -171,7 +171,7 @@ class HlsReader(SourceReader):
         await self._append_piece(segment.piece)
 
     async def _append_piece(self, piece: Piece, kept_bytes: int = 0) -> bytes:
-        """Returns the first bytes of it, up to so many."""
+        """Appends the bytes of `piece`, and returns up to `kept_bytes` of its first bytes."""
         kept = b""
         uri = self._files.linked(self._follower.base, piece.reference)
         decryptor = None if piece.key is None else await self._decryptor(piece.key)
@@ -243,6 +243,6 @@ class Id3Stripper:
         return chunk[skipped:]
 
     def remaining(self) -> bytes:
-        """The bytes that were kept back when the segment ended before a tag could be told."""
+        """The bytes that were kept back because the segment ended before a tag could be recognised."""
         begun, self._begun = self._begun, None
         return begun or b""

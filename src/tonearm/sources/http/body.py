@@ -16,7 +16,7 @@ from tonearm.sources.http.errors import read_error
 _UNPACKED: Final = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 _NOT_UNPACKED: Final = frozenset({"br", "zstd", "compress", "x-compress", "dcb", "dcz", "exi", "lzma", "xz", "bzip2"})
 _PIECE_BYTES: Final = 64 * 1024
-# Sound hardly shrinks; ten seconds of silence may. What grows so much beyond that is made to cost time.
+# Audio hardly shrinks when packed; ten seconds of silence may. Data that grows much more is an attack.
 _FREE_BYTES: Final = 2 * 1024 * 1024
 _MOST_GROWTH: Final = 200
 
@@ -75,7 +75,7 @@ class Body:
             self._unpacker.feed(chunk)
 
     def put_back(self, chunks: Iterable[bytes]) -> None:
-        """`read` gives these once more, in their order."""
+        """Makes `read` return these chunks again, in their order."""
         self._begun.extendleft(reversed([*chunks]))
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Body:
         self.response.close()
 
     def left(self) -> bytes:
-        """The bytes that had arrived when `read` failed. aiohttp keeps them back behind its exception."""
+        """The bytes that had arrived when `read` failed. aiohttp does not return them after an exception."""
         if self._unpacker is not None:
             return b""
         self._content.set_exception(cast(BaseException, None))
@@ -91,8 +91,8 @@ class Body:
 
 
 class _Unpacker:
-    """Unpacks what it is fed, piece by piece. Servers also say `gzip` of what they did not pack, and `deflate` of
-    deflate without the wrapping that belongs to it (RFC 9110, 8.4.1.2)."""
+    """Unpacks data in pieces. Some servers announce `gzip` for data that is not packed, and `deflate` for data without
+    the zlib wrapper (RFC 9110, 8.4.1.2)."""
 
     def __init__(self, how: str, host: str) -> None:
         self._how = how
@@ -111,7 +111,7 @@ class _Unpacker:
         self._packed += chunk
 
     def take(self) -> bytes:
-        """The next piece; `b""` when more has to be fed, or at the end. Raises `PlayError`."""
+        """The next piece; `b""` when more data is needed, or at the end. Raises `PlayError`."""
         while not self.is_over:
             if self._is_plain:
                 piece, self._packed = self._packed, b""
@@ -125,7 +125,7 @@ class _Unpacker:
         return b""
 
     def _begin(self) -> None:
-        """Begins the file, or a further one behind it, of which gzip may have several (RFC 1952, 2.2)."""
+        """Begins the file or its next member, since a gzip file may have several (RFC 1952, 2.2)."""
         self._members += 1
         if self._how == "deflate":
             has_wrapping = self._packed[0] & 0x0F == zlib.DEFLATED and int.from_bytes(self._packed[:2]) % 31 == 0

@@ -71,8 +71,8 @@ class HttpClient:
         body: bytes | None = None,
         proxy: str | None = None,
     ) -> aiohttp.ClientResponse:
-        """The answer to one request, a redirect too, its body not yet read. It goes through `proxy` where one is
-        given. Raises `PlayError`, as its subclass `ProxyError` where the proxy is at fault."""
+        """The answer to one request, with its body unread; redirects are not followed. The request goes through `proxy`
+        if given. Raises `PlayError`, or its subclass `ProxyError` when the proxy is at fault."""
         url = self._url_to_dial(uri)
         host = url.host or ""
         answer_within_s = self._settings.connect_timeout_s + self._settings.headers_timeout_s
@@ -93,7 +93,7 @@ class HttpClient:
         return response
 
     def admitted(self, location: str) -> SourceUri:
-        """The URI of a redirect, or of a page's request. Raises `PlayError` for one where the node must not go."""
+        """The URI of a redirect, or of a page's request. Raises `PlayError` for a URI that the node must not open."""
         try:
             return self._admit(parse_source_uri(location))
         except RequestError as error:
@@ -142,8 +142,8 @@ class HttpClient:
 
 
 class SourceClient:
-    """Sends the GET requests of one opened source and follows their redirects. The requests share their cookies, and
-    what `link` has. `renew` asks the page for another link when that one is refused."""
+    """Sends the GET requests of one opened source and follows their redirects. The requests share cookies and the
+    fields of `link`. `renew` asks the page for another link when the server refuses the present link."""
 
     def __init__(self, client: HttpClient, link: PageLink | None = None, renew: Renew | None = None) -> None:
         self._client = client
@@ -154,8 +154,8 @@ class SourceClient:
         self._cookies = CookieJar()
 
     async def renewed(self, refused: SourceUri) -> SourceUri | None:
-        """The link that takes the place of `refused`, which led where the server does not send any more. None: there is
-        no page to ask, or it was asked just now. Raises `PlayError` for the page's reason."""
+        """The link that replaces `refused`, for which the server no longer sends the file. None when there is no page
+        to ask, or when the page was asked just now. Raises `PlayError` when the page fails."""
         if self._renew is None or self._link is None:
             return None
         async with self._renewing:  # several transfers may be refused at once
@@ -169,10 +169,10 @@ class SourceClient:
             return self._link.uri
 
     async def get(self, uri: SourceUri, headers: Mapping[str, str]) -> Answer:
-        """The first response that is no redirect, its body not yet read, and the URI that gave it.
+        """The first response that is no redirect, with its body unread, and its URI.
 
-        The caller judges the status and closes the response. `headers` go to each hop. Raises `PlayError`, as its
-        subclass `PassingError` where a retry may help.
+        The caller checks the status and closes the response. `headers` are sent to each hop. Raises `PlayError`, or its
+        subclass `PassingError` when a retry may help.
         """
         asked: set[tuple[str, str]] = set()
         for _ in range(MAX_REDIRECTS + 1):

@@ -12,15 +12,15 @@ _MOST_CHARACTERS_OF_ALL: Final = 16 * 1024  # servers refuse longer headers
 
 
 class CookieJar:
-    """Cookies that servers set while a source is opened and read. Each goes back to the very host that set it, whatever
-    domain the server named, and to none of its neighbours."""
+    """Cookies that servers set while a source is opened and read. Each cookie is sent only to the host that set it,
+    whatever domain the server named."""
 
     def __init__(self) -> None:
         # By host, path and name: the value, and whether it goes over TLS only.
         self._cookies: dict[tuple[str | None, str, str], tuple[str, bool]] = {}
 
     def take(self, uri: SourceUri, set_cookie: str) -> None:
-        """A `Set-Cookie` header in the answer for `uri`. What cannot be sent back is ignored."""
+        """Stores the cookie of a `Set-Cookie` header in the answer for `uri`. Invalid cookies are ignored."""
         pair, *attributes = set_cookie.split(";")
         name, has_value, value = (part.strip() for part in pair.partition("="))
         size = len(name) + len(value)
@@ -50,7 +50,7 @@ class CookieJar:
         if not self._cookies:
             return given
         pairs = dict(_pair(text) for text in given.split(";") if text.strip())
-        # Of several with one name that of the longest path counts (RFC 6265, 5.4).
+        # Of several cookies with one name, the cookie with the longest path is sent (RFC 6265, 5.4).
         for (host, path, name), (value, is_secure) in sorted(self._cookies.items(), key=lambda item: len(item[0][1])):
             if host == uri.host and uri.is_https >= is_secure and _lies_in(uri.path, path):
                 pairs[name] = value

@@ -21,15 +21,15 @@ PROXY_WANTS_LOGIN: Final = 407
 
 
 class ProxyError(PlayError):
-    """The proxy of a page failed, whatever is behind it."""
+    """The proxy of a page failed; the server behind the proxy may work."""
 
 
 class PassingError(PlayError):
-    """A failure that a retry a moment later may not meet."""
+    """A failure that may pass: a retry a moment later may succeed."""
 
 
 def may_pass(error: PlayError) -> bool:
-    """Whether a transfer that was lost by this error may be resumed: also where a server is slow."""
+    """Whether a transfer that was lost by this error may be resumed. A slow server counts, too."""
     return isinstance(error, PassingError) or error.failure.code is FailureCode.TIMEOUT
 
 
@@ -140,7 +140,7 @@ def _final(code: FailureCode, message: str, hint: str) -> PlayError:
 
 
 def _refusal_in(error: BaseException) -> AddressRefusedError | None:
-    """The guard's refusal under the client's wrapping."""
+    """The guard's refusal among the causes of the client's error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, AddressRefusedError):

@@ -18,9 +18,9 @@ _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file behind a URI: `given_uri` as asked for, `final_uri` where the redirects ended.
+    """A file behind a URI: `given_uri` was requested, `final_uri` is where the redirects ended.
 
-    `validator` is what `If-Range` needs to get the rest of the same file and of no other; None without one.
+    `validator` is the value of `If-Range`, which ensures that the rest comes from the same file; None without one.
     """
 
     given_uri: SourceUri
@@ -57,7 +57,7 @@ def is_success(response: aiohttp.ClientResponse) -> bool:
 
 
 def begins_whole(response: aiohttp.ClientResponse) -> bool:
-    """Whether the body is that of a whole file, as far as is said: a 206 without a range says nothing else."""
+    """Whether the body is taken for a whole file: also a 206 without a range is."""
     return is_success(response) and content_range(response) is None
 
 

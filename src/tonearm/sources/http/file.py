@@ -20,12 +20,12 @@ KEEP_BEHIND_BYTES: Final = 64 * 1024
 KEEP_BEHIND_AT_FIRST_BYTES: Final = 128 * 1024
 # Up to this distance reading on is quicker than a new request.
 SKIP_FORWARD_BYTES: Final = 256 * 1024
-# The target of a redirect may have expired long after it was given; the link itself still leads to the file.
+# The target of a redirect may expire after a while; the link itself still leads to the file.
 _EXPIRED_STATUSES: Final = frozenset({401, 403, 404, 410})
 # Without range requests a reader that is still finding out what the file is may go back by a new request.
 REWIND_WITHIN_BYTES: Final = 2 * 1024 * 1024
-# A demuxer reads the end of some containers and then goes back: the transfer that it left is kept until it has read on
-# this far.
+# A demuxer reads the end of some containers and then goes back. The earlier transfer is kept until the demuxer has read
+# this much.
 KEEP_LEFT_FOR_BYTES: Final = 1024 * 1024
 
 
@@ -70,9 +70,9 @@ class HttpFileReader(SourceReader):
         await self._close_left()
 
     async def _jump(self, offset: int) -> None:
-        """Makes a stream the current one that reaches `offset`.
+        """Makes a stream that reaches `offset` the current stream.
 
-        It stores a new stream before it waits for anything, so that `close` finds every stream.
+        A new stream is stored before the first wait, so that `close` finds every stream.
         """
         if self._is_closed:
             raise read_error(ConnectionAbortedError(), self._file.host)
@@ -106,9 +106,9 @@ class HttpFileReader(SourceReader):
 
 
 class RangeStream:
-    """One transfer from an offset on, resumed when it is lost. `ahead` has its bytes.
+    """One transfer from an offset on, resumed when the connection is lost. `ahead` has its bytes.
 
-    `body` is one that begins at `offset`; without one the stream asks for it itself.
+    `body` begins at `offset`; without a body the stream requests one.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class RangeStream:
         )
 
     def can_reach(self, offset: int) -> bool:
-        """Whether `offset` is held, or so near ahead that it soon will be."""
+        """Whether the window contains `offset`, or will soon contain it."""
         return self.ahead.start <= offset <= self.ahead.end + SKIP_FORWARD_BYTES
 
     async def close(self) -> None:
@@ -238,7 +238,7 @@ class RangeStream:
 
 
 class FileLink:
-    """Where a file is asked for. What a redirect led to may expire, and so may the link that a page gave."""
+    """The link by which a file is requested. The target of a redirect may expire, and so may a page's link."""
 
     def __init__(self, client: SourceClient, file: RemoteFile) -> None:
         self._client = client
@@ -260,7 +260,7 @@ class FileLink:
         return response
 
     async def _renewed(self, refusal: aiohttp.ClientResponse) -> SourceUri | None:
-        """The link that the page gives now; `refusal` is closed then, or when the page fails."""
+        """A new link from the page. `refusal` is closed when there is a new link, and when the page fails."""
         try:
             renewed = await self._client.renewed(self._given)
         except BaseException:

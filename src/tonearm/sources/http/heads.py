@@ -64,7 +64,7 @@ class _TolerantHandler(ResponseHandler):
 
 
 class _HeadParser:
-    """Stands before aiohttp's parser until an answer's head was read: what that refuses is read tolerantly."""
+    """Parses the head of an answer before aiohttp's parser: heads that aiohttp refuses are parsed tolerantly."""
 
     def __init__(self, handler: _TolerantHandler, strict: Any) -> None:
         self._handler = handler
@@ -148,7 +148,7 @@ def plain_head(head: bytes) -> bytes:
 
 
 def _framing(fields: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """The one header that says where the body ends (RFC 9112, 6.3); an empty one: where the connection does."""
+    """The header that says where the body ends (RFC 9112, 6.3). Empty: the body ends with the connection."""
     codings = [coding for coding in _listed(fields, b"transfer-encoding") if coding not in (b"", b"identity")]
     if codings:
         return (b"Transfer-Encoding", b"chunked") if codings[-1] == b"chunked" else (b"", b"")
@@ -165,7 +165,7 @@ def _listed(fields: list[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
 
 
 def _interim_bytes(data: bytearray) -> int:
-    """Where the heads of interim answers (1xx) end that `data` begins with."""
+    """The number of bytes of the interim heads (1xx) at the start of `data`."""
     end = 0
     while (status := _STATUS_LINE.match(data, end)) is not None and status[1].startswith(b"1") and status[1] != b"101":
         found = _HEAD_END.search(data, end)

@@ -28,7 +28,7 @@ from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 # Asks for titles. Servers without titles ignore it.
 TITLES_WANTED: Final[Mapping[str, str]] = {"Icy-MetaData": "1"}
-# Far more than fit into what is read ahead; a server must not fill the memory with them.
+# Far more titles than fit into the window; the limit stops a server from filling the memory with titles.
 MAX_UNTOLD_TITLES: Final = 100
 # 16 kB is common. Farther apart titles would be useless, and a longer number is no interval.
 MAX_INTERVAL_BYTES: Final = 1024 * 1024
@@ -42,11 +42,11 @@ _FIELD: Final = re.compile(rb"\s*[A-Za-z][A-Za-z0-9_-]{0,40}=")
 
 
 class RadioReader(SourceReader):
-    """Reads the sound of a station in order. Offsets count the bytes of sound over all connections.
+    """Reads the audio of a station in order. Offsets count the bytes of audio over all connections.
 
-    A stream that ends was lost, for radio has no end: the reader tunes in again, as often as `live_resume_delays_s`
-    allows, and goes on with what the station sends then. What begins twice with `first`, and ends after as many bytes,
-    is a file that was sent in real time, and has ended.
+    A station has no end, so a stream that ends was lost. The reader connects again, as often as `live_resume_delays_s`
+    allows, and goes on at the present point of the broadcast. A stream that begins twice with `first`, and ends after
+    as many bytes, is a file that was sent in real time, and has ended.
     """
 
     def __init__(
@@ -172,9 +172,9 @@ class RadioReader(SourceReader):
 
 
 async def is_live_stream(body: Body) -> tuple[bool, bytes]:
-    """Whether what may be a stream is one, and its first bytes, by which it is known again if only its pace tells so.
+    """Whether the body is a live stream. If only its pace shows that, also its first bytes, by which it is recognised.
 
-    Reads for `WATCHED_S` at most; `body` gives the bytes again.
+    Reads for at most `WATCHED_S`, and puts the bytes back into `body`.
     """
     if is_of_station_server(body.response.headers):
         return True, b""
@@ -218,7 +218,7 @@ def metadata_interval(header: str | None) -> int | None:
 class IcySplitter:
     """Splits a response into sound and titles. `interval` is the response's, `offset` that of its first byte of sound.
 
-    Some servers announce titles and send none: from a block on that is no text all bytes are sound.
+    Some servers announce titles but send none: after the first block that is no text, all bytes are audio.
     """
 
     def __init__(self, interval: int | None, offset: int = 0) -> None:

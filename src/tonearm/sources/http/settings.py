@@ -30,13 +30,13 @@ class FetchSettings:
     # Until the length is known; then `read_ahead_bytes_at` decides.
     read_ahead_bytes: int = 512 * 1024
     open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
-    # As many retries has a lost transfer, until enough bytes came (`read_ahead.EARNED_BACK_BYTES`).
+    # One delay per retry of a lost transfer. Enough bytes allow all retries again (`read_ahead.EARNED_BACK_BYTES`).
     resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
     # The same for a live stream. After the last one the track fails.
     live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)
     # The shortest time between two reads of a live playlist, whatever it says.
     live_refresh_at_least_s: float = 0.5
-    # The shortest time between two questions to a page for the link of one track.
+    # The shortest time between two requests to a page for the link of one track.
     renew_at_least_s: float = 30.0
     # How long a client's request waits for a playlist that it names.
     playlist_limit_s: float = 5.0

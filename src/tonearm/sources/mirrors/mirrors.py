@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 THERE_ARE: Final = "Links of Spotify, Deezer and Apple Music are played from a site with the same recording."
 _CANDIDATES: Final = 10
 _MOST_HOPS: Final = 5
-_MOST_TRIED: Final = 3  # of those that fit, while their pages do not play
+_MOST_TRIED: Final = 3  # matching recordings whose pages are tried until one plays
 _KEPT_S: Final = 24 * 3600.0
 _MOST_KEPT: Final = 4096
 _SHOWN_CHARACTERS: Final = 100
@@ -47,7 +47,7 @@ _Way: TypeAlias = Literal["isrc", "words"]
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """A recording that was found, in the order in which to try them, until `until_s` of the monotonic clock."""
+    """The recordings that were found, in the order of trying, valid until `until_s` of the monotonic clock."""
 
     facts: Recording
     found: tuple[tuple[PlaylistEntry, _Way], ...]
@@ -90,7 +90,7 @@ class Mirrors:
 
     @property
     def searches(self) -> dict[str, str]:
-        """The names of the services that can be searched, by what stands before the words."""
+        """The names of the services that can be searched, by the key that precedes the words."""
         if not self._usable:
             return {}
         return {
@@ -113,7 +113,7 @@ class Mirrors:
         return f"resolver.sites permits none of the searches in mirror.search ({', '.join(self._settings.search)})"
 
     def warning_of(self, uri: SourceUri) -> str:
-        """Why `uri` will not play, as far as that is known before it is looked up; empty otherwise."""
+        """Why `uri` will not play, if that is known before the look-up; empty otherwise."""
         if not self.is_for(uri):
             return ""
         link, name = service_link(uri), service_without_mirrors(uri)
@@ -148,7 +148,7 @@ class Mirrors:
         return await self._open_first(uri, await self._choose(uri, link, report_wait), report_wait)
 
     async def page_of(self, uri: SourceUri) -> SourceUri:
-        """The page from which the recording is played that `uri` names. Raises `PlayError`."""
+        """The page that plays the recording named by `uri`. Raises `PlayError`."""
         if uri.kind == "search":
             uri = (await self.search(uri, 1)).entries[0].uri
         link = await self._link(uri)
@@ -158,7 +158,7 @@ class Mirrors:
         return (self._kept(uri) or await self._choose(uri, link, ignore_wait)).found[0][0].uri
 
     async def look_up(self, uri: SourceUri) -> PlaylistEntry | Playlist:
-        """The data of a service about a link, with one request where that is enough. No recording is searched. Raises
+        """The service's metadata for a link, by one request if that is enough. Searches no recording. Raises
         `PlayError`."""
         link = await self._link(uri)
         if link.kind != "track":
@@ -178,7 +178,7 @@ class Mirrors:
         return await self._playlist(service, RecordingList("", "", None, tuple(found), len(found)))
 
     async def _link(self, uri: SourceUri) -> ServiceLink:
-        """What `uri` names, behind a short link, too. Raises `PlayError` for what has no mirror."""
+        """The service link that `uri` names, also through a short link. Raises `PlayError` for links without mirror."""
         name = service_without_mirrors(uri)
         link = service_link(uri)
         if link is not None and link.kind == "short":
@@ -192,7 +192,7 @@ class Mirrors:
         return link
 
     async def _behind(self, uri: SourceUri) -> ServiceLink | None:
-        """What a short link leads to by its redirects; the page that it leads to is not asked for."""
+        """The link that a short link redirects to; its page is not requested."""
         for _ in range(_MOST_HOPS):
             uri = parse_source_uri(joined_uri(uri, await self._client.redirect(uri.opened)))
             link = service_link(uri)
@@ -284,7 +284,7 @@ class Mirrors:
             self._chosen.popitem(last=False)
 
     async def _open_first(self, uri: SourceUri, chosen: _Chosen, report_wait: ReportWait) -> OpenedSource:
-        """The first of the recordings whose page plays. Raises `PlayError` with what the first one's page said."""
+        """Opens the first recording whose page plays. Raises `PlayError` with the failure of the first page."""
         problem: PlayError | None = None
         for index, (entry, by) in enumerate(chosen.found):
             try:
@@ -327,7 +327,7 @@ def _no_music(service: Service) -> str:
 
 
 def _no_match(facts: Recording, closest: PlaylistEntry | None) -> PlayError:
-    """For a recording that was not found; says what came closest."""
+    """The error for a recording that was not found. The message names the closest result."""
     wanted = f"'{_short(facts.title)}' by {_short(facts.author) or 'anybody'}{_minutes(facts.length_ms)}"
     message = f"No recording of {wanted} was found"
     if closest is not None:

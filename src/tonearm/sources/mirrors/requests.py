@@ -19,7 +19,7 @@ _IS_BUSY: Final = 429
 
 
 class ServiceRefused(Exception):
-    """A service answered, and not with what was asked for. `reason` is a sentence without its full stop."""
+    """A service answered without the requested data. `reason` is a sentence without its full stop."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class ServiceRefused(Exception):
 
 
 class ServiceClient:
-    """Asks services over `client`, each of whose requests takes `timeout_s` at most."""
+    """Sends requests to services through `client`. Each request takes at most `timeout_s`."""
 
     def __init__(self, client: HttpClient, timeout_s: float) -> None:
         self._client = client
@@ -37,12 +37,12 @@ class ServiceClient:
     async def json(
         self, url: str, headers: Mapping[str, str] | None = None, *, body: bytes | None = None
     ) -> dict[str, Json]:
-        """The object that is answered; `body` is posted as a form. Raises `ServiceRefused` for any other answer, and
-        `PlayError` when there is none."""
+        """The JSON object in the answer; `body` is posted as a form. Raises `ServiceRefused` for any other answer, and
+        `PlayError` without an answer."""
         return await json_object(await self.text(url, headers, body=body))
 
     async def text(self, url: str, headers: Mapping[str, str] | None = None, *, body: bytes | None = None) -> str:
-        """The text that is answered with a status of 200. Raises as `json`."""
+        """The text of an answer with status 200. Raises as `json`."""
         response: aiohttp.ClientResponse | None = None
         form = {} if body is None else {"Content-Type": "application/x-www-form-urlencoded"}
         asked = {"Accept-Encoding": "identity", **form, **(headers or {})}
@@ -78,8 +78,8 @@ class ServiceClient:
 
 
 async def json_object(text: str) -> dict[str, Json]:
-    """Raises `ServiceRefused`. In a thread, and by msgspec, which holds the interpreter for a third of the time that
-    `json` does."""
+    """Parses a JSON object in a thread. msgspec keeps the interpreter's lock for a third of the time of `json`. Raises
+    `ServiceRefused`."""
     try:
         value = await asyncio.to_thread(msgspec.json.decode, text)
     except (msgspec.DecodeError, ValueError, RecursionError):

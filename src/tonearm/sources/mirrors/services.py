@@ -17,7 +17,7 @@ from tonearm.sources.resolver.answers import artwork_of, milliseconds_of, text_o
 MOST_LISTED: Final = 500
 _PAGE: Final = 100
 _APPLE_PAGE: Final = 200
-_NO_DATA: Final = 800  # Deezer's code for what it does not have
+_NO_DATA: Final = 800  # Deezer's code for missing data
 _QUOTA: Final = 4
 
 

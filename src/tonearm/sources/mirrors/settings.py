@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """`search` are the searches by which recordings are looked for, each in turn; `country` is the store of Apple Music
-    where a link names none. `by_words`: also by artist and title, not by the ISRC alone. `timeout_s` is for one
-    request. Without `spotify_client_id` Spotify's API is not asked, without `spotify_page_url` its pages are not."""
+    """`search` names the searches for recordings, in order. `country` is the store of Apple Music for links that name
+    no store. `by_words`: recordings are also searched by artist and title, not only by ISRC. `timeout_s` is for one
+    request. Without `spotify_client_id`, Spotify's API is not used; without `spotify_page_url`, its pages are not."""
 
     enabled: bool = True
     search: tuple[str, ...] = ("ytsearch",)

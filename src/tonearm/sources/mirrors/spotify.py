@@ -34,7 +34,7 @@ NEEDS_KEYS: Final = (
 
 
 class Spotify:
-    """`client_id` and `secret` may be empty, and then only the page is read; `page_url` may be, too."""
+    """With empty `client_id` and `secret`, only the page is read. With an empty `page_url`, only the API is used."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Spotify:
         return bool(self._keys)
 
     async def track(self, link: ServiceLink) -> Recording:
-        """Raises as all services, and where neither the API nor the page answers what the API said."""
+        """Raises as all services. When neither the API nor the page answers, the error is that of the API."""
         try:
             return _api_track(await self._ask(f"tracks/{link.id}"))
         except ServiceRefused:
@@ -118,7 +118,7 @@ class Spotify:
         return RecordingList(text_of(about.get("name")) or "", author, cover, tracks, max(total, len(tracks)))
 
     async def _ask(self, path: str) -> dict[str, Json]:
-        """The API's answer. A token that it does not take any more is asked for anew, once."""
+        """The API's answer. When the API refuses the token, a new token is requested once."""
         if not self._keys:
             raise ServiceRefused("this node has no keys for Spotify")
         for is_last in (False, True):
@@ -156,7 +156,7 @@ class Spotify:
         return token
 
     async def _page(self, link: ServiceLink) -> dict[str, Json]:
-        """What the page for embedding says of its track or list."""
+        """The data of the page for embedding about its track or list."""
         page = await self._client.text(f"{self._page_url}/embed/{link.kind}/{link.id}")
         found = _DATA.search(page)
         if found is None:
@@ -170,7 +170,7 @@ class Spotify:
 
 
 def _tracks_in(items: list[Json]) -> Iterator[dict[str, Json]]:
-    """The tracks of albums, and of the entries of playlists, which may have lost theirs."""
+    """The tracks of albums and of playlist entries. A playlist entry may no longer have a track."""
     for item in map(object_of, items):
         track = object_of(item.get("item") or item.get("track")) or item
         if isinstance(track.get("id"), str) and text_of(track.get("name")):  # a file of the owner's own has no id
@@ -208,5 +208,5 @@ def _link(track_id: str) -> str:
 
 
 def _cover(images: list[Json]) -> str | None:
-    """The largest comes first."""
+    """The URL of the largest cover, which comes first."""
     return next(filter(None, (artwork_of(object_of(one).get("url")) for one in images)), None)

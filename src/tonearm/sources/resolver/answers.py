@@ -23,7 +23,7 @@ Judge: TypeAlias = Callable[[SourceUri], SourceUri]
 _MAX_TEXT_CHARACTERS: Final = 500
 _MAX_ARTWORK_CHARACTERS: Final = 2048
 _MOST_COUNTED: Final = 10**9  # entries that a page may say it has
-_MOST_ITEMS: Final = 999  # that have a URI of their own on a page
+_MOST_ITEMS: Final = 999  # recordings on a page that can be named by a URI
 _MAX_LENGTH_S: Final = 366 * 24 * 3600.0
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
@@ -48,15 +48,15 @@ _MAX_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPage:
-    """The link behind a page, and what the page says of it."""
+    """The link behind a page, and the page's metadata for the link."""
 
     link: PageLink
     facts: PageFacts
 
 
 def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri], proxy: str | None = None) -> ResolvedPage:
-    """The page in an answer, which was read through `proxy`. Raises `PlayError` when the answer is not valid, has no
-    http link, or leads to where the node must not go."""
+    """The page in an answer; the page was read through `proxy`. Raises `PlayError` when the answer is not valid, has no
+    http link, or has a link that the node must not open."""
     page = answer.get("page") if isinstance(answer, dict) else None
     url = page.get("url") if isinstance(page, dict) else None
     if not isinstance(page, dict) or not isinstance(url, str):
@@ -84,9 +84,9 @@ _ENDS: Final = {
 
 
 def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlist:
-    """The entries of the list that `page` is, each judged; the others are counted in `left_out`.
+    """The permitted entries of the list at `page`; refused entries are counted in `left_out`.
 
-    Raises `PlayError` when the answer is not valid, or when no entry is left.
+    Raises `PlayError` when the answer is not valid, or when no entry is permitted.
     """
     listed = answer.get("list") if isinstance(answer, dict) else None
     given = listed.get("entries") if isinstance(listed, dict) else None

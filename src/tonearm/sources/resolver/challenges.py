@@ -33,8 +33,8 @@ from tonearm.sources.resolver.messages import NodePipe
 
 
 class Challenges:
-    """Solves the challenges of this process's pages. `problem` is why those of the last page were not solved; whoever
-    begins a page clears it."""
+    """Solves the challenges of this process's pages. `problem` is why the challenges of the last page were not solved;
+    the caller clears it before each page."""
 
     def __init__(self, pipe: NodePipe) -> None:
         self._pipe = pipe

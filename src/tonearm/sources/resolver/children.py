@@ -28,8 +28,8 @@ class ChildBroken(Exception):
 
 
 class ResolverChild:
-    """A process of the pool. It has to be killed when its work is cancelled or failed: otherwise its late answer could
-    be taken for the next one.
+    """A process of the pool. It must be killed when a request is cancelled or fails: otherwise its late answer could be
+    taken for the next answer.
 
     `sandbox` is what the process reported with its first answer; None before, and for a process that reports nothing.
     """
@@ -63,7 +63,7 @@ class ResolverChild:
         return self._process.returncode is not None or (output is not None and output.at_eof())
 
     async def ask(self, request: Message, serve: Serve | None = None) -> Message:
-        """The answer; what the process asks for before, `serve` replies to. Raises `ChildBroken`."""
+        """The answer; `serve` replies to the process's own requests before it. Raises `ChildBroken`."""
         try:
             await self._write(request)
             while ASK in (answer := await self._read()).head:
@@ -137,8 +137,8 @@ class ChildPool:
     """Runs at most `at_most` processes; further requests wait until a process is free. A process that was idle for
     `idle_s` is ended, but with `keeps_one` not the last.
 
-    Each new process has to answer the request `warm_up` within `start_s`. One that has answered `answers_at_most` times
-    is replaced, since extractors keep things in memory. `take_note` gets the sandbox report of each process.
+    Each new process has to answer the request `warm_up` within `start_s`. A process is replaced after `answers_at_most`
+    answers, since extractors keep data in memory. `take_note` gets the sandbox report of each process.
     """
 
     def __init__(
@@ -188,8 +188,8 @@ class ChildPool:
     async def exchange(
         self, request: Message, within_s: float, begins: Callable[[], None] = lambda: None, serve: Serve | None = None
     ) -> Message:
-        """The answer of a process. `within_s` counts from the moment that a process is free and has started; `begins`
-        is called then. What the process asks for, `serve` replies to.
+        """The answer of a process. `within_s` counts from when a process is free and has started; `begins` is called
+        then. `serve` replies to the requests of the process.
 
         A late process is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is
         ended, too.
@@ -255,8 +255,8 @@ class ChildPool:
         return None
 
     async def _warm_child(self) -> ResolverChild:
-        """A new process. Its start goes on when the caller is cancelled: otherwise, where no caller waits long enough,
-        a slow start would never succeed."""
+        """A new process. The start goes on when the caller is cancelled: otherwise a slow start would never succeed if
+        no caller waited long enough."""
         starting = self._starting.pop() if self._starting else asyncio.create_task(self._started())
         try:
             return await asyncio.shield(starting)

@@ -73,7 +73,7 @@ def close_descriptors(own: Container[int]) -> None:
 
 
 def confine_resolver(mode: SandboxMode) -> SandboxReport:
-    """Puts this process into its sandbox, after it has loaded what it could not find there."""
+    """Puts this process into its sandbox, after loading the modules and libraries that it could not load there."""
     if mode is not SandboxMode.OFF:
         _warm_up()
     return try_confinement(mode, resolver_rules, _exercise, readable_paths()).enter()
@@ -99,6 +99,6 @@ def _warm_up() -> None:
 
 
 def _exercise() -> None:
-    """Does what extractors do beside computing: reads what they import. Raises what fails."""
+    """Imports what extractors import, to test the sandbox. Raises the error of whatever fails."""
     with open(os.__file__, "rb") as file:
         file.read(1)

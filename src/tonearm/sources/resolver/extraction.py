@@ -63,7 +63,7 @@ class Extraction:
         self._permitted = [extractor for extractor in self._known if self._is_permitted(extractor.IE_NAME.lower())]
 
     def get_ready(self) -> None:
-        """Loads what only pages need, and what belongs to YouTube, if that is permitted."""
+        """Loads the modules that pages need, and YouTube's modules if YouTube is permitted."""
         if self._challenges is not None or not any(one.IE_NAME.lower() == _YOUTUBE for one in self._permitted):
             return
         if not self._runs_scripts:
@@ -99,8 +99,8 @@ class Extraction:
         return None
 
     def searches(self, *, permitted: bool = True) -> dict[str, str]:
-        """The sites that can be searched, by what stands before the words: `ytsearch`, for example. `permitted`: only
-        those that are."""
+        """The sites that can be searched, by the key that precedes the words, such as `ytsearch`. `permitted`: only the
+        permitted sites."""
         found: dict[str, str] = {}
         for extractor in self._permitted if permitted else self._known:
             if extractor.IE_NAME == _YOUTUBE_MUSIC:
@@ -124,9 +124,9 @@ class Extraction:
         """`{"page"}` as `resolve` gives it, or `{"list"}` when the page has several: name, selected and entries, each
         with url (of its own page, or null), item (its number), title, author, length_s, artwork_url and is_live.
 
-        The pages of entries are not looked at. At most `most` of them are given; `ends` says why no more: "most",
-        "time", "bytes", "error", or null when that is all. `whole`: a list is wanted where there is one, also of one
-        entry, and where the URL names one of its entries, which is `selected` then.
+        The pages of entries are not read. At most `most` entries are returned. `ends` says why the list ends: "most",
+        "time", "bytes", "error", or null when it is complete. `whole`: any list is returned as a list, even with one
+        entry, and even if the URL names one of its entries, which is `selected` then.
         """
         with self._downloader(items=f"1:{most + 1}", takes_list=whole) as downloader:
             found = downloader.extract_info(url, download=False, process=False)
@@ -158,7 +158,7 @@ class Extraction:
         return downloader
 
     def failure_of(self, error: BaseException) -> dict[str, Any]:
-        """`{"error": reason}`, and `{"script": True}` where a script was not solved that the page wants run."""
+        """`{"error": reason}`, with `"script": True` when a script that the page needs was not solved."""
         problem = "" if self._challenges is None else self._challenges.problem
         if not problem and self._log.wants_script and self._lack:
             problem = f"the site wants a script run, for which there has to be yt-dlp-ejs: {self._lack}"
@@ -184,7 +184,8 @@ class Extraction:
 
 
 class _Log:
-    """Drops yt-dlp's messages, since those that matter are raised, too, but for one: that a script was not run."""
+    """Drops yt-dlp's messages, since the important ones are raised, too. Only the message about a script that was not
+    run is kept."""
 
     wants_script = False
 

@@ -33,7 +33,7 @@ class ScriptError(Exception):
 
 
 class ScriptPending(BaseException):
-    """The script is being prepared. No `Exception`: it ends the work on a page, whatever wants to go on without."""
+    """The script is being prepared. A `BaseException`, so that no handler in yt-dlp goes on with the page."""
 
 
 def script_key(solver: str, script: bytes) -> str:
@@ -76,7 +76,7 @@ def solve(prepared: bytes, challenges: list[dict[str, Any]]) -> list[dict[str, s
 
 @cache
 def _solver() -> tuple[str, str]:
-    """Its two parts, read once: where scripts are prepared no file can be opened."""
+    """The two parts of the solver, read once, since no file can be opened where scripts are prepared."""
     import yt_dlp_ejs.yt.solver as solver
 
     return solver.lib(), solver.core()
@@ -117,7 +117,7 @@ def _short(text: object) -> str:
 
 
 def problem() -> str:
-    """Why scripts cannot be run here: what is not installed, or not the one that yt-dlp wants. Empty: they can."""
+    """Why scripts cannot be run here: a package is missing, or has another version than yt-dlp needs. Empty: they can."""
     missing = [name for name in (SOLVER, ENGINE) if not installed(name)]
     if missing or importlib.util.find_spec("_quickjs") is None:
         return f"{' and '.join(missing) or ENGINE} {'are' if len(missing) > 1 else 'is'} not installed"
