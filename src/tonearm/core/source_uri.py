@@ -468,7 +468,7 @@ def _file_uri(path: str) -> str:
 
 
 def text_of_file(path: str) -> str:
-    """The text that `parse_source_uri` reads as the file at this absolute path, whatever its name: the path itself, if
+    """The text that `parse_source_uri` reads as the file at this absolute path, whatever its name: the path itself if
     possible."""
     is_plain = _BYTE.search(path) is None and not split_fragment(path)[1]
     return path if is_plain else _file_uri(path)

@@ -57,7 +57,7 @@ class Asleep:
 @dataclass(frozen=True, slots=True)
 class Waking:
     """The source is being opened again. If the position moved during the sleep, frames pass without audio; after a
-    pause the position stands. `unheard_frames` counts the passed frames for which a listener waited."""
+    pause the position stands. `unheard_frames` counts the frames without audio: with a listener, or after a pause."""
 
     source: SourceId | None
     passes: bool
@@ -204,7 +204,7 @@ class Sleep:
 
     def sleeps_on(self, circumstances: Circumstances) -> bool:
         """Handles the timer of a sleeping player, after the due frames have passed. Returns whether the player goes on
-        sleeping; False when the end of the track is near."""
+        sleeping; False when it may not sleep any more, or when the end of the track is near."""
         self._now = circumstances
         if not circumstances.allow_sleep or circumstances.is_near_end:
             return False

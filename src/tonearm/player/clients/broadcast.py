@@ -50,7 +50,7 @@ _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is
 
 
 class SentFrames(Protocol):
-    """Where the frames come from, such as a `FrameBuffer`: what it says of the frame that was taken last."""
+    """The origin of the frames, such as a `FrameBuffer`; the members describe the frame that was taken last."""
 
     next_frame: int
 
@@ -94,7 +94,7 @@ class _Listener:
 
 
 class _Group:
-    """Listeners that get the very same bytes. `is_special`: these differ from the message that the buffer has."""
+    """Listeners that get the same bytes. `is_special`: the bytes differ from the buffer's message."""
 
     __slots__ = ("framing", "is_special", "listeners", "make", "must_prime", "output", "wants_silence")
 
@@ -128,12 +128,12 @@ class _Sounded:
         self.owed_samples = 0
 
     def keep(self, size: int) -> None:
-        """So many messages are kept from now on."""
+        """Keeps `size` messages from now on."""
         if self.messages.maxlen != size:
             self.messages = deque(self.messages, size)
 
     def begin_with(self, messages: Sequence[bytes]) -> None:
-        """What was sent before all others."""
+        """Puts `messages` before the messages that were sent so far."""
         self.is_whole = True
         self.messages = deque((*messages, *self.messages), self.messages.maxlen)
 
@@ -142,9 +142,9 @@ class Broadcast:
     """The listeners of one player.
 
     The frames come from `buffer`, which says where the frame that is being sent begins in its track. `order_burst` asks
-    the decoder for what was sent before a frame, in a form of Opus, and returns False where it does not have that;
-    `begin_opus` takes the answer. Without it nothing from before is to be had. `frames_lost` are those that
-    listeners lost, `closed` counts the listeners that were closed, by reason: NOTHING_READ or FAILED.
+    the decoder for the audio before a frame, in a form of Opus. It returns False when the decoder does not have that
+    audio; `begin_opus` takes the answer. Without `order_burst` no earlier audio is available. `frames_lost` counts the
+    frames that listeners lost. `closed` counts the closed listeners by reason: NOTHING_READ or FAILED.
     """
 
     def __init__(self, player_id: str, buffer: SentFrames, order_burst: Callable[[Output, int], bool] | None) -> None:
@@ -184,7 +184,7 @@ class Broadcast:
 
     @property
     def least_burst_ms(self) -> int:
-        """The shortest burst of all listeners; 0 without listeners, and where one has its burst already."""
+        """The shortest burst of all listeners; 0 without listeners, or if a listener already has its burst."""
         if not all(listener.is_new for listener in self._listeners):
             return 0
         return min((listener.sink.burst_ms for listener in self._listeners), default=0)
@@ -211,11 +211,11 @@ class Broadcast:
 
     @property
     def awaits_bursts(self) -> bool:
-        """Whether a listener waits for what was sent before it came."""
+        """Whether a listener waits for its burst of earlier audio."""
         return any(listener.waits for listener in self._listeners)
 
     def settle(self, sink: FrameSink) -> None:
-        """Ends a new listener's wait for its burst, and has it get silence like all others."""
+        """Ends a new listener's wait for its burst. The listener gets silence like all others from now on."""
         for listener in self._listeners:
             if listener.sink is sink:
                 listener.is_new = False
@@ -243,7 +243,7 @@ class Broadcast:
             self._send_specially(forms, payloads, number, flags)
 
     def begin_opus(self, output: Output, before_frame: int, packets: Sequence[bytes]) -> None:
-        """Takes what the decoder encoded for `order_burst`."""
+        """Takes the packets that the decoder encoded for `order_burst`."""
         sounded = self._sounded.get(output)
         if sounded is not None and not sounded.is_whole and sounded.begins_at == before_frame:
             self._begin_form(output, sounded, packets)
@@ -259,7 +259,7 @@ class Broadcast:
         """
         sounded = self._sounded.get(output)
         if sounded is None or end_frame < sounded.end_frame:
-            return  # for listeners who have left
+            return  # all listeners of this output are gone
         if first_frame < sounded.end_frame:
             if begins and not sounded.is_whole:
                 sounded.end_frame = end_frame
@@ -411,14 +411,14 @@ class Broadcast:
             listener.waits, listener.keeps_up = True, False
 
     def _begin_form(self, output: Output, sounded: _Sounded, payloads: Sequence[bytes]) -> None:
-        """What was sent before the first stream of a form came: those begin that have waited for it."""
+        """Takes the audio from before the first stream of a form, and lets the listeners that waited for it begin."""
         sounded.begin_with([as_message(payload) for payload in payloads])
         for listener in self._listeners:
             if listener.sink.output == output:
                 self._release(listener)
 
     def _release(self, listener: _Listener) -> None:
-        """Has a listener begin that has waited for its burst."""
+        """Lets a listener that has waited for its burst begin."""
         if not listener.waits or listener.has_left or listener.is_closing:
             return
         listener.waits = False
@@ -531,7 +531,7 @@ def _mp3_samples_kept(first_frame: int, end_frame: int, mp3_frames: Sequence[byt
 
 
 def _messages_in(output: Output, duration_ms: int) -> int:
-    """How many messages carry so much audio."""
+    """The number of messages that contain this much audio."""
     return -(-duration_ms // (_MP3_FRAME_MS if output.format == "mp3" else FRAME_MS))
 
 

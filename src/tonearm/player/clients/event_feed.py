@@ -65,14 +65,14 @@ class EventFeed:
             self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
 
     def _tell_again(self, sink: EventSink) -> None:
-        """Tries from time to time, so that the message does not wait for the next event of some player."""
+        """Tries again from time to time, so that the report does not wait for the next event of some player."""
         self._is_tried.discard(sink)
         with cut_after_error(sink, self._remove):
             if self._has_lost.get(sink) and not self._tell_lost(sink):
                 self._try_later(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
-        """Tells a client that has caught up what it lost. Returns False while it has not caught up."""
+        """Reports to a client that has caught up which events it lost. Returns False while it has not caught up."""
         if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
             return False
         self._has_lost[sink] = False

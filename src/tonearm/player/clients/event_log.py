@@ -190,7 +190,7 @@ class EventLog:
 
 
 def _log_event(player_id: str, event: Event, is_heard: bool) -> None:
-    """One line a track, for players that somebody hears: thousands that sleep would hide what matters."""
+    """Logs one line per track, only for players with listeners: thousands of sleeping players would flood the log."""
     match event:
         case TrackStart():
             level = logging.INFO if is_heard else logging.DEBUG

@@ -18,11 +18,11 @@ class FrameSink(Protocol):
 
     @property
     def output(self) -> Output:
-        """The form in which it gets the audio. Like the other properties, it never changes."""
+        """The form in which the listener gets the audio. Like the other properties, it never changes."""
 
     @property
     def framing(self) -> Framing:
-        """What is made of each payload and its stamp: listeners with the same framing get the same bytes."""
+        """Makes the message from each payload and its stamp. Listeners with the same framing get the same bytes."""
 
     @property
     def wants_silence(self) -> bool:
@@ -30,7 +30,7 @@ class FrameSink(Protocol):
 
     @property
     def burst_ms(self) -> int:
-        """How much audio from before it came the listener gets at once, filled up with silence."""
+        """How much earlier audio the listener gets at once when it connects, filled up with silence."""
 
     @property
     def max_latency_ms(self) -> int:
@@ -52,11 +52,11 @@ class FrameSink(Protocol):
 
 
 class Companion(Protocol):
-    """What lives beside a player and is no request, such as a voice connection. It may listen with a `FrameSink`, which
-    is closed with the player, too. No method blocks, awaits or raises."""
+    """A part that lasts as long as its player, such as a voice connection. It may listen with a `FrameSink`, which is
+    closed with the player, too. No method blocks, awaits or raises."""
 
     def record(self) -> Json:
-        """What is saved of it with the player: enough to say what it was, or to begin it again."""
+        """The data that is saved with the player: enough to describe the companion, or to start it again."""
 
     def player_ended(self, code: CloseCode) -> None:
         """The player was deleted, or goes on elsewhere (`MOVED`) with what `record` said."""

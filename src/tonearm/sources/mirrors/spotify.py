@@ -61,7 +61,7 @@ class Spotify:
         return bool(self._keys)
 
     async def track(self, link: ServiceLink) -> Recording:
-        """Raises as all services. When neither the API nor the page answers, the error is that of the API."""
+        """The track as the API describes it, or the page when the API refuses. Raises as all services."""
         try:
             return _api_track(await self._ask(f"tracks/{link.id}"))
         except ServiceRefused:

@@ -99,6 +99,6 @@ def _warm_up() -> None:
 
 
 def _exercise() -> None:
-    """Imports what extractors import, to test the sandbox. Raises the error of whatever fails."""
+    """Reads a file of Python's library, which extractors need for imports. Raises `OSError` when the sandbox denies it."""
     with open(os.__file__, "rb") as file:
         file.read(1)

@@ -117,7 +117,8 @@ def _short(text: object) -> str:
 
 
 def problem() -> str:
-    """Why scripts cannot be run here: a package is missing, or has another version than yt-dlp needs. Empty: they can."""
+    """Why scripts cannot be run here: a package is missing, or its version is not the one that yt-dlp needs. Empty
+    when they can be run."""
     missing = [name for name in (SOLVER, ENGINE) if not installed(name)]
     if missing or importlib.util.find_spec("_quickjs") is None:
         return f"{' and '.join(missing) or ENGINE} {'are' if len(missing) > 1 else 'is'} not installed"

@@ -27,7 +27,7 @@ class Message(NamedTuple):
 
 
 class NodePipe:
-    """The process's end."""
+    """The resolver process's end of the pipe."""
 
     def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
         self._requests = requests

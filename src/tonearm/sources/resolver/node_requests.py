@@ -21,7 +21,7 @@ from tonearm.sources.resolver.messages import NodePipe
 _NOT_CARRIED: Final = ("ws", "wss", "ftp")  # of those that yt-dlp knows
 LIKE_A_BROWSER: Final = "the page wants a request that looks like a browser's, which the node cannot send"
 _BUFFER_BYTES: Final = 64 * 1024
-_WHOLE_BYTES: Final = 1024 * 1024  # asked for at a time when all is wanted
+_WHOLE_BYTES: Final = 1024 * 1024  # requested at a time when the whole body is read
 
 
 def let_the_node_make_requests(pipe: NodePipe) -> None:
@@ -67,7 +67,7 @@ class _NodeHandler(_urllib.HTTPHandler):  # type: ignore[misc]
     def __init__(self, pipe: NodePipe) -> None:
         super().__init__()
         self._pipe = pipe
-        self._closed: list[int] = []  # answers of which no more is wanted; told with the next request
+        self._closed: list[int] = []  # numbers of closed answers; sent with the next request
 
     def http_open(self, request: Any) -> Any:
         closed = [self._closed.pop() for _ in range(len(self._closed))]
@@ -91,7 +91,7 @@ class _NodeHandler(_urllib.HTTPHandler):  # type: ignore[misc]
 
 
 class _Body(io.RawIOBase):
-    """The body of the answer that `head` is of, which the node reads as it is asked for. `begun` has come already."""
+    """The body of the answer with `head`. The node reads it on request; the bytes in `begun` have already arrived."""
 
     def __init__(self, pipe: NodePipe, head: Mapping[str, Any], begun: bytes, closed: list[int]) -> None:
         self._pipe = pipe
@@ -119,7 +119,7 @@ class _Body(io.RawIOBase):
         return b"".join(parts)
 
     def close(self) -> None:
-        # The collector may call this amid a question to the node: no other can be asked here.
+        # The garbage collector may call this during a request to the node, so no other request can be sent here.
         if not self.closed and not self._has_ended:
             self._closed.append(self._number)
         super().close()

@@ -14,16 +14,15 @@ from tonearm.sources.resolver.answers import Judge, ResolvedPage
 from tonearm.sources.resolver.pages import MAX_LISTED, PageResolver
 
 Fetch: TypeAlias = Callable[[SourceUri, PageLink | None, Renew | None], Awaitable[OpenedSource | Playlist]]
-# A search plays its first result that this node may play, out of so many.
+# A search plays the first permitted result out of this many.
 _CANDIDATES: Final = 5
 
 
 class PageOpening:
-    """Opens pages as the links behind them or as what they list, searches as what they find first, and everything else
-    as it is.
+    """Opens a page as the link behind it or as its list, a search as its first result, and any other URI directly.
 
     A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML. `judge`
-    is asked for each entry of a list.
+    is called for each entry of a list.
     """
 
     def __init__(self, resolver: PageResolver, fetch: Fetch, judge: Judge) -> None:
@@ -62,8 +61,8 @@ class PageOpening:
     ) -> OpenedSource | Playlist | None:
         """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
 
-        Where nobody says in time whether `uri` is a page, it is opened as it is, since most are links to files. What
-        comes of that is no sound when it was a page, and then the answer is waited for.
+        If no process says in time whether `uri` is a page, `uri` is opened directly, since most URIs are links to files.
+        If the result is no audio, `open_direct` waits for the answer.
         """
         is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)
         if is_page:
@@ -117,8 +116,8 @@ class PageOpening:
         return _entry(uri, opened)
 
     async def facts(self, uri: SourceUri) -> PlaylistEntry | None:
-        """What a page says of what it plays; None for a list, a search, and what is opened as it is, and nothing of
-        that is opened. For the titles of a queue. Raises `PlayError`, and `LimitReached` when players need the
+        """The metadata of the track that a page plays, without opening the track. None for a list, a search, and a URI
+        that is opened directly. For the titles of a queue. Raises `PlayError`, and `LimitReached` when players need the
         processes."""
         if uri.kind == "search" or not await self._resolver.is_page(uri):
             return None

@@ -27,25 +27,25 @@ LARGEST_READ_BYTES: Final = 1024 * 1024
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}", re.ASCII)
 _VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
-# What is between two hops only (RFC 9110, 7.6.1), or written by the node.
+# Headers that apply to one hop only (RFC 9110, 7.6.1), or that the node writes.
 _NOT_SENT: Final = frozenset(
     {
         "connection", "content-length", "expect", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te",
         "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-_numbers: Final = itertools.count(1)  # of all answers, so that a late word about one of another page means nothing
+_numbers: Final = itertools.count(1)  # of all answers: a late message about another page's answer matches none
 
 
 class BadQuestion(Exception):
-    """A process asks for what is no request."""
+    """A process sent an invalid request."""
 
 
 class PageRequests:
-    """Of one page, for as long as the block lasts. `traffic_limit_bytes` are for both directions together.
+    """The requests of one page, until the end of the block. `traffic_limit_bytes` covers both directions together.
 
-    All go through `proxy`, where one is given. `problem` is why an address could not be reached: a refusal if there was
-    one, otherwise the last failure.
+    All requests go through `proxy`, if given. `problem` is why an address could not be reached: the refusal if there
+    was one, otherwise the last failure.
     """
 
     def __init__(self, client: HttpClient, traffic_limit_bytes: int, proxy: str | None = None) -> None:
@@ -117,8 +117,8 @@ class PageRequests:
         try:
             return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
         except PassingError as error:
-            # A kept connection may be closed by its server in the moment that it is used again. What may be sent twice
-            # is sent twice by aiohttp; of the rest browsers do so, too.
+            # A server may close an idle connection at the moment of its reuse. aiohttp repeats only idempotent requests;
+            # browsers repeat the others, too.
             if content is None or error.failure.code is not FailureCode.CONNECTION_LOST:
                 raise
             return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
@@ -143,7 +143,7 @@ class PageRequests:
     def _close(self, number: Json) -> None:
         response = self._open.pop(number, None) if isinstance(number, int) else None
         if response is not None:
-            response.close()  # one that was read to its end has given its connection back
+            response.close()  # no effect after the end of the body, when the connection was already returned
 
     def _spend(self, count_bytes: int) -> None:
         """Counts traffic. Raises `PlayError` when it is too much."""

@@ -69,8 +69,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ResolverSettings:
-    """`sites` are names of yt-dlp's extractors; none, or `all`, are all but `generic`. `timeout_s` is for one page.
-    `start_process` starts the programs that read pages, by `command`."""
+    """`sites` are names of yt-dlp's extractors; no names, or `all`, stand for all but `generic`. `timeout_s` is for one
+    page. `start_process` starts the programs that read pages, by `command`."""
 
     timeout_s: float = 20.0
     sites: tuple[str, ...] = ()
@@ -101,8 +101,8 @@ class ResolverSetupError(Exception):
 class PageResolver:
     """Finds the links behind pages. One for the node, on its event loop, until `close`.
 
-    `client` makes the requests of pages, `admit` judges the links that they give. Processes apart do nothing but say
-    which URIs are pages, so that links to files never wait for slow pages.
+    `client` makes the requests of pages; `admit` checks the links that pages give. Separate processes only say which
+    URIs are pages, so that links to files never wait for slow pages.
     """
 
     def __init__(self, client: HttpClient, admit: Callable[[SourceUri], SourceUri], settings: ResolverSettings) -> None:
@@ -169,7 +169,7 @@ class PageResolver:
         extractors = answer.get("extractors")
         their_names = ["youtubepot", *map(str, extractors)] if isinstance(extractors, list) else []
         for site in self._settings.keys.extractor_args if their_names else ():
-            # What is behind a dash belongs to a provider of yt-dlp's, of tokens for example.
+            # The part after a dash names a provider of yt-dlp, for example of tokens.
             if site.partition("-")[0] not in their_names:
                 raise ResolverSetupError(
                     f"resolver.extractor_args: yt-dlp has no extractor {site!r}; its names are in small letters, such "
@@ -217,7 +217,7 @@ class PageResolver:
 
     async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool | None:
         """Whether a permitted extractor other than `generic` is made for `uri`. None when no process has answered
-        within `match_timeout_s`, however many ask: what can be opened as it is must not wait for them.
+        within `match_timeout_s`, since a link to a file must not wait for the processes.
         """
         return await self._matched(uri, self._settings.match_timeout_s, report_wait)
 
@@ -260,8 +260,8 @@ class PageResolver:
     async def resolve(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait, *, for_client: bool = False
     ) -> ResolvedPage:
-        """The link that the page at `uri` plays. For a list it is the first item, or the item that `uri` names. Raises
-        `PlayError`, and `LimitReached` for a client."""
+        """The link that the page at `uri` plays; for a list the link of the first item, or of the item that `uri`
+        names. Raises `PlayError`, and `LimitReached` for a client."""
         url, item = uri.page
         answer, proxy = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait, for_client)
         return read_page(answer, self._admit, proxy)
@@ -275,9 +275,9 @@ class PageResolver:
         whole: bool = False,
         for_client: bool = False,
     ) -> ResolvedPage | Playlist:
-        """As `resolve`, but of a page that lists several all of them, up to `MAX_LISTED`; none of them is resolved.
+        """As `resolve`, but a page with several entries gives all entries, up to `MAX_LISTED`, unresolved.
 
-        `whole`: the list, also where `uri` names one of its entries, or where it has only one. Raises `PlayError`.
+        `whole`: the list is returned even if `uri` names one of its entries, or if it has only one. Raises `PlayError`.
         """
         url, item = uri.page
         if item is not None:
@@ -315,9 +315,11 @@ class PageResolver:
     async def _answer(
         self, question: JsonObject, report_wait: ReportWait, for_client: bool
     ) -> tuple[JsonObject, str | None]:
-        """The answer of a process, and the proxy that its requests went through. A page whose script is being prepared
-        has no process and no place meanwhile, and is asked for again; so is one whose proxy failed, through the next.
-        Raises as `resolve`."""
+        """The answer of a process, and the proxy of its requests.
+
+        While the script of a page is being prepared, the page occupies no process; then it is requested again. After a
+        failure of the proxy the page is requested again through the next proxy. Raises as `resolve`.
+        """
         scripts, other_proxies = _SCRIPTS_OF_A_PAGE, len(self._proxies) - 1
         while True:
             proxy = self._proxies.next()
@@ -346,8 +348,8 @@ class PageResolver:
     async def _answer_once(
         self, question: JsonObject, proxy: str | None, report_wait: ReportWait
     ) -> tuple[JsonObject, asyncio.Task[None] | None]:
-        """The answer of a process, and the script that it waits for. The time limit begins when one of the processes is
-        free. Raises `PlayError`, as `ProxyError` when the proxy is at fault."""
+        """The answer of a process, and the script that the page waits for. The time limit begins when a process is
+        free. Raises `PlayError`, or its subclass `ProxyError` when the proxy is at fault."""
         limit_s = self._settings.timeout_s
         async with PageRequests(self._client, self._settings.traffic_limit_bytes, proxy) as requests:
             serving = _Serving(requests, self.scripts)
@@ -375,7 +377,7 @@ class PageResolver:
 
     @property
     def has_room(self) -> bool:
-        """Whether nobody waits for a process, and half of them are free."""
+        """Whether no request waits for a process, and half of the processes are free."""
         busy = self._resolving.working
         return not self._resolving.waiting and 2 * busy < self._settings.pages_at_once
 
@@ -384,7 +386,7 @@ class PageResolver:
 
 
 class _Serving:
-    """What a process gets that resolves a page. `preparing` is the script that it has to wait for."""
+    """Replies to the requests of a process that resolves a page. `preparing` is the script that the page waits for."""
 
     def __init__(self, requests: PageRequests, scripts: PreparedScripts) -> None:
         self._requests = requests

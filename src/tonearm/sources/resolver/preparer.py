@@ -44,7 +44,7 @@ def answer_requests(arguments: Sequence[str]) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     with contextlib.suppress(ImportError):
         importlib.import_module("_quickjs")
-        _try()  # loads what the engine and the solver need, which no file can be opened for later
+        _try()  # loads the files of the engine and the solver, since no file can be opened later
     supervision = resolver_supervision(SandboxMode(mode))
     sandbox = try_confinement(supervision.mode, decoder_rules, _try).enter()
     news: JsonObject = {"sandbox": asdict(sandbox)}

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 class PreparedScripts:
     """Prepared scripts by key, on one event loop, until `close`. With a `folder` they survive a restart. `sandbox`
-    records how the processes that prepare them are confined."""
+    records the sandbox of the processes that prepare scripts."""
 
     def __init__(self, folder: Path | None, sandbox: SandboxSupervision, command: tuple[str, ...]) -> None:
         self._folder = folder
@@ -115,7 +115,7 @@ class PreparedScripts:
             await asyncio.to_thread(_write, self._folder, key, answer.body, gone)
 
     def _evicted(self) -> list[str]:
-        """Drops those that were not used for longest, until there are few enough."""
+        """Removes the least recently used scripts until the number is within the limit, and returns their keys."""
         gone: list[str] = []
         while len(self._kept) > KEPT_AT_MOST or sum(map(len, self._kept.values())) > KEPT_BYTES:
             gone.append(self._kept.popitem(last=False)[0])
@@ -128,7 +128,7 @@ class PreparedScripts:
 
 
 def _read(folder: Path) -> list[tuple[str, bytes]]:
-    """What is whole, the oldest first, and no more than is kept."""
+    """The complete scripts in `folder`, oldest first, at most as many as are kept."""
     found: list[tuple[str, bytes]] = []
     try:
         paths = sorted(folder.glob(f"*{_ENDING}"), key=lambda path: path.stat().st_mtime)
@@ -144,7 +144,7 @@ def _read(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def _write(folder: Path, key: str, prepared: bytes, gone: list[str]) -> None:
-    """Under its name only once it is whole."""
+    """Writes a script to `folder`; the file gets its name only when it is complete. Deletes the scripts `gone`."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         part = folder / f"{key}.part"

@@ -100,7 +100,7 @@ def _problem_of(data: bytes) -> str:
 
 
 class Proxies:
-    """The proxies that pages are asked through, in turn. One that fails rests for a minute."""
+    """The proxies for requests of pages, used in turn. A proxy that failed is not used for a minute."""
 
     def __init__(self, urls: Sequence[str], now_s: Callable[[], float] = time.monotonic) -> None:
         self._rests_until_s = dict.fromkeys(urls, 0.0)  # the one that was used longest ago first
@@ -110,7 +110,7 @@ class Proxies:
         return len(self._rests_until_s)
 
     def next(self) -> str | None:
-        """The proxy of the next page; None where there is none. When all rest, the one that rests longest."""
+        """The proxy for the next page; None without proxies. If all have failed, the one whose pause ends first."""
         if not self._rests_until_s:
             return None
         now_s = self._now_s()
