@@ -25,7 +25,7 @@ from tonearm.server.replies import ForeignOrigin
 class PasswordCheck:
     """Compares the password in a request with the node's. With an empty password every request is let in.
 
-    The password is taken bare, and by the `schemes` of `server.schemes`.
+    The password may be sent bare, or by one of the `schemes` of `server.schemes`.
     """
 
     def __init__(self, password: str, schemes: Collection[str] = ()) -> None:
@@ -37,14 +37,14 @@ class PasswordCheck:
     def challenges(self, headers: CIMultiDictProxy[str]) -> str:
         """The challenges of a refusal for WWW-Authenticate; empty: none.
 
-        A browser gets none: it would ask for the password in a window of its own, over the page. By plain HTTP from
-        another machine it sends no `Sec-Fetch-Mode`, so its name counts, too.
+        A browser gets none, since it would ask for the password in its own dialog over the page. Over plain HTTP from
+        another machine a browser sends no `Sec-Fetch-Mode`, so the `User-Agent` is checked, too.
         """
         is_browser = "Sec-Fetch-Mode" in headers or headers.get("User-Agent", "").startswith("Mozilla/")
         return "" if is_browser else self._challenges
 
     def lets_in(self, headers: CIMultiDictProxy[str]) -> bool:
-        """Whether exactly one Authorization header holds the password, or none is needed."""
+        """Whether exactly one Authorization header contains the password, or no password is needed."""
         if self.is_open:
             return True
         values = headers.getall("Authorization", [])
@@ -109,7 +109,7 @@ class OriginRules:
     allowed_origins: Collection[str] = ()
 
     def allowed(self, headers: CIMultiDictProxy[str]) -> str | None:
-        """The `Origin` of a page from elsewhere that is allowed; every answer to it must name it."""
+        """The `Origin` of an allowed page from another address. Every answer to such a page must name its origin."""
         origins = headers.getall("Origin", [])
         return origins[0] if len(origins) == 1 and self._is_allowed(origins[0]) else None
 

@@ -45,7 +45,7 @@ class EdgeSettings:
     """`password` and `schemes` are for `PasswordCheck`, `ping_interval_s` is for `OpenStreams`.
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
-    what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
+    the dashboard's suggestion of a first track. `requests_per_second` may come from one address; 0: any number.
     With `has_login` a node with a password serves the dashboard; `logged_out_path` and `now_s` are for `Login`.
     """
 
@@ -71,8 +71,8 @@ class EdgeSettings:
 
 
 class ClusterRoutes(ClusterSide, Protocol):
-    """`own` is this node's name, `name` the cluster's. `serves` gives what keeps those of its answers that stay open,
-    and how they sound."""
+    """`own` is this node's name, `name` the cluster's. `serves` gets the open streams and the audio settings of the
+    address."""
 
     @property
     def own(self) -> str: ...
@@ -89,14 +89,14 @@ class ClusterRoutes(ClusterSide, Protocol):
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
 
-# With the time in which connections may close together under two seconds: aiohttp waits its timeout twice.
+# Together with the closing of connections less than two seconds: aiohttp waits its timeout twice.
 _STREAMS_PATIENCE_S: Final = 0.1
 _REQUESTS_PATIENCE_S: Final = 0.25
 
 
 class BindError(Exception):
-    """The node cannot listen on an address. The message says which and why; `section` is the configuration's.
-    `is_in_use`: something else listens there."""
+    """The node cannot listen on an address. The message names the address and the reason; `section` is the section of
+    the configuration. `is_in_use`: another program listens there."""
 
     def __init__(self, section: str, host: str, port: int, error: OSError) -> None:
         self.section = section
@@ -194,8 +194,8 @@ def _finding(node: Node) -> FindListened:
 
 
 async def listen_on(app: App, host: str, port: int, *, own_port: int | None = None) -> "Server":
-    """Listens on `host` and `port`; port 0 lets the system choose one. With an `own_port` it listens there, too, and
-    shares `port` with others. Raises `BindError`."""
+    """Listens on `host` and `port`; port 0 lets the system choose a port. With `own_port` the server also listens on
+    that port, and shares `port` with other processes. Raises `BindError`."""
     http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)
     await runner.setup()

@@ -32,8 +32,8 @@ class Station:
 
 
 def icy_headers(station: Station, player_id: str, metadata: Json, output: Output) -> dict[str, str]:
-    """The headers of a stream. An object `station` in the player's metadata goes before `station`. Without a name in
-    either, `player_id` is the name, since VLC asks for titles only when there is a name."""
+    """The headers of a stream. An object `station` in the player's metadata overrides `station`. Without a name in
+    either, `player_id` is the name, since VLC asks for titles only if there is a name."""
     texts = _own(metadata)
     bitrate_bps = PCM_BITRATE_BPS if output.format == "pcm" else output.bitrate_bps
     headers = {

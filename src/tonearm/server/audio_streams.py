@@ -135,8 +135,8 @@ class AudioStreamRoutes:
 class HttpAudioSink:
     """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes.
 
-    Pages and titles are made for each connection when it is written to, so frames that a slow listener lost leave no
-    gap in its pages.
+    Pages and titles are made for each connection at the time of writing, so lost frames of a slow listener leave no gap
+    in the pages.
     """
 
     wants_silence = True

@@ -82,8 +82,8 @@ async def read_raw(request: EdgeRequest, max_bytes: int) -> bytearray:
 
 
 def body_parts(request: EdgeRequest, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body, unpacked, in parts as they come. Raises `BodyTooLarge`, at once for a length that is announced, and
-    `BadRequest`."""
+    """The body, unpacked, in parts as they arrive. Raises `BodyTooLarge` (at once if the announced length is too large)
+    and `BadRequest`."""
     if (request.content_length or 0) > max_bytes:
         raise _too_large(max_bytes)
     return _parts(request, max_bytes) if request.known_body is None else _again(request.known_body)
@@ -118,13 +118,16 @@ def _too_large(max_bytes: int) -> BodyTooLarge:
 
 
 def decoded(raw: bytes | bytearray, max_nesting: int = MAX_NESTING) -> tuple[Json, int]:
-    """The JSON value, and how many values it holds. Raises `BodyTooLarge` for more than `MAX_VALUES`, and `BadRequest`
-    for what is no JSON, and for JSON that cannot be kept or sent again: deep nesting, and `1e999`, read as infinity."""
+    """The JSON value, and the number of values in it. Raises `BodyTooLarge` for more than `MAX_VALUES`.
+
+    Raises `BadRequest` for invalid JSON, and for JSON that cannot be stored or sent again: deep nesting, and numbers
+    such as `1e999`, which is read as infinity.
+    """
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
     try:
-        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels. It keeps the interpreter to
-        # itself, and twice as long when it looks for texts that are there twice.
+        # The parser refuses NaN, lone surrogates, invalid UTF-8 and more than 200 levels. It keeps the interpreter's
+        # lock, and twice as long when it looks for repeated texts.
         value: Json = from_json(raw, allow_inf_nan=False, cache_strings="none")
     except ValueError as error:
         raise too_deep(max_nesting) if "recursion limit" in str(error) else not_json(error) from error
@@ -177,7 +180,7 @@ def _sentence(error: ValidationError, place: str) -> str:
 _SHOWN_CHARACTERS: Final = 60
 _NAMES_OF_AN_OBJECT: Final = 20
 _HEADER_CHARACTERS: Final = 1000  # proxies limit headers to a few KiB
-_SAFE: Final = "!#$&'*+^`|~."  # what a header's token may hold, but for `%`
+_SAFE: Final = "!#$&'*+^`|~."  # characters that a header's token may contain, except `%`
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +233,7 @@ def unknown_names(model: type[RequestModel], value: Json, place: str = "") -> It
 
 
 def header_text(names: Iterable[str]) -> str:
-    """`names` as the value of a header, percent-encoded where it takes that, and cut with `...` when it is too long."""
+    """`names` as the value of a header, percent-encoded where necessary, and cut with `...` if it is too long."""
     text = ""
     for name in names:
         longer = f"{text}, {quote(name, safe=_SAFE)}" if text else quote(name, safe=_SAFE)

@@ -54,7 +54,7 @@ class ConnectionLimits:
 
 class RefusalLog:
     """Log lines that strangers can cause, at a limited rate: at most five lines at once, and one more for each ten
-    seconds. The next line says how many were left out.
+    seconds. The next line says how many lines were omitted.
     """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +89,7 @@ class EdgeRequest(web.BaseRequest):
 
     @property
     def client(self) -> str:
-        """The address of the client, for the log, and what a proxy says of the client behind it."""
+        """The address of the client, for the log, and the client's address from the headers of a proxy."""
         forwarded_for = self.headers.get("X-Forwarded-For") or self.headers.get("Forwarded")
         return f"{self.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
 
@@ -99,14 +99,14 @@ class EdgeRequest(web.BaseRequest):
         return self._connection.lost
 
     def let_in(self, *, gives_way: bool = False) -> None:
-        """Notes that the request has passed the checks, so its connection is no stranger any more. With `gives_way` the
-        connection still makes room when there are more such connections than strangers."""
+        """Records that the request has passed the checks, so its connection is no longer a stranger. With `gives_way`
+        the connection still makes room when such connections outnumber the strangers."""
         if self.protocol.transport is not None:
             self._connection.was_let_in(gives_way=gives_way)
 
     def let_body_take_time(self) -> None:
-        """Lets the body of an admitted request arrive slowly: not all of it within the time for a request, but some of
-        it in each such period."""
+        """Lets the body of an admitted request arrive slowly: within each period of the time for a request, only some
+        bytes must arrive, not the whole body."""
         if self.protocol.transport is not None:
             self._connection.let_body_take_time()
 
@@ -183,7 +183,7 @@ class EdgeProtocol(web.RequestHandler):
         self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
 
     def was_let_in(self, *, gives_way: bool) -> None:
-        """A request has passed the checks; once its body has arrived, too, the client is no stranger any more."""
+        """Records that a request passed the checks. Once its body has arrived, the client is no stranger any more."""
         self._has_shown_password = True
         self._gives_way = gives_way
         if self._arriving is None:
@@ -215,7 +215,7 @@ class EdgeProtocol(web.RequestHandler):
             self.cut()
             return
         if self._arriving is None or (self._body_may_take_time and self._reading_paused):
-            # What comes behind a request, if only an empty line, does not end the answer to it, which may be endless.
+            # Bytes after a request, even an empty line, must not end its answer, which may be endless.
             # When the node itself does not read on because its disk is slow, the client is not late.
             self._begin_waiting()
             return
@@ -246,7 +246,7 @@ class EdgeProtocol(web.RequestHandler):
 
 
 def _problem(error: BaseException | None, message: str | None) -> str:
-    """The problem of a request without its bytes. aiohttp's errors quote them, and they may contain a password."""
+    """The problem of a request, without the bytes that aiohttp's errors quote: these may contain a password."""
     if error is None:
         return message or ""
     sentence, has_quote, _ = (message or "").partition(":\n")
@@ -268,7 +268,7 @@ class Places:
         self._log = RefusalLog()
 
     def enter(self, connection: EdgeProtocol) -> None:
-        """Gives `connection` a place, when all are taken that of another which gives way, or cuts it."""
+        """Gives `connection` a place. If all are taken, another connection gives way, or `connection` is cut."""
         if self._limits.max_per_address and not self._has_room_for_origin(connection):
             connection.cut()
             return
@@ -316,7 +316,7 @@ class Places:
         oldest.cut()
 
     def _has_room_for_origin(self, connection: EdgeProtocol) -> bool:
-        """Counts `connection` for its origin. Returns False when the origin has as many as it may have."""
+        """Counts `connection` for its origin. Returns False when the origin has reached its limit."""
         most, origin = self._limits.max_per_address, origin_of(connection.address)
         if self._by_origin[origin] >= most:
             self._log.warn(f"a connection from {origin} was refused: it has {most} already (max_per_address)")
@@ -365,8 +365,8 @@ class EdgeHttpServer(web.Server):
 def _fault(message: RawRequestMessage) -> str:
     """The fault of a head that could be parsed; empty without one.
 
-    HTTP/1.0 has no transfer encodings: a proxy that speaks it finds the end of such a request elsewhere than we do (RFC
-    9112, section 6.1).
+    HTTP/1.0 has no transfer encodings: a proxy with HTTP/1.0 may find the end of such a request elsewhere than the node
+    (RFC 9112, section 6.1).
     """
     if message.version not in _VERSIONS:
         return "its version of HTTP is neither 1.0 nor 1.1"

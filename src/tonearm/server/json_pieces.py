@@ -16,7 +16,7 @@ MAX_PIECE_BYTES: Final = 1024 * 1024
 _MOST_PIECES_BYTES: Final = 64 * 1024  # as long as nearly all of them are: a value is first looked for in so much
 
 _decode: Final = Decoder(Raw).decode
-# What the decoder says behind a value that something follows. It counts bytes from 1.
+# The decoder's message when bytes follow a value. It counts bytes from 1.
 _FOLLOWED: Final = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 _SPACE: Final = re.compile(rb"[ \t\n\r]*")
 
@@ -27,8 +27,8 @@ class PieceTooLong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The value of the field `name`, as JSON; for an array one of its items and its `index`, and before the first one
-    `[]` without index."""
+    """The value of the field `name`, as JSON. An array gives a piece `[]` without index, then a piece with `index` for
+    each item."""
 
     name: bytes
     value: bytes
@@ -36,13 +36,13 @@ class Piece:
 
 
 def is_object(raw: bytes | bytearray) -> bool:
-    """Whether the JSON `raw` is an object, if it is any."""
+    """Whether `raw` is an object, provided that `raw` is JSON."""
     return _Text(raw).following == b"{"
 
 
 def pieces_of(raw: bytes | bytearray) -> Iterator[Piece]:
-    """The pieces of the object `raw`, in order. Names and values are JSON still and may be wrong in themselves; what is
-    between them was looked at. Raises `ValueError` and `RecursionError` for what is no JSON, and `PieceTooLong`."""
+    """The pieces of the object `raw`, in order. Names and values are JSON, not yet checked for their meaning. Raises
+    `ValueError` and `RecursionError` for invalid JSON, and `PieceTooLong`."""
     text = _Text(raw)
     for _ in text.parts(b"{}"):
         name = text.value()
@@ -77,7 +77,7 @@ class _Text:
         return bytes(self._view[self._at : self._at + 1])
 
     def take(self, expected: bytes) -> bytes:
-        """Goes past the next character, which is one of `expected`. Raises ValueError."""
+        """Moves past the next character, which must be one of `expected`. Raises ValueError."""
         found = self.following
         if not found or found not in expected:
             raise ValueError(f"it has {found.decode(errors='replace')!r} in place of {expected.decode()!r}")
@@ -85,8 +85,8 @@ class _Text:
         return found
 
     def parts(self, brackets: bytes) -> Iterator[None]:
-        """Stops before each part inside the brackets; the caller reads past it. At the end it stands behind the
-        brackets."""
+        """Yields before each part inside the brackets; the caller reads the part. The position is after the brackets at
+        the end."""
         begin, end = brackets[:1], brackets[1:]
         self.take(begin)
         if self.following == end:
@@ -97,7 +97,7 @@ class _Text:
             yield
 
     def value(self) -> bytes:
-        """The value that comes next. Goes past it."""
+        """Returns the next value, and moves past it."""
         self._skip_space()
         begin = self._at
         for most_bytes in (_MOST_PIECES_BYTES, MAX_PIECE_BYTES + 1):

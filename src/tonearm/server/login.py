@@ -74,8 +74,8 @@ class Login:
         )
 
     def log_in(self, request: EdgeRequest, password: str, *, stays: bool) -> web.Response:
-        """204 with a cookie, 401 for a wrong password, or 429 after too many of these. They are not raised, because
-        wrong passwords are logged less often than other refusals."""
+        """204 with a cookie, 401 for a wrong password, or 429 after too many wrong passwords. The refusals are not
+        raised, because they are logged less often than other refusals."""
         path, address = request.path, origin_of(request.remote or "")
         wait_s = self._wrong.wait_s(address, self._now_s())
         if wait_s:

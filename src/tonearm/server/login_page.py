@@ -46,7 +46,7 @@ _NO_PAGE: Final = """<p>This node shows no dashboard here: set <code>dashboard.l
 
 
 def login_page(status: int, *, can_log_in: bool) -> web.Response:
-    """The page asks for the password, or says in a sentence what to do."""
+    """The page that asks for the password, or says how to log in."""
     script = f"<script>{_SCRIPT}</script>" if can_log_in else ""
     text = f"""<!doctype html>
 <html lang="en">

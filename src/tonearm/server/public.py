@@ -45,7 +45,7 @@ from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection
 
 MAX_BEHIND: Final = 64  # messages, before a client is closed
-SLICE_FOLLOWERS: Final = 50  # so many get a message before the event loop goes on
+SLICE_FOLLOWERS: Final = 50  # followers that get a message before the event loop goes on
 
 # The events that change the title, the state or the position.
 _TOLD: Final = (TrackStart, TrackEnd, StreamTitle, PlayerUpdate, PlayerPause, PlayerResume, Seek, FiltersChange)
@@ -80,8 +80,8 @@ class PublicEvents:
 
 
 class PlayerWindow:
-    """An event client of one player, which sends its followers what strangers may know. `closed` is called when the
-    player is deleted, or the last follower has left."""
+    """An event client of one player, which sends its followers the public state. `closed` is called when the player is
+    deleted, or when its last follower is removed."""
 
     def __init__(self, player: PlayerHandle, closed: "Callable[[PlayerWindow], None]") -> None:
         self._player = player
@@ -149,7 +149,7 @@ class PlayerWindow:
 
 
 MAX_SHOWN: Final = 200
-_MADE_AGAIN_AFTER_S: Final = 1.0  # the page is made again at most so often, however often it is requested
+_MADE_AGAIN_AFTER_S: Final = 1.0  # the shortest time between two makings of the page, however often it is requested
 _CHECKED_A_SLICE: Final = 250  # are checked, or
 _SHOWN_A_SLICE: Final = 50  # are shown, before the event loop goes on
 
@@ -262,7 +262,7 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = {
 _NOTHING: Final = "There is nothing at this path."
 _ALL_PLACES_TAKEN: Final = "There are too many connections. Try again later."
 
-_PICTURES_AT_ONCE: Final = 4  # so many pictures are read at once for strangers
+_PICTURES_AT_ONCE: Final = 4  # pictures that are read at once for strangers
 _UNREADABLE_KEPT: Final = 256
 
 

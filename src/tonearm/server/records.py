@@ -39,7 +39,7 @@ class RecordLimits:
 
     @property
     def max_pieces(self) -> int:
-        """How many fields and entries: each track may be one of `tracks`, and its id stand in the queue and the
+        """The largest number of fields and entries. Each track may be in `tracks`, and its id in the queue and in the
         history."""
         return 3 * self.max_tracks + _OTHER_PIECES
 
@@ -51,8 +51,8 @@ def record_slices(snapshot: PlayerSnapshot, saved_at_ms: int) -> Iterator[bytes]
 
 
 def stored_record(raw: bytes) -> tuple[int, PlayerSnapshot]:
-    """Reads what a node has stored of its own player: when, in ms since 1970, and the player. Takes long for a long
-    record, so a thread is to call it. Raises `RequestError`."""
+    """Reads a node's record of its own player: the time in ms since 1970, and the player. A long record takes long, so
+    call this in a thread. Raises `RequestError`."""
     player, tracks = _record(raw, _UNLIMITED, [], came_through_proxy=False)
     return player.saved_at, player.as_snapshot(new_tracks=tracks)
 
@@ -123,7 +123,7 @@ def _record(
 
 
 def _counted(pieces: Iterable[Piece], most: int) -> Iterator[Piece]:
-    """As many of the pieces as there may be. Raises `BodyTooLarge` for one more."""
+    """At most `most` of the pieces. Raises `BodyTooLarge` for a further piece."""
     for number, piece in enumerate(pieces, start=1):
         if number > most:
             raise BodyTooLarge(f"The record has more than {most} fields and entries in them. Leave some out.")

@@ -19,8 +19,8 @@ from tonearm.core.file_formats import Picture
 from tonearm.core.metadata import JsonObject
 from tonearm.protocol.wire_model import json_text
 
-# A slice ends after so many items or bytes, or so much time, so that it blocks the event loop for a few milliseconds
-# only, also on a slow machine.
+# A slice ends at the first of these limits, so that it blocks the event loop for only a few milliseconds, even on a
+# slow machine.
 SLICE_ITEMS: Final = 100
 SLICE_BYTES: Final = 32 * 1024
 SLICE_S: Final = 0.005
@@ -114,8 +114,8 @@ def slices(items: Iterable[bytes], now_s: Callable[[], float] = time.monotonic) 
 
 
 def picture_reply(request: web.BaseRequest, picture: Picture) -> web.Response:
-    """A picture, or 304 for a client that has it. Clients have to ask each time: the path has another picture with the
-    next track."""
+    """A picture, or 304 for a client that has it. Clients must revalidate each time, because the picture at the path
+    changes with the track."""
     etag = f'"{picture.version}"'
     headers = {
         "ETag": etag,
@@ -137,8 +137,8 @@ _MAX_ENTRIES: Final = 100
 
 
 def _entries(headers: Sequence[str]) -> list[str]:
-    """The entries of all headers of one name. Entries beyond the limit are ignored: no real client sends more, and to
-    parse all that a request may hold would delay frames."""
+    """The entries of all headers of one name. Entries beyond the limit are ignored: no real client sends more, and
+    parsing all entries that fit into a request would delay frames."""
     return [entry.strip() for entry in ",".join(headers).split(",", _MAX_ENTRIES)[:_MAX_ENTRIES]]
 
 
@@ -224,8 +224,8 @@ class NotReady(RequestError):
 
 
 class TooManyRequests(LimitReached):
-    """More requests from an address than are allowed, by default than `server.requests_per_second`; after `wait_s`
-    seconds one is allowed again."""
+    """An address sent more requests than allowed, by default than `server.requests_per_second`. After `wait_s` seconds
+    a request is allowed again."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class TooManyRequests(LimitReached):
 
 
 def new_request_id() -> str:
-    """It is in an error's answer and in the log."""
+    """A new id, which is in an error's answer and in the log."""
     return secrets.token_hex(6)
 
 

@@ -42,7 +42,7 @@ from tonearm.server.routing import Call, Route
 
 
 class FigureRoutes:
-    """Like every path they need the password, unless `server.open_paths` names them. `cluster_figures` gives the
+    """The endpoints of figures need the password, unless `server.open_paths` names them. `cluster_figures` gives the
     figures of the node's cluster."""
 
     def __init__(self, node: Node, cluster_figures: Callable[[], ClusterFigures] | None = None) -> None:

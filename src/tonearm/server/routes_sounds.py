@@ -51,7 +51,7 @@ class SoundRoutes:
         sound = self._node.lookup.sounds.use(call.arguments["{sound_id}"])
         if sound is None:
             raise NotFound(_GONE)
-        # A browser treats it as nothing else, whatever type its sender gave.
+        # Only audio types are passed on, so that a browser treats no sound as a page, whatever type its sender gave.
         media_type = sound.content_type if _AUDIO.fullmatch(sound.content_type) else "application/octet-stream"
         headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
         return web.Response(body=sound.data, content_type=media_type, headers=headers)

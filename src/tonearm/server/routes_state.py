@@ -79,5 +79,5 @@ class StateRoutes:
 
 
 def _record(player: PlayerHandle) -> Iterator[bytes]:
-    """As the player is when the first slice is made, but for what becomes known of its tracks meanwhile."""
+    """The player at the time of the first slice; facts about its tracks may be newer."""
     return record_slices(player.record(), time.time_ns() // 1_000_000)

@@ -110,7 +110,7 @@ class SocketFrameSink:
         self.output = output
         self.framing = Framing.WEBSOCKET_WITH_HEADER if has_header else Framing.WEBSOCKET
         self.max_latency_ms = max_latency_ms
-        # They are called for each frame and listener, so without a method in between.
+        # These are called for each frame and listener, so there is no method in between.
         self.write = connection.writer.write
         self.offer = connection.writer.offer
         self.pending_bytes = connection.writer.pending_bytes

@@ -133,7 +133,7 @@ class OggBody:
         self._stream, self.head = self._begin()
 
     def add(self, packet: bytes) -> bytes:
-        """The bytes to be sent for a further packet; empty while its page is not full."""
+        """Adds a packet, and returns the bytes to send; empty while the page is not full."""
         started = b""
         if self._is_chained:
             title = self._title()

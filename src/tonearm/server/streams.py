@@ -32,7 +32,7 @@ def kernel_buffer_bytes(output: Output) -> int:
 class MessageWriter:
     """Writes whole messages in order. No method but the constructor raises, whatever became of the connection.
 
-    Messages wait until `open` is called, since sinks are attached before the answer's head is sent: so a refusal can
+    Messages wait until `open` is called. Sinks are attached before the answer's head is sent, so that a refusal can
     still be an ordinary answer with its status.
     """
 
@@ -77,7 +77,7 @@ class MessageWriter:
             self._send(message)
 
     def offer(self, message: bytes) -> bool:
-        """As `write`, and True; but when earlier bytes are pending, the message is not taken, and False returned."""
+        """As `write`, and returns True. While earlier bytes are pending, sends nothing and returns False."""
         transport = self._transport
         if self._held is not None or self._has_ended or transport.is_closing():
             if self.pending_bytes():
@@ -124,8 +124,9 @@ class OpenStream(Protocol):
 
 
 class OpenStreams:
-    """All answers that stay open, to end them when the node stops. WebSockets are pinged each `ping_interval_s`; one
-    that answers nothing for two intervals is cut, as is what has ended and is not closed `close_grace_s` later."""
+    """All answers that stay open, to end them when the node stops. WebSockets are pinged each `ping_interval_s`, and
+    cut after two intervals without an answer. A stream that has ended is cut if it is not closed `close_grace_s` later.
+    """
 
     def __init__(self, ping_interval_s: float, close_grace_s: float) -> None:
         self.ping_interval_s: Final = ping_interval_s
@@ -136,7 +137,7 @@ class OpenStreams:
 
     @contextmanager
     def kept(self, stream: OpenStream) -> Iterator[None]:
-        """`stream` is open while this lasts."""
+        """Counts `stream` among the open streams for the duration of the block."""
         self._streams.add(stream)
         self._empty.clear()
         try:

@@ -19,8 +19,8 @@ _MAX_MESSAGE_BYTES: Final = 64 * 1024
 # A client that reads nothing gets no more pongs when so much is pending, so that its pings cannot fill the memory.
 _MAX_PENDING_FOR_PONG_BYTES: Final = 256 * 1024
 
-# Of a client that floods the node, so many messages are read at once, and then none for so long: a megabyte may have a
-# hundred thousand messages.
+# At most this many messages of a client are read at once, before a pause: a megabyte may contain a hundred thousand
+# messages.
 _MESSAGES_AT_ONCE: Final = 50
 _FLOOD_PAUSE_S: Final = 0.01
 
@@ -28,8 +28,8 @@ _LOWEST_CLOSE_CODE: Final = 1000
 
 
 class _Response(web.WebSocketResponse):
-    """aiohttp's `close` keeps the error that it meets at a connection that is gone, and by the error's traceback
-    itself."""
+    """A response that removes the traceback of its error. aiohttp's `close` keeps the error of a lost connection, and
+    the error's traceback would keep the response in memory."""
 
     async def close(self, *, code: int = 1000, message: bytes = b"", drain: bool = True) -> bool:
         try:

@@ -38,12 +38,12 @@ from tonearm.protocol.framing import (
 
 log = logging.getLogger(__name__)
 
-CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after so many frames a listener that took nothing is closed
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # a listener that took nothing for this long is closed
 NOTHING_READ: Final = "nothing was read for 10 seconds"
 FAILED: Final = "its connection failed in an unforeseen way"
-CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after so many frames a closing connection that is still open is cut
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # a closing connection that is still open after this is cut
 
-_LEAST_RECENT_MS: Final = 2400  # so much is kept for new streams: Chromium plays nothing before it has as much
+_LEAST_RECENT_MS: Final = 2400  # kept for new streams: Chromium plays nothing before it has this much
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"

@@ -99,6 +99,6 @@ def _warm_up() -> None:
 
 
 def _exercise() -> None:
-    """Reads a file of Python's library, which extractors need for imports. Raises `OSError` when the sandbox denies it."""
+    """Reads a file of Python's library, as imports of extractors do. Raises `OSError` when the sandbox denies it."""
     with open(os.__file__, "rb") as file:
         file.read(1)

@@ -61,7 +61,7 @@ class PageOpening:
     ) -> OpenedSource | Playlist | None:
         """As `open`, but returns None for a page or a search, and resolves nothing. Raises `PlayError`.
 
-        If no process says in time whether `uri` is a page, `uri` is opened directly, since most URIs are links to files.
+        If no process says in time whether `uri` is a page, `uri` is opened directly, since most URIs lead to files.
         If the result is no audio, `open_direct` waits for the answer.
         """
         is_page = uri.kind == "search" or await self._resolver.is_page(uri, report_wait)

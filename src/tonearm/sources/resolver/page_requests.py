@@ -117,8 +117,8 @@ class PageRequests:
         try:
             return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
         except PassingError as error:
-            # A server may close an idle connection at the moment of its reuse. aiohttp repeats only idempotent requests;
-            # browsers repeat the others, too.
+            # A server may close an idle connection at the moment of its reuse. aiohttp repeats only idempotent
+            # requests; browsers repeat the others, too.
             if content is None or error.failure.code is not FailureCode.CONNECTION_LOST:
                 raise
             return await self._client.send(uri, given, method=method, body=content, proxy=self._proxy)
