@@ -43,8 +43,8 @@ class Outcome:
     Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
     QueueUpdate, then TrackStart, at last one PlayerUpdate when the call changed the state or the pause.
 
-    `skips_to_open`: a skip ended the current track, and plays one whose source was there already, so the two may fade.
-    `moves_fade`: the fade into the next track may begin elsewhere now, so the next one may have to be opened at once.
+    `skips_to_open`: a skip ended the current track, and the new track's source was already open, so the two may fade.
+    `moves_fade`: the fade into the next track may begin at another time, so that track may have to be opened at once.
     """
 
     events: tuple[Event, ...] = ()

@@ -102,19 +102,20 @@ _DEVIATIONS: Final = "ßς"  # letters of their own in domain names today (UTS 4
 
 @dataclass(frozen=True, slots=True)
 class SourceUri:
-    """A URI whose form is right, and whether the node's policy allows it.
+    """A URI of valid form, and whether the node's policy allows it.
 
-    `given` is the text that was parsed. `normalised` is the comparable form, which policy judges. `opened` is what is
-    fetched: of `http` path and query as written, but for dot segments and what a URI may not hold, since a signed link
-    is good in no other form. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
-    `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names, and
-    with surrogate escapes for bytes that are no UTF-8, as `os` has them.
-    `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
-    a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened. `start_ms` and
-    `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), and `audio` is which of several
-    sounds a fragment `#audio=` names, by number or language (empty: none); both fragments are in `given` only.
+    `given` is the text that was parsed. `normalised` is the comparable form, which the policy checks. `opened` is
+    fetched: for `http`, path and query are as written, since a signed link is valid in no other form. Only dot segments
+    and characters that a URI may not contain are changed. `host` (None for a file) is in the form of `normalise_host`;
+    `port` is the port to connect to. `path` is percent-encoded for `http`. For `file` it is a plain path without `.`
+    and `..`, and with surrogate escapes for bytes that are not UTF-8, as in `os`.
 
-    A search has words instead of an address; what it finds is parsed and judged by itself. A sound has the id of bytes
+    Only `SourcePolicy.admit` sets `is_admitted`; nothing is dialled or opened without it. `came_through_proxy`: the URI
+    was requested through a proxy. The stricter rules then also apply to every URI that it leads to. `start_ms` and
+    `end_ms` are the part that a fragment `#t=start,end` names (None: to the end). `audio` is the audio track that a
+    fragment `#audio=` names, by number or language (empty: none). Both fragments are in `given` only.
+
+    A search has words instead of an address; its results are parsed and checked separately. A sound has the id of bytes
     that a client sent.
     """
 

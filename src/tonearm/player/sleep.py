@@ -68,10 +68,10 @@ SleepState: TypeAlias = Awake | AboutToSleep | Asleep | Waking
 
 
 class Circumstances(NamedTuple):
-    """What decides whether a player may sleep. `has_audio`: it is not waiting for audio. `has_begun`: a frame of the
-    current source was sent. `position_rate`: ms of the track that pass in a ms. The source and the next source have to
-    be open from `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`: those that pass
-    before an event is due."""
+    """The facts that decide whether a player may sleep. `has_audio`: the player is not waiting for audio. `has_begun`:
+    a frame of the current source was sent. `position_rate`: ms of the track that pass in a ms. The source and the next
+    source have to be open from `open_from_ms` on, some time before the track's end at `end_ms`. `frames_until_update`:
+    the number of frames before an event is due."""
 
     source: SourceId | None
     info: TrackInfo

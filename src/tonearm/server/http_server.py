@@ -254,9 +254,9 @@ def _problem(error: BaseException | None, message: str | None) -> str:
 
 
 class Places:
-    """All connections. Strangers and admitted connections that give way are counted apart. The larger of these two
-    groups gives way, its oldest connection first, so that clients that come at the same moment do not take each other's
-    places."""
+    """All connections. Strangers and admitted connections that give way are counted separately. The larger of these two
+    groups gives way, its oldest connection first, so that clients that connect at the same moment do not displace each
+    other."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits

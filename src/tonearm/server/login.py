@@ -33,9 +33,9 @@ _DEFAULT_PORT: Final = "80"
 
 
 class Login:
-    """`password` is the node's. All nodes of the `cluster`, if there is one, take each other's cookies. The change time
-    of the file at `ended_path` is when all browsers were logged out last. With None the process keeps that time in
-    memory only. `now_s` is a monotonic clock."""
+    """`password` is the node's. All nodes of the `cluster`, if any, accept each other's cookies. The change time of the
+    file at `ended_path` is when all browsers were last logged out. With None the process keeps that time only in
+    memory. `now_s` is a monotonic clock."""
 
     def __init__(
         self,

@@ -134,8 +134,8 @@ class Call:
 
     @property
     def came_through_proxy(self) -> bool:
-        """Whether a proxy passed the request on: then it may come from anywhere, whatever address the node listens on,
-        and `core.policy` treats it so."""
+        """Whether a proxy passed the request on. Such a request may come from anywhere, whatever address the node
+        listens on, and `core.policy` applies the stricter rules."""
         return any(name in self.request.headers for name in ("Forwarded", "X-Forwarded-For", "Via"))
 
 
@@ -284,8 +284,8 @@ class ClusterSide(Protocol):
 
 class NodeEdge(Edge):
     """All of the node's routes. Checks the rate of requests, the password, the origin, path and method, and the player,
-    in this order, and calls the route's handler. Before them all it answers a browser that asks what a page of an
-    allowed origin may do: that request never has a password, and the answer says nothing of the node.
+    in this order, and calls the route's handler. The preflight request of a browser for a page of an allowed origin is
+    answered before all checks: it never has a password, and the answer reveals nothing about the node.
 
     `open_paths` need no password. With `login` a cookie counts as the password.
     """

@@ -293,8 +293,8 @@ class Broadcast:
                 self._send_mp3_silence(output, sounded)
 
     def send_to_streams(self, output: Output, message: bytes, *, silence_before: int | None = None) -> None:
-        """Sends what is no frame of the player's clock to the connections that get silence. `silence_before`: it is
-        silence, before the frame with this number."""
+        """Sends a message outside of the player's clock to the connections that get silence. `silence_before`: the
+        message is silence before the frame with this number."""
         is_kept = True
         for group in self._groups:
             if group.output == output and group.wants_silence:
@@ -526,7 +526,7 @@ _SILENT_PACKET_MESSAGE: Final = as_message(SILENT_PACKET)
 
 
 def _mp3_samples_kept(first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> int:
-    """How many more samples of these frames are in the encoder than before."""
+    """By how many samples the audio that is still in the encoder has grown with these frames."""
     return (end_frame - first_frame) * FRAME_SAMPLES - len(mp3_frames) * MP3_FRAME_SAMPLES
 
 
