@@ -273,7 +273,7 @@ async def test_a_state_that_is_removed_while_the_node_runs_is_there_again_with_t
         while answer.header("Tonearm-Unsaved") is not None:  # it is told while it is not there yet
             answer = await node.request("POST", "/v0/players/after/queue", {"uri": "song.wav"})
         assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
-    assert sum("state.sqlite was gone" in line for line in node.log) == 1
+    assert sum("state.sqlite disappeared" in line for line in node.log) == 1
     async with running_node(tmp_path, config) as node:
         assert [one["id"] for one in (await node.request("GET", "/v0/players")).json()] == ["before", "after"]
 

@@ -342,7 +342,7 @@ def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
     assert [member.skipped for member in members] == [clock.frames_left_out // 3] * 3
     assert clock.frames_left_out > 4 * 3 * 30
     assert len(caplog.records) == 1
-    assert "the node is late" in caplog.text
+    assert "the node is overloaded" in caplog.text
     time.forward(LOG_INTERVAL_S)
     time.stand_still(1.0)
     time.forward(1.0)

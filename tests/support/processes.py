@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,7 +77,9 @@ async def crash_at_work(process: DecoderProcess) -> None:
 
     def is_at_work() -> bool:
         with standing_still(process.pid):
-            at_work = is_stopped(process.pid) and bool(suspects_of_exit(process._suspects[:], -signal.SIGSEGV))
+            while not is_stopped(process.pid):  # a process stops when it gets the processor
+                time.sleep(0.001)
+            at_work = bool(suspects_of_exit(process._suspects[:], -signal.SIGSEGV))
             if at_work:
                 os.kill(process.pid, signal.SIGSEGV)
             return at_work
