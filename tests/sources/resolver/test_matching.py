@@ -78,9 +78,9 @@ async def test_who_hangs_holds_nobody_up_for_longer_than_the_limit(
     async with asyncio.timeout(20.0):  # one after the other they would take 50 s
         paths = [f"/{'hang' if number % 2 else 'song'}/{number}" for number in range(100)]
         assert not any(await asyncio.gather(*map(it.is_page, paths)))
-    # One line for each that hung, none for those that only waited.
+    # One line for each that hung, none for those that only waited. A process may hang before it says of what.
     hung = sum("/hang" in path for path in it.asked)
-    assert len(caplog.records) == hung <= 4
+    assert hung <= len(caplog.records) <= 4
     assert "opened as it is: http://a.example/hang/" in caplog.text
     await eventually(lambda: it.is_page("/page"), "another process is ready")
     await it.pages.close()
