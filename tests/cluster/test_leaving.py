@@ -79,7 +79,7 @@ async def leaving() -> Leaving:
     players: dict[str, Any] = {"p": StoppingPlayer()}
     node = StoppingNode(players)
     membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
-    moving = Moving("a", node, players, cast(Any, membership), owned, cast(Any, forwarding), set(), lambda: 0)
+    moving = Moving("a", cast(Any, node), players, cast(Any, membership), owned, cast(Any, forwarding), lambda: 0)
     return Leaving(moving, owned, node, asked, answers)
 
 

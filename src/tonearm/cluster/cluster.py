@@ -171,7 +171,6 @@ class Cluster:
             self.membership,
             self.ownership,
             self._forwarding,
-            self._taking,
             self._wall_ms,
         )
         self._relays = Relays(node, self._forwarding, lambda player_id: partial(self._place_of, player_id))
@@ -216,7 +215,7 @@ class Cluster:
                 self._count += 1
                 await self.membership.turn()
                 await self._look_around()
-                if self._moving is not None and self._moving.is_draining and self._players:  # some may have come since
+                if self._moving is not None and self._is_draining and self._players:  # some may have come since
                     self._begin(self._moving.all())
             except NameTaken:
                 log.critical("another node of the cluster is called %s; this one stops", self.own)
@@ -273,7 +272,8 @@ class Cluster:
 
     def _begin_taking(self, player_id: str, owned: Owned) -> None:
         now_s = time.monotonic()
-        if player_id not in self._taking and now_s >= self._refused_until_s.get(player_id, now_s):
+        is_moving = self._moving is not None and player_id in self._moving.on_their_way
+        if not is_moving and player_id not in self._taking and now_s >= self._refused_until_s.get(player_id, now_s):
             self._taking.add(player_id)
             passed_ms = None if owned.changed_s is None else round((now_s - owned.changed_s) * 1000)
             self._begin(self._take(player_id, owned.owner, owned.epoch, passed_ms))

@@ -83,10 +83,7 @@ class EngineSaving(Saving):
                 async with asyncio.timeout(_CLOSE_PATIENCE_S):
                     await self._put(changes, None)
             except (TimeoutError, EngineLost) as error:
-                log.error(
-                    "the players could not be written to the cluster's engine: %s",
-                    str(error) or "it is slow",
-                )
+                log.error("the players could not be written to the cluster's engine: %s", str(error) or "it is slow")
         await self._ownership.stop()
 
     @property

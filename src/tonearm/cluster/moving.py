@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import aiohttp
@@ -21,20 +21,13 @@ from tonearm.core.cluster import placed
 from tonearm.core.errors import BadRequest, EngineGone, NodeUnreachable, PlayerNotFound, RequestError
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.node.node import Node
 from tonearm.player.player import Player
 
 _AT_ONCE: Final = 4
 _WITHIN_S: Final = 5.0  # a node that takes no player in this time, as one that is stopped, does not get it
 
 log = logging.getLogger(__name__)
-
-
-class MovingNode(Protocol):
-    """What a move needs of the `node.node.Node`."""
-
-    async def give_up(self, player_id: str, reason: str, client: str = "") -> PlayerSnapshot: ...
-
-    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool: ...
 
 
 class OnItsWay(NamedTuple):
@@ -45,17 +38,16 @@ class OnItsWay(NamedTuple):
 
 
 class Moving:
-    """`taking` has the players that this node must not look for: they are on their way."""
+    """Moves `players`, which are those of `node`. This node must not take a player that is in `on_their_way`."""
 
     def __init__(
         self,
         own: str,
-        node: MovingNode,
+        node: Node,
         players: Mapping[str, Player],
         membership: Membership,
         ownership: Ownership,
         forwarding: Forwarding,
-        taking: set[str],
         wall_ms: Callable[[], int],
     ) -> None:
         self._own = own
@@ -64,7 +56,6 @@ class Moving:
         self._membership = membership
         self._ownership = ownership
         self._forwarding = forwarding
-        self._taking = taking
         self._wall_ms = wall_ms
         self._dice = random.SystemRandom()
         self._moves_all = False
@@ -119,12 +110,10 @@ class Moving:
         player, epoch = self._players.get(player_id), self._ownership.epoch_of(player_id)
         if player is None or epoch is None:
             raise PlayerNotFound(f"The player {player_id!r} is not this node's any more.")
-        self._taking.add(player_id)
         self.on_their_way[player_id] = OnItsWay(player.status(), player.record())
         try:
             await self._hand_over(player_id, epoch, to, living[to].address)
         finally:
-            self._taking.discard(player_id)
             del self.on_their_way[player_id]
 
     async def _hand_over(self, player_id: str, epoch: int, to: str, address: str) -> None:

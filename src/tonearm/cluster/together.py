@@ -1,10 +1,11 @@
 """Answers that need the whole cluster: the list of nodes, and the players of all nodes."""
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from aiohttp import web
@@ -25,7 +26,7 @@ from tonearm.protocol.rendering import player_out
 from tonearm.protocol.wire_model import json_text
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.records import record_slices
-from tonearm.server.replies import SLICE_ITEMS, SLICE_S, array_slices, sliced_reply
+from tonearm.server.replies import SLICE_S, array_slices, object_slices, sliced_reply
 
 _LISTED_TRIES: Final = 5
 _LISTED_AFTER_S: Final = 0.05
@@ -132,9 +133,9 @@ class AllPlayers:
         """As `GET /v0/players`, of all nodes or of this one."""
 
         async def listed() -> dict[str, bytes]:
-            own = await _made((player_id, iter([self._shown(status)])) for player_id, status in self._statuses())
-            others = await self.ask_others("GET", "/v0/players") if of_all else []
-            return own | await _read(others, Decoder(list[msgspec.Raw]).decode)
+            own = ((player_id, iter([self._shown(status)])) for player_id, status in self._statuses())
+            answers = await self.ask_others("GET", "/v0/players") if of_all else []
+            return await _made(own, _players_in(answers, Decoder(list[msgspec.Raw]).decode))
 
         found = await self._whole(listed) if of_all else await listed()
         return await sliced_reply(request, array_slices(b"[", found.values(), b"]"))
@@ -144,14 +145,13 @@ class AllPlayers:
 
         async def listed() -> dict[str, bytes]:
             now_ms = self._wall_ms()
-            own = await _made((record.player_id, record_slices(record, now_ms)) for record in self._own_records())
-            others = await self.ask_others("GET", "/v0/state") if of_all else []
+            own = ((record.player_id, record_slices(record, now_ms)) for record in self._own_records())
+            answers = await self.ask_others("GET", "/v0/state") if of_all else []
             decode = Decoder(_Records).decode
-            return own | await _read(others, lambda answer: decode(answer).players)
+            return await _made(own, _players_in(answers, lambda answer: decode(answer).players))
 
         found = await self._whole(listed) if of_all else await listed()
-        head = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
-        return await sliced_reply(request, array_slices(head, found.values(), b"]}"))
+        return await sliced_reply(request, object_slices({"version": STATE_VERSION}, "players", found.values()))
 
     def _statuses(self) -> Iterator[tuple[str, PlayerStatus]]:
         yield from ((player.player_id, player.status()) for player in self._node.players())
@@ -191,11 +191,14 @@ class AllPlayers:
         return found
 
 
-async def _made(players: Iterable[tuple[str, Iterator[bytes]]]) -> dict[str, bytes]:
-    """The JSON of each player, by its id, made in slices."""
+_Players: TypeAlias = Iterable[tuple[str, Iterator[bytes]]]  # the id of each, and its JSON in slices
+
+
+async def _made(*players: _Players) -> dict[str, bytes]:
+    """The JSON of each player, by its id. Of a player that is there twice the last counts."""
     found: dict[str, bytes] = {}
     ends_s = time.monotonic() + SLICE_S
-    for player_id, slices in players:
+    for player_id, slices in itertools.chain(*players):
         made: list[bytes] = []
         for part in slices:
             made.append(part)
@@ -206,16 +209,12 @@ async def _made(players: Iterable[tuple[str, Iterator[bytes]]]) -> dict[str, byt
     return found
 
 
-async def _read(answers: Iterable[bytes], players_in: Callable[[bytes], Iterable[msgspec.Raw]]) -> dict[str, bytes]:
-    """The JSON of each player in the answers of other nodes, by its id."""
+def _players_in(answers: Iterable[bytes], read: Callable[[bytes], Iterable[msgspec.Raw]]) -> _Players:
+    """The players in the answers of other nodes."""
     read_name = Decoder(_Named).decode
-    found: dict[str, bytes] = {}
     for answer in answers:
         try:
-            for number, player in enumerate(players_in(answer)):
-                found[read_name(player).id] = bytes(player)
-                if number % SLICE_ITEMS == 0:
-                    await asyncio.sleep(0)
+            for player in read(answer):
+                yield read_name(player).id, iter([bytes(player)])
         except msgspec.DecodeError as error:
             log.warning("a node of the cluster answers with something else than its players: %s", error)
-    return found

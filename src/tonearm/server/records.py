@@ -21,6 +21,7 @@ from tonearm.protocol.saved_state import (
     state_head_out,
     tracks_of,
 )
+from tonearm.protocol.wire_model import json_text
 from tonearm.server.bodies import checked, decoded, name_ignored, not_json, read_raw, too_deep, too_many_values
 from tonearm.server.http_server import EdgeRequest
 from tonearm.server.json_pieces import MAX_PIECE_BYTES, Piece, PieceTooLong, is_object, pieces_of
@@ -47,7 +48,7 @@ class RecordLimits:
 def record_slices(snapshot: PlayerSnapshot, saved_at_ms: int) -> Iterator[bytes]:
     """A `SavedPlayer` as JSON, in slices."""
     head = {**state_head_out(snapshot, saved_at_ms), "queue": queue_out(snapshot.queue)}
-    return object_slices(head, "tracks", map(saved_track_out, tracks_of(snapshot).values()))
+    return object_slices(head, "tracks", (json_text(saved_track_out(track)) for track in tracks_of(snapshot).values()))
 
 
 def stored_record(raw: bytes) -> tuple[int, PlayerSnapshot]:

@@ -55,13 +55,13 @@ async def json_object_reply(
     request: web.BaseRequest, fields: JsonObject, list_name: str, items: Iterable[JsonObject]
 ) -> web.StreamResponse:
     """An object with `fields` and an array `list_name`, made and encoded in slices."""
-    return await sliced_reply(request, object_slices(fields, list_name, items))
+    return await sliced_reply(request, object_slices(fields, list_name, map(json_text, items)))
 
 
-def object_slices(fields: JsonObject, list_name: str, items: Iterable[JsonObject]) -> Iterator[bytes]:
+def object_slices(fields: JsonObject, list_name: str, items: Iterable[bytes]) -> Iterator[bytes]:
     """An object with `fields` and an array `list_name`, in slices."""
     head = json_text(fields)[:-1] + (b"," if fields else b"")
-    return array_slices(head + json_text(list_name) + b":[", map(json_text, items), b"]}")
+    return array_slices(head + json_text(list_name) + b":[", items, b"]}")
 
 
 def array_slices(head: bytes, items: Iterable[bytes], tail: bytes) -> Iterator[bytes]:

@@ -24,14 +24,14 @@ from tests.support.environment import variables
 from tests.support.eventually import eventually
 from tests.support.hand_time import HandTime
 from tests.support.memory_for_sessions import MemoryForSessions
-from tests.support.processes import exists, is_alive, is_stopped, open_descriptors
+from tests.support.processes import crash_at_work, exists, is_alive, is_stopped, open_descriptors
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.admission import AVERAGED_REPORTS, Capacity, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.core.memory_budget import FULL_MEMORY
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, Pong
 from tonearm.decoder.pool.pool import MOVED_AT_ONCE, SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
-from tonearm.decoder.pool.process import Timeouts, suspects_of_exit
+from tonearm.decoder.pool.process import DecoderProcess, Timeouts, suspects_of_exit
 from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, DecoderTemplate, DirectStarter, ForkedProcess
 from tonearm.sandbox.report import SandboxMode, SandboxRequiredError, decoder_supervision
 
@@ -284,22 +284,15 @@ async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(
         assert (third.losses, third.session) == ([], None)
 
 
-def fault(process_id: int) -> None:
-    os.kill(process_id, signal.SIGSEGV)
-
-
-async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Callable[[int], None] = fault) -> None:
-    """Ends the process in use while it works on sources of `busy`."""
+async def process_with(pool: DecoderPool, busy: Owner, folder: Path) -> DecoderProcess:
+    """The process in use, when it has sources of `busy` to work on."""
     long_song = folder / "long.flac"
     long_song.write_bytes(flac(music(4.0)))
     for source in WORK:
         busy.play(long_song, source)
-    (crashing,) = pool._in_use
-    # It may have done all that has come, and wait for the rest.
-    await eventually(
-        lambda: busy.opened >= 3 and suspects_of_exit(crashing._suspects[:], -signal.SIGSEGV), "it works on the sources"
-    )
-    end(crashing.pid)
+    await eventually(lambda: busy.opened >= 3, "the sources are opened")
+    (process,) = pool._in_use
+    return process
 
 
 async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -308,7 +301,7 @@ async def test_a_crash_counts_against_what_was_worked_on(tmp_path: Path, caplog:
         order = list[Owner]()
         for owner in (waiting, busy):
             owner.on_loss = order.append
-        await crash_at_work(pool, busy, tmp_path)
+        await crash_at_work(await process_with(pool, busy, tmp_path))
         await eventually(lambda: busy.losses and waiting.losses, "the loss was reported")
         assert waiting.losses == [()]
         assert order[0] is busy  # It is counted before any source is opened again.
@@ -322,7 +315,7 @@ async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -
     async with running_pool(starter=one_by_one()) as pool:
         busy, other = Owner(pool), Owner(pool)
         first, spare = pool.process_ids
-        await crash_at_work(pool, busy, tmp_path)
+        await crash_at_work(await process_with(pool, busy, tmp_path))
         await eventually(lambda: busy.losses and busy.process_id is not None, "it has a process again")
         assert busy.places == [first, None, spare]
         assert other.places == [first, spare]
@@ -337,7 +330,7 @@ async def test_suspects_wait_for_no_spare_that_cannot_start(tmp_path: Path, song
         busy = Owner(pool)
         spare = pool.process_ids[-1]
         start.interpreter = NOWHERE
-        await crash_at_work(pool, busy, tmp_path)
+        await crash_at_work(await process_with(pool, busy, tmp_path))
         await eventually(lambda: busy.process_id == spare, "it has the last process that there is")
         await busy.plays(song, source=100)
 
@@ -351,7 +344,9 @@ async def test_a_process_without_memory_is_replaced(tmp_path: Path, caplog: pyte
     async with running_pool(starter=by_shell) as pool:
         busy, other = Owner(pool), Owner(pool)
         spare = pool.process_ids[-1]
-        await crash_at_work(pool, busy, tmp_path, kill_child)
+        process = await process_with(pool, busy, tmp_path)
+        await eventually(lambda: suspects_of_exit(process._suspects[:], -signal.SIGSEGV), "it works on the sources")
+        kill_child(process.pid)
         await eventually(lambda: busy.losses and other.losses, "the loss was reported")
         assert "reached its memory limit" in caplog.text
         assert (other.losses, other.process_id) == ([()], spare)
