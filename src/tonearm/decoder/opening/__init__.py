@@ -1,5 +1,5 @@
-"""Gives opened sources to decoder processes: as a file's descriptor or as bytes on request, and live streams once for
-all.
+"""Gives opened sources to decoder processes: as a file's descriptor, or as bytes on request. A process gets a live
+stream once for all its sessions.
 
-It also opens tracks only for their facts. How a URI becomes an opened source is in `tonearm.sources`.
+It also opens tracks for their facts alone. `tonearm.sources` turns a URI into an opened source.
 """

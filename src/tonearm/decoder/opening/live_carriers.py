@@ -1,6 +1,6 @@
-"""Live streams that are decoded once in a process, for all its sessions that play them.
+"""Live streams, each decoded once in a process for all its sessions that play the stream.
 
-A stream is decoded in a session without listeners, its carrier, which the sessions that play the stream join. So the
+A session without listeners, the carrier, decodes the stream. The sessions that play the stream join the carrier. So the
 stream goes on when any one of these sessions ends.
 """
 
@@ -28,7 +28,7 @@ from tonearm.decoder.pool.pool import PoolSession
 
 
 class LiveCarriers:
-    """The carriers in all processes of a node. `suspect` remembers a source that a process worked on when it died."""
+    """The carriers in all processes of a node. `suspect` records a source that a process worked on when it died."""
 
     def __init__(self, suspect: Callable[[SourceUri], None]) -> None:
         self.suspect: Final = suspect
@@ -36,7 +36,7 @@ class LiveCarriers:
 
     def join(self, opened: OpenedSource, uri: SourceUri, link: PoolSession) -> "Carrier | None":
         """The carrier of a live stream in the process of a session, until the caller leaves it. None for a source that
-        is no live stream."""
+        is not live or has no stream to share."""
         stream = opened.reader.stream
         if stream is None or not opened.is_live:
             return None
@@ -54,15 +54,15 @@ class LiveCarriers:
 
 
 class Carrier:
-    """Has a live stream decoded in the process of the session `link`. Owns `opened` and its own session."""
+    """Feeds a live stream to the process of the session `link`. Owns `opened` and its own session."""
 
     frames_ahead = 0
-    claim = ALWAYS  # the sessions that play the stream wait for room, or are closed
+    claim = ALWAYS  # instead of the carrier, the sessions that play the stream wait for room, or are closed
     is_silent = False
 
     def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
         self.members = 0
-        self.is_over = False  # nobody may join any more
+        self.is_over = False  # no session may join any more
         self._uri = uri
         self._carriers = carriers
         self._session = link.beside(self)
@@ -107,7 +107,7 @@ class Carrier:
                 self._end()  # the sessions that joined get their own messages
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """The sessions that play the stream are moved by their owners."""
+        """The owners of the sessions that play the stream move these themselves."""
         if suspect_sources:
             self._carriers.suspect(self._uri)
         self._end()

@@ -7,15 +7,15 @@ from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness
 
-MAX_TRACKS: Final = 1_000  # the latest ones are kept
+MAX_TRACKS: Final = 1_000  # the latest tracks are kept
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class LoudnessHints:
-    """Facts about loudness that the decoder cannot know: the earlier measurement of the track, and the album that is
-    played."""
+    """Facts about loudness that the decoder does not have: the earlier measurement of the track, and the album that is
+    being played."""
 
     measured: MeasuredLoudness | None = None
     album: str | None = None
@@ -25,7 +25,7 @@ NO_HINTS: Final = LoudnessHints()
 
 
 class LoudnessMemory:
-    """Measurements and albums by track id. `opening` and `closed` say which source plays which track."""
+    """Measurements and albums by track id. `opening` and `closed` record which source plays which track."""
 
     def __init__(self) -> None:
         self._track_ids: dict[SourceId, str] = {}

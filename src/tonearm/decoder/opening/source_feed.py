@@ -47,7 +47,7 @@ class SourceFeed:
         self._answering = asyncio.get_running_loop().create_task(self._answer(request, before))
 
     def let_go(self) -> asyncio.Task[None] | None:
-        """Leaves the reader to another feed. Returns the read under way, if any, which has to end first."""
+        """Gives the reader to another feed. Returns the read under way, if any, which has to end first."""
         if self._answering is not None:
             self._answering.cancel()
         return self._answering
@@ -56,7 +56,7 @@ class SourceFeed:
         if self._answering is not None:
             self._answering.cancel()
             await asyncio.wait([self._answering])
-            self._answering = None  # an error that it ended with keeps this object by its traceback
+            self._answering = None  # the traceback of its error would keep this object alive
         await self._reader.close()
 
     async def _answer(self, request: ReadRequest, before: asyncio.Task[None] | None) -> None:
@@ -68,7 +68,7 @@ class SourceFeed:
         except PlayError as error:
             self._send(DataFailed(session, source, offset, error.failure))
         except Exception as error:
-            # An error of a library fails the track, with a reason; it must not end only this task, unseen.
+            # An error of a library fails the track, with a reason. It must not just end this task unnoticed.
             log.exception("reading %s failed unexpectedly", text_for_logs(self._name))
             failure = PlayFailure(
                 FailureCode.CONNECTION_LOST,

@@ -1,4 +1,4 @@
-"""From a track's URI to its decoder session: opens sources, and gives the decoder a descriptor or the requested bytes.
+"""Opens the URIs of tracks, and gives the decoder session a file's descriptor or the requested bytes.
 
 `SourceOpening` is one source, `SourceOpenings` all sources of a player.
 """
@@ -47,10 +47,10 @@ RETRY_DELAYED: Final = Wait("the next attempt is not due yet", Stage.CONNECT, co
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """What is to be decoded of a URI: samples at 48 kHz, `end_sample` excluded (None: to its end).
+    """The part of a URI to decode: samples at 48 kHz, `end_sample` excluded (None: to the end).
 
-    `resumes`: the track was played up to `start_sample` before, so a source that cannot be sought is decoded up to
-    there again.
+    `resumes`: the track was played up to `start_sample` before, so a source that is not seekable is decoded up to there
+    again.
     """
 
     uri: SourceUri
@@ -69,7 +69,7 @@ class PlayersOpener(Protocol):
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist: ...
 
     def is_suspect(self, uri: SourceUri) -> bool:
-        """Whether a decoder process died while it worked on `uri`, so that `open` has to be asked again."""
+        """Whether a decoder process died while it worked on `uri`. Then `open` must be called again."""
 
 
 class Expanded(NamedTuple):
@@ -92,7 +92,7 @@ OpeningReport: TypeAlias = Failed | Expanded | Notice
 class SourceOpenings:
     """All sources of a player that are open or being opened, for its decoder session.
 
-    `close` waits for dropped sources, too, until their readers are closed.
+    `close` also waits until the readers of dropped sources are closed.
     """
 
     def __init__(self, report: Callable[[OpeningReport], None], opener: PlayersOpener, carriers: LiveCarriers) -> None:
@@ -100,7 +100,7 @@ class SourceOpenings:
         self._opener = opener
         self._carriers = carriers
         self._openings: dict[SourceId, SourceOpening] = {}
-        self._kept: dict[SourceId, KeptSource] = {}  # sources that were open in a session that was lost
+        self._kept: dict[SourceId, KeptSource] = {}  # sources that were open in a lost session
         self._closing: set[asyncio.Task[None]] = set()
 
     def start(
@@ -111,7 +111,7 @@ class SourceOpenings:
         session: PoolSession,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
-        """Opens a source, or takes it as it was kept when the session before was lost."""
+        """Opens a source, or takes over the source that was kept when the session before was lost."""
         self._openings[source] = SourceOpening(
             source,
             part,
@@ -125,9 +125,9 @@ class SourceOpenings:
         )
 
     def session_lost(self) -> None:
-        """Drops all sources. Sources that can be read from their start again stay open until they are started again or
-        dropped. So many players can move at once without waiting for the disk, for threads, for pages that would be
-        resolved again or for redirects."""
+        """Drops all sources. A source that can be read from its start again stays open until it is started again or
+        dropped. So many players can move at once: they wait for no disk, thread, redirect or second resolution of a
+        page."""
         for source, opening in self._openings.items():
             kept = None if self._opener.is_suspect(opening.uri) else opening.keep()
             if kept is not None:
@@ -146,7 +146,7 @@ class SourceOpenings:
         return True
 
     def opened_as(self, number: int) -> SourceId:
-        """The source that was opened in the session with this number: a seek has given it another number since."""
+        """The source that was opened in the session with this number. A seek may have given it another number since."""
         return next((source for source, opening in self._openings.items() if opening.opened_as == number), number)
 
     def request_read(self, request: ReadRequest) -> None:
@@ -220,7 +220,8 @@ class _OnItsWay:
 
 @dataclass(frozen=True, slots=True)
 class _OpenInSession:
-    """Open in the session. Read requests have `number`. Bytes come from `supply`; without one from a descriptor."""
+    """The source is open in the session. Read requests have `number`. Bytes come from `supply`, or from a descriptor
+    if `supply` is None."""
 
     opened: OpenedSource
     number: int
@@ -228,7 +229,7 @@ class _OpenInSession:
 
 
 class _GivenAway:
-    """The open source went to the next session."""
+    """The open source was given to the next session."""
 
 
 class SourceOpening:
@@ -317,8 +318,8 @@ class SourceOpening:
         return opened.completed(facts)
 
     def keep(self) -> "KeptSource | None":
-        """Gives the open source to the caller, who then calls `drop`. Returns None when it cannot be read from its
-        start again, as a live source."""
+        """Gives the open source to the caller, who then calls `drop`. Returns None if the source cannot be read from
+        its start again, for example a live source."""
         now = self._open_now
         if now is None or isinstance(now.supply, Carrier):
             return None
@@ -338,7 +339,7 @@ class SourceOpening:
     async def _close(self) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
-            self._opening = None  # an error that it ended with keeps this object by its traceback
+            self._opening = None  # the traceback of its error would keep this object alive
         now = self._open_now
         if now is None:
             return
@@ -355,7 +356,7 @@ class SourceOpening:
             self._report_wait(OPENING)
             opened = await open_source(self._part.uri, self._report_wait)
             if isinstance(opened, Playlist):
-                # In a thread: to make hundreds of tracks takes some ms.
+                # In a thread, because making hundreds of tracks takes some ms.
                 tracks = await asyncio.to_thread(opened.tracks, uuid.uuid4)
                 self._report(Expanded(self._source, tracks))
             else:
@@ -363,7 +364,7 @@ class SourceOpening:
         except PlayError as error:
             self._fail(error.failure)
         except Exception as error:
-            # An unforeseen error fails the track, with a reason; otherwise it would load for ever.
+            # An unforeseen error fails the track, with a reason. Otherwise the track would load for ever.
             log.exception("opening %s failed unexpectedly", uri_for_logs(self._part.uri.given))
             self._fail(
                 PlayFailure(
@@ -414,7 +415,7 @@ class SourceOpening:
 
 
 def _begin_at(opened: OpenedSource, start_sample: int) -> BeginAt | None:
-    """Where a source is read from to play from `start_sample` on, if it finds the place itself."""
+    """Where the reader begins for `start_sample`; None unless the reader finds positions itself."""
     if not opened.reader.finds_positions:
         return None
     place = opened.reader.place_before(start_sample * 1000 // SAMPLE_RATE_HZ)

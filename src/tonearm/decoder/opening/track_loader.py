@@ -1,5 +1,5 @@
-"""Opens sources for their facts or their picture, and tries suspects. It does so in a decoder process without players,
-so that a source that ends its process interrupts no player.
+"""Opens sources for their facts or their picture, and tries suspects. Both happen in decoder processes without players,
+so a source that ends its process interrupts no player.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class LoneSource(ABC, Generic[_T]):
 
     @abstractmethod
     def take_report(self, report: FromDecoder | OpeningReport) -> None:
-        """Takes what the process says of the source, or why the source is not opened there."""
+        """Takes a report of the process about the source, or the reason why the source is not opened there."""
 
     def receive(self, message: FromDecoder) -> None:
         if not isinstance(message, ReadRequest):
@@ -82,8 +82,8 @@ class LoneSource(ABC, Generic[_T]):
             self.outcome.set_result(outcome)
 
     def begin(self) -> PoolSession | None:
-        """Opens the session and the source in it; again after a `drop`. Returns None while there is no process; the
-        pool calls `process_lost` when there is one."""
+        """Opens the session and the source in it. May be called again after a `drop`. Returns None while there is no
+        process; the pool calls `process_lost` when there is one."""
         session = self._session = self._pool.open(self)
         if session is not None:
             session.send(OpenSession(session.id, epoch=FIRST_EPOCH, first_frame=0, filters=Filters()))
@@ -127,8 +127,8 @@ _NO_MEMORY: Final = PlayFailure(
 
 
 class TrackLoader:
-    """Loads at most `LOADS_AT_ONCE` sources at once for clients, until `stop`. Others wait, and their deadline runs
-    meanwhile. What is loaded in the background takes no place from them."""
+    """Loads at most `LOADS_AT_ONCE` sources at once for clients, until `stop`. Others wait, and their deadlines run
+    meanwhile. Loads in the background take none of these places."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class TrackLoader:
     async def load(self, uri: SourceUri) -> SourceFacts:
         """The facts of `uri`, for a client. Nothing stays open when this returns, raises or is cancelled.
 
-        Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
+        Raises `PlayError`, also after the deadline, and `OSError` when no decoder process can be started.
         """
         return _facts(await self._begin(uri, Want.FACTS))
 
@@ -158,7 +158,8 @@ class TrackLoader:
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
     async def load_in_background(self, uri: SourceUri, open_source: OpenUri) -> SourceFacts:
-        """As `load`, opened by `open_source`, and at once: the caller asks for one source after the other."""
+        """As `load`, opened by `open_source`. Waits for no place, because the caller loads one source after the
+        other."""
         return _facts(await self._load(uri, open_source, Want.FACTS, nullcontext()))
 
     @property
@@ -204,8 +205,8 @@ class TrackLoader:
             await load.close()
 
     async def _open_first_of(self, entries: tuple[Track, ...], lists: tuple[str, ...], pool: DecoderPool) -> _Loaded:
-        """The facts of the first entry that can be played; if there is none, the failure of the last entry. `lists` are
-        those of the entries."""
+        """The facts of the first entry that can be played; if there is none, the failure of the last entry. `lists`:
+        see `Track.lists`."""
         failure = NESTED_PLAYLIST
         for entry in (replace(entry, lists=lists) for entry in entries):
             outcome = await self._open(entry.uri, pool, self._open_source)
@@ -221,7 +222,7 @@ class TrackLoader:
 
 
 class _TrackSource(LoneSource[_Loaded | tuple[Track, ...]]):
-    """Opens the source, and again when the process dies."""
+    """Opens the source, and opens it again when the process dies."""
 
     def __init__(
         self, uri: SourceUri, pool: DecoderPool, open_source: OpenUri, suspect: Callable[[SourceUri], None], want: Want
@@ -267,8 +268,8 @@ def _took_too_long(deadline_s: float) -> PlayFailure:
 
 log = logging.getLogger(__name__)
 
-TRIAL_FRAMES: Final = 6 * FRAMES_PER_SECOND  # so much of the source is played
-TRIAL_LIMIT_S: Final = 20.0  # longer than the watchdog lets a process be silent; after it the source is acquitted
+TRIAL_FRAMES: Final = 6 * FRAMES_PER_SECOND  # how much of the source is played
+TRIAL_LIMIT_S: Final = 20.0  # longer than the watchdog's silence limit; afterwards the source is acquitted
 _EPOCH: Final = FIRST_EPOCH + 1
 
 
