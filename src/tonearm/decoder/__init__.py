@@ -1,5 +1,5 @@
-"""The node's side of decoder processes: `pool` has the processes, `session` the frames of one player, `opening` its
-sources. `messages` are the messages between both sides.
+"""The node's side of decoder processes. `pool` has the processes, `session` the frames of one player, `opening` the
+player's sources, and `messages` the messages between both sides.
 
-Nothing is decoded here: that is `tonearm.worker`, in another process.
+Nothing is decoded here: `tonearm.worker` decodes, in another process.
 """

@@ -1,9 +1,10 @@
-"""The wire format between node and decoder process. What is received is checked against the declarations in `messages`,
-since the other end may have a fault, or be controlled by an attacker.
+"""The wire format between the node and a decoder process. Received messages are checked against the declarations in
+`messages`, because the other end may be faulty or controlled by an attacker.
 
-A message is a header (`<BII`: kind, bytes of the body, bytes of the bulk), its body, the fields as a MessagePack array
-(https://github.com/msgpack/msgpack/blob/master/spec.md), and its bulk: PCM, the bytes of a source or a picture, which
-are not copied into the body. Both ends are of one version, so a kind is simply an index in the list of messages.
+A message has a header (`<BII`: kind, bytes of the body, bytes of the bulk), a body and a bulk. The body has the fields
+as a MessagePack array (https://github.com/msgpack/msgpack/blob/master/spec.md). The bulk is PCM or the bytes of a
+source or a picture, which are not copied into the body. Both ends have the same version, so a kind is simply an index
+in the list of messages.
 """
 
 import struct
@@ -53,7 +54,7 @@ _BODY_BYTES: Final = 64 * 1024
 # The longest body with packets: for the most frames, in the most forms, each packet with three bytes of length.
 _PACKETS_BYTES: Final = _BODY_BYTES + MOST_ENCODERS * PASSED_GRANT_FRAMES * (MOST_OPUS_PACKET_BYTES + 3)
 
-# The field that is a message's bulk, and its bytes at most.
+# By message, the field that is its bulk, and the bulk's most bytes.
 _BULKS: Final[Mapping[type, tuple[str, int]]] = {
     Audio: ("pcm", PASSED_GRANT_FRAMES * FRAME_BYTES),
     Data: ("data", DATA_CHUNK_BYTES),
@@ -63,7 +64,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class BrokenMessage(Exception):
-    """A received message breaks a rule. `session` is the message's session, 0 when it is not known."""
+    """A received message breaks a rule. `session` is the message's session, 0 if it is unknown."""
 
     def __init__(self, told: str, session: int = 0) -> None:
         super().__init__(told)
@@ -87,7 +88,7 @@ def pack(message: Message) -> bytes:
 
 
 def parts_of(message: Message) -> Sequence[bytes | memoryview]:
-    """As `pack`, in parts, so that bulk is not copied. Too long texts are cut, and made valid UTF-8."""
+    """As `pack`, in parts, so that bulk is not copied. Texts that are too long are cut, and made valid UTF-8."""
     coding = _BY_MESSAGE[type(message)]
     if not coding.bulk:
         body = _encode(_fitting(msgspec.to_builtins(message)) if coding.check is _check_all else message)
@@ -98,7 +99,7 @@ def parts_of(message: Message) -> Sequence[bytes | memoryview]:
 
 
 def _fitting(value: Any) -> Any:
-    """The value with its texts as they may be sent. The texts of hostile files may have lone surrogates."""
+    """The value with texts that may be sent. The texts of hostile files may contain lone surrogates."""
     if isinstance(value, str):
         return value[:MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -107,7 +108,7 @@ def _fitting(value: Any) -> Any:
 
 
 class MessageSplitter:
-    """Cuts the bytes received from a socket into messages. `messages`: the union of what the other end may send."""
+    """Splits the bytes received from a socket. `messages`: the union of the messages that the other end may send."""
 
     def __init__(self, messages: Any = Message) -> None:
         self._codings = {coding.kind: coding for coding in _BY_MESSAGE.values() if coding.message in get_args(messages)}
@@ -160,7 +161,7 @@ def _read(coding: _Coding, body: memoryview, bulk: memoryview) -> Message:
         if coding.check is not None:
             coding.check(message)
     except (msgspec.DecodeError, ValueError, RecursionError, BadRequest) as error:
-        told = one_line(str(error))[:200]  # it may quote what was sent
+        told = one_line(str(error))[:200]  # it may quote the message
         raise BrokenMessage(f"a broken {coding.message.__name__}: {told}", _session_of(body)) from error
     return message
 
@@ -229,7 +230,8 @@ def _coding(kind: int, message: type) -> _Coding:
     return _Coding(kind, message, decode, check, most_body_bytes, bulk, most_bulk_bytes)
 
 
-# Messages without values of `core`: their declaration says all that they may hold.
+# Messages that need no `_check_all`: their declarations bound all values but those of an `Output`. `_check_grant` checks
+# the outputs of the node, `SessionRules` those of a process.
 _DECLARED: Final = frozenset({Audio, Grant, Encoded, ReadRequest, Data, FoundPicture, Measured, Ping, Pong})
 _BY_MESSAGE: Final[Mapping[type, _Coding]] = {
     message: _coding(kind, message) for kind, message in enumerate(get_args(Message))

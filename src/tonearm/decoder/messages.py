@@ -1,10 +1,10 @@
-"""The messages between the node and a decoder process, and what each of their values may be: types, lengths and ranges.
-`message_coding` has their bytes on the wire, and checks what is received against the declarations here.
+"""The messages between the node and a decoder process, with the type, length and range of each value. `message_coding`
+has their bytes on the wire, and checks received messages against the declarations here.
 
-The node orders, the decoder renders and reports, both over one stream socket. The descriptor of a file travels beside
+The node orders. The decoder renders and reports. Both use one stream socket. The descriptor of a file travels beside
 the first byte of its `OpenSource` message.
 
-Frames are numbered for the life of a session. Each plan begins a new epoch at a frame that was not sent yet; from that
+Frames are numbered for the life of a session. Each plan begins a new epoch at a frame that was not sent yet. From that
 frame on, frames of older epochs are void.
 """
 
@@ -22,38 +22,38 @@ from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
-# How far the decoder may render ahead of the frames that were sent: fewer frames mean more messages and wake-ups. A
-# change does not wait for these frames, because they are rendered again for it.
+# How far the decoder may render ahead of the sent frames. Fewer frames mean more messages and wake-ups. A change does
+# not wait for these frames, because the decoder renders them again.
 GRANT_FRAMES: Final = 40
-# The same after a plan, until the next grant, and with a crossfade: the next source needs time to be decoded before the
-# first frame with it is rendered.
+# The same after a plan, until the next grant, and with a crossfade: the next source has to be decoded before its first
+# frame is rendered.
 SHORT_GRANT_FRAMES: Final = 20
-# The same while packets are only passed through: such frames take no work, so that little is lost when a change voids
-# them.
+# The same while packets are only passed through. These frames take next to no work, so little is lost when a change
+# voids them.
 PASSED_GRANT_FRAMES: Final = 120
-BURST_FRAMES: Final = 120  # of the frames that were sent, so many are kept for a `Burst`: a stream's usual burst
+BURST_FRAMES: Final = 120  # how many sent frames are kept for a `Burst`: the usual burst of a stream
 # Sources from this number on are overlays. The node does not plan them before their `FirstAudio`.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
 SHARED_SOURCE: Final = 1  # the number of the only source in the session of a shared live stream
 
-# Shared memory in which the process notes what it works on, so that a crash has a suspect. Each slot has two numbers:
-# `session << 32 | source`, or 0; and bytes of memory: where the process ends with at least as many (as END_MEMORY
-# counts them), this source has used them up. The first slot is for decoding, the next two are for opening, the fourth
-# is for what the rendering thread decodes by itself. The last slot has the session that the rendering thread works on,
-# with the source that sounds in it, or 0.
+# The process notes in shared memory what it works on, so that a crash has a suspect. Each slot has two numbers. The
+# first is `session << 32 | source`, or 0. The second is a number of bytes: if END_MEMORY counts at least as many at the
+# end of the process, this source has used them up. The first slot is for decoding, the next two are for opening, and
+# the fourth is for decoding by the rendering thread itself. The last slot has the session that the rendering thread
+# works on, with the source that sounds in it, or 0.
 SUSPECT_NOTE: Final = struct.Struct("<QQ")
 SUSPECT_SLOTS: Final = 5
 RENDER_SLOT: Final = 3
 SESSION_SLOT: Final = 4
-# After the slots, a process whose memory is used up, or nearly, leaves the text of /proc/self/statm (proc(5)): pages.
+# After the slots, a process whose memory is (nearly) used up writes the text of /proc/self/statm (proc(5)), in pages.
 END_MEMORY: Final = slice(SUSPECT_SLOTS * SUSPECT_NOTE.size, SUSPECT_SLOTS * SUSPECT_NOTE.size + 128)
 SUSPECT_BYTES: Final = END_MEMORY.stop
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
-EXIT_NO_SANDBOX: Final = 78  # the status of a process that must be confined and cannot be; its `Ready` has said why
+EXIT_NO_SANDBOX: Final = 78  # the status of a process that must be confined and cannot be; its `Ready` has the reason
 
-# Between the node and the template, from which decoder processes are forked: packets on a socket of their own. An order
-# is a number, with the decoder's socket and its shared memory as descriptors. The answer is that number and the new
-# process's, or the kernel's error, negative.
+# Packets between the node and the template, from which decoder processes are forked, on a socket of their own. An order
+# is a number, with the decoder's socket and its shared memory as descriptors. The answer is the order's number, and the
+# id of the new process or the negative number of the kernel's error.
 FORK_ORDER: Final = struct.Struct("<I")
 FORK_ANSWER: Final = struct.Struct("<Ii")
 
@@ -84,12 +84,13 @@ class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 class OpenSession(_Message, frozen=True):
     """Node: begin a player's session with frame `first_frame` of `epoch`.
 
-    `mp3_from`: MP3 is encoded from this frame on, also of frames that were sent: the process that had rendered them
-    died before it had encoded them. With None, MP3 begins with the frame that is sent next.
-    `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
-    `is_heard`: the player has a listener; otherwise the session is rendered when there is nothing else to do.
+    `mp3_from`: MP3 begins with this frame, even if it was sent: another process rendered it and died before it encoded
+    it. None: MP3 begins with the frame that is sent next.
+    `lag_samples`: the frames before come from another session, whose Opus packets have this lag (see `Audio`).
+    `is_heard`: False until the player's first listener has come. Meanwhile the session is rendered when there is
+    nothing else to do.
     `claim`: in an overload of the process, sessions with a lower claim go first.
-    `plays_on`: the node still has frames that another process rendered, so the player has not stopped.
+    `plays_on`: the node still has frames of another process, so the player has not stopped.
     """
 
     session: Number
@@ -104,7 +105,7 @@ class OpenSession(_Message, frozen=True):
 
 
 class Heard(_Message, frozen=True):
-    """Node: a session that nobody heard, for want of a listener or in a pause, is heard now, and has this `claim`."""
+    """Node: a session that nobody heard, because it had no listener or was paused, is heard now, with this `claim`."""
 
     session: Number
     claim: Count
@@ -126,8 +127,8 @@ class Want(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BeginAt:
-    """Where to begin in a source that is not seekable by its container: a demuxer that reads from the byte `offset` on
-    finds the sound from about `sample` on."""
+    """Where to begin in a source whose container is not seekable. A demuxer that reads from the byte `offset` on finds
+    the sound from about `sample` on."""
 
     offset: Count
     sample: Count
@@ -138,15 +139,15 @@ class OpenSource(_Message, frozen=True):
 
     A live source begins at its present position, and its first sample is numbered `start_sample`. A source in which
     `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` the track was
-    played up to `start_sample` before: a source that is not seekable is decoded from its start to there again.
-    With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    With `begin` it is read from there on, and decoded up to `start_sample`. `audio` names one of several sounds, by its
-    number from 1 or its language; empty: the decoder chooses.
+    played up to `start_sample` before, so a source that is not seekable is decoded from its start to there again.
+    With `has_descriptor` the file's descriptor comes with the message. Otherwise the decoder sends `ReadRequest`s.
+    With `begin` the source is read from there on, and decoded up to `start_sample`. `audio` names one of several
+    sounds, by its number from 1 or by its language. Empty: the decoder chooses.
     When `want` is PICTURE, the answer is `FoundPicture` instead of `Opened`.
-    `measured` is the loudness that an earlier source of the same track was measured at. `album` is the album that is
-    being played, whose gain counts instead of the track's.
+    `measured` is the loudness of an earlier source of the same track. `album` is the album that is being played, whose
+    gain counts instead of the track's.
     A live source that `is_shared` is the only source of a session without listeners, with the number `SHARED_SOURCE`. A
-    source that `joins` that session, in the same process, gets the decoded audio from there and needs no bytes.
+    source that `joins` this session, in the same process, gets the decoded audio from it and needs no bytes.
     """
 
     session: Number
@@ -172,9 +173,9 @@ class OpenSource(_Message, frozen=True):
 class SeekSource(_Message, frozen=True):
     """Node: the open source goes on as `new_source`, from `start_sample` (at 48 kHz) on, and `source` is dropped.
 
-    What is decoded already is not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the number with
-    which the source was opened. All other messages have the new number, and earlier reports are sent again with it.
-    With `begin` the source is read from there on.
+    Samples that are decoded already are not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the
+    number with which the source was opened. All other messages have the new number, and earlier reports are sent again
+    with it. With `begin` the source is read from there on.
     """
 
     session: Number
@@ -210,7 +211,7 @@ class DataFailed(_Message, frozen=True):
 
 
 class TitleAt(_Message, frozen=True):
-    """Node: the audio from this byte offset of a live source on has this title. Sent before the bytes."""
+    """Node: the audio from this byte offset of a live source on has this title. The bytes come afterwards."""
 
     session: Number
     source: Number
@@ -235,11 +236,11 @@ class CrossfadeOrder:
 
 @dataclass(frozen=True, slots=True)
 class OverlayOrder:
-    """A source that sounds over the music, at `volume`. Meanwhile the music's level is changed by `duck_db`; it glides
-    there and back within `fade_samples`.
+    """A source that sounds over the music, at `volume`. Meanwhile `duck_db` changes the level of the music, which
+    glides there and back within `fade_samples`.
 
-    The overlay begins with the first plan that has it, and is cut off at `end_sample`. `has_begun`: it has sounded in
-    an earlier session, and goes on with the first sample of its source.
+    The overlay begins with the first plan that has it, and is cut off at `end_sample`. `has_begun`: the overlay has
+    sounded in an earlier session, and goes on with the first sample of its source.
     """
 
     source: Number
@@ -256,10 +257,11 @@ class Plan(_Message, frozen=True):
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
     silence; None: the current source continues), even where the frames just before it were never rendered. The source
     `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the earlier source fades out
-    under the source of the cut, if that source has samples already; a mark FADING says so. (`at_sample` of this
-    crossfade has no meaning.) A cut `from_silence` follows a pause or an underrun: no sound before it could fade out.
-    `outputs` is set in a plan for a new output: its frames are rendered for these outputs. `overlays` has all overlays
-    that are to sound; others stop. With `pauses` the music stands still, and frames are made as long as overlays sound.
+    under the source of the cut, if that source has samples already. A mark FADING reports the fade. (`at_sample` of
+    this crossfade has no meaning.) A cut `from_silence` follows a pause or an underrun: no sound before it could fade
+    out. `outputs` is set in a plan for a new output: its frames are rendered for these outputs. `overlays` has all
+    overlays that are to sound; others stop. With `pauses` the music stands still, and frames are rendered as long as
+    overlays sound.
     """
 
     session: Number
@@ -282,9 +284,9 @@ class Grant(_Message, frozen=True):
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
     `outputs` are the forms of the listeners. Without any, frames are only counted: no filters run, and `Audio` has no
-    sound. Frames before `due_before` are about to be sent: while overlays sound, these frames wait for nothing, and are
-    made without the music, or without an overlay, that has no samples. With `keeps_burst` a `Burst` may come, of
-    the frames that were sent last.
+    sound. Frames before `due_before` are about to be sent. While overlays sound, these frames wait for nothing: they
+    are rendered without the music, or without an overlay, if it has no samples. With `keeps_burst` a `Burst` of the
+    frames that were sent last may come.
     """
 
     session: Number
@@ -471,13 +473,13 @@ class OverlayPosition(NamedTuple):
 
 class Audio(_Message, frozen=True):
     """Decoder: `frames` rendered frames from `first_frame` on. The first sample is that of `source` at
-    `position_samples` (at 48 kHz); `position_rate` samples of the source pass in a sample that is heard. Source 0: the
-    tail of a cut, while the new source has no samples yet. With the rate 0 the frames have only overlays in them: the
+    `position_samples` (at 48 kHz). For each sample that is heard, `position_rate` samples of the source pass. Source 0:
+    the tail of a cut, while the new source has no samples yet. With the rate 0 the frames contain only overlays: the
     music stands still, or there is none (source 0). `overlays` has the overlays that have begun.
 
-    `pcm` is empty when nobody listens to PCM. `packets` has for each output of packets one packet a frame. With
-    `is_passed` the packets of outputs that pass through are the source's own. These sound `lag_samples` later than PCM,
-    besides the encoder's delay.
+    `pcm` is empty when nobody listens to PCM. `packets` has one packet a frame for each output of packets. The packets
+    of outputs that pass through sound `lag_samples` later than PCM, besides the encoder's delay. With `is_passed` they
+    are the source's own.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
@@ -497,8 +499,8 @@ class Audio(_Message, frozen=True):
 
 
 class Encoded(_Message, frozen=True):
-    """Decoder: the frames from `first_frame` to before `end_frame`, which were sent, as whole MP3 frames, none or more,
-    or as Opus packets that answer a `Burst`. `begins`: an encoder began with these frames, the first of which were sent
+    """Decoder: sent frames, from `first_frame` up to but without `end_frame`, as whole MP3 frames, none or more, or as
+    Opus packets that answer a `Burst`. `begins`: an encoder began with these frames, the first of which were sent
     before its form had listeners.
 
     The state of an MP3 encoder cannot be copied, so no frame can be encoded twice. Therefore frames become MP3 only
@@ -515,7 +517,8 @@ class Encoded(_Message, frozen=True):
 
 class Pong(_Message, frozen=True):
     """Decoder: the answer to a `Ping`. `busy_s`: for how long its longest piece of work under way has taken so far. The
-    other fields are those of `core.admission.LoadReport`, for the `seconds` since the answer before."""
+    other fields are those of `core.admission.LoadReport`, where `worked_s` is named `busy_s`, for the `seconds` since
+    the answer before."""
 
     number: Count
     busy_s: Seconds
