@@ -230,8 +230,8 @@ def _coding(kind: int, message: type) -> _Coding:
     return _Coding(kind, message, decode, check, most_body_bytes, bulk, most_bulk_bytes)
 
 
-# Messages that need no `_check_all`: their declarations bound all values but those of an `Output`. `_check_grant` checks
-# the outputs of the node, `SessionRules` those of a process.
+# Messages that need no `_check_all`: their declarations bound all values but those of an `Output`. `_check_grant`
+# checks the outputs of the node, `SessionRules` those of a process.
 _DECLARED: Final = frozenset({Audio, Grant, Encoded, ReadRequest, Data, FoundPicture, Measured, Ping, Pong})
 _BY_MESSAGE: Final[Mapping[type, _Coding]] = {
     message: _coding(kind, message) for kind, message in enumerate(get_args(Message))
