@@ -1,8 +1,8 @@
 """A player's session in a decoder process, on the node's side.
 
-`PlanState` decides what the decoder is to render; `DecoderSession` carries out its orders. It opens the sources, brings
-their bytes to the process, opens a session in another process when that one dies, and reports what becomes of the
-sources: mostly with the decoder's own messages.
+`PlanState` decides what the decoder renders, and `DecoderSession` carries out its orders. It opens the sources, brings
+their bytes to the process, and opens a session in another process when the process dies. It reports about the sources,
+mostly with the decoder's own messages.
 """
 
 import logging
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class Suspected(NamedTuple):
-    """A decoder process died while it worked on this URI. Comes before the URI is opened again."""
+    """A decoder process died while it worked on this URI. The report comes before the URI is opened again."""
 
     uri: SourceUri
 
@@ -100,14 +100,14 @@ class DecoderSession:
         self._sources: dict[SourceId, _WantedSource] = {}
         self._loudness = LoudnessMemory()
         self._openings = SourceOpenings(report, opener, carriers)
-        # The player asks it and takes events. Its orders are done here.
+        # The player queries it and takes its events. The session carries out its orders.
         self.plans: Final = PlanState(until_tick_s, bursts)
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before this one were encoded to MP3; None without MP3 listeners
         self.buffer: Final = self.plans.buffer  # the player takes frames from it
         self._now_s = now_s
         self._claim = Claim(Urgency.STARTS, pool.next_claim())  # while the player is heard
-        self._left_s = -math.inf  # when its last listener left; before all time in a pause, which keeps no place
+        self._left_s = -math.inf  # when its last listener left; -inf in a pause, which keeps no place
         self._is_for_nobody = True  # no listener has come since the player was created
         self.is_silent = False  # as in a pause
 
@@ -117,7 +117,7 @@ class DecoderSession:
 
     @property
     def waited_for_room_s(self) -> float | None:
-        """For how long the session has waited for room in a process; None when it does not, or is silent."""
+        """For how long the session has waited for room in a process; None when it does not wait, or is silent."""
         return None if self._link is not None else self._pool.waited_s(self)
 
     @property
@@ -128,7 +128,7 @@ class DecoderSession:
 
     @property
     def seeks_by_frames(self) -> bool:
-        """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
+        """Whether a seek should go to the beginning of a frame, so that the packets of the source still fit."""
         current = self._sources.get(self.plans.current or 0)
         return current is not None and current.has_packets and self.plans.passes_through
 
@@ -145,7 +145,7 @@ class DecoderSession:
         ends_rest: bool = True,
     ) -> None:
         """Opens a track from `start_sample` of its file (48 kHz) on, after `delay_s`, and again in each later process,
-        until it is dropped. In a rest that goes on, it is opened at the end of that. `waiting`: the tracks behind it,
+        until it is dropped. If a rest goes on, the track is opened when the rest ends. `waiting`: the tracks behind it,
         which may be of the same album."""
         end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
         part = SourcePart(track.uri, start_sample, end_sample)
@@ -176,7 +176,7 @@ class DecoderSession:
         self._openings.drop(source)
 
     def play(self, program: Program, cut_fade: CrossfadeOrder | None = None, *, from_silence: bool = False) -> None:
-        """Has `program` played from the earliest possible frame on. Does nothing when it is played already.
+        """Plays `program` from the earliest possible frame on. Does nothing when it is played already.
 
         With `cut_fade` the source that sounded before fades out, until it is dropped. `from_silence`: no source sounded
         before.
@@ -203,7 +203,8 @@ class DecoderSession:
         self._carry_out(orders)
 
     def be_silent(self, *, is_silent: bool) -> None:
-        """Whether listeners hear nothing, neither music nor overlays, as in a pause: then the session is not urgent."""
+        """Sets whether listeners hear nothing, neither music nor overlays, as in a pause. A silent session is not
+        urgent."""
         was_heard = self._is_heard
         if is_silent:
             self._left_s = -math.inf
@@ -213,8 +214,8 @@ class DecoderSession:
         self._heard_now(was_heard=was_heard)
 
     def _heard_now(self, *, was_heard: bool) -> None:
-        """When the player is heard and was not before: if it played once, it starts again, behind all who play now,
-        unless its listener was away for a moment only."""
+        """Handles a player that is heard now and was not before. If it has played, it starts again, behind all players
+        that play now, unless its listener was away only for a moment."""
         if was_heard or not self._is_heard or self._unheard_claim == self._claim:
             return
         if self._claim.urgency is Urgency.PLAYS:
@@ -222,7 +223,7 @@ class DecoderSession:
         if self._link is not None:
             self._link.send(Heard(self._link.id, self._claim.number))
         elif not self.plans.is_resting:
-            self._open_session()  # it may be let in now, since it is heard
+            self._open_session()  # it may be admitted now, since it is heard
             self._report(Notice.WAIT_CHANGED)
 
     def rest(self) -> None:
@@ -242,8 +243,8 @@ class DecoderSession:
             self._open_session(has_burst=has_burst)
 
     def order_burst(self, output: Output, before_frame: int) -> bool:
-        """Asks for the frames that were sent before this one, in a form of Opus that had no listeners. Returns False
-        where the session does not have these frames."""
+        """Orders the frames that were sent before `before_frame`, in a form of Opus that had no listeners. Returns
+        False if the session does not have these frames."""
         orders = self.plans.order_burst(output, before_frame)
         self._carry_out(orders)
         return bool(orders)
@@ -259,7 +260,7 @@ class DecoderSession:
     # Sending
 
     def grant(self, *, is_long_step: bool = True) -> None:
-        """Lets the decoder render on. To be called every `GRANT_STEP_FRAMES` frames; each second call is a long
+        """Lets the decoder render on. To be called every `GRANT_STEP_FRAMES` frames; every second call is a long
         step."""
         self._carry_out(self.plans.grant_in_time(is_long_step=is_long_step))
 
@@ -326,7 +327,7 @@ class DecoderSession:
         """Goes on in another process, after the buffered frames. The suspect 0 is the source that sounded."""
         suspects = {self._openings.opened_as(number) or self.plans.current or 0 for number in suspect_sources}
         if suspects == {0}:
-            self.rest()  # no source can be suspected, so the session must not come back without a new wish
+            self.rest()  # no source can be suspected, so the session must not come back without a new request
             return
         for source in suspects & self._sources.keys():
             self._report(Suspected(self._sources[source].part.uri))
@@ -357,7 +358,7 @@ class DecoderSession:
             )
         finally:
             if source is None and not has_overlays:
-                self.rest()  # no source can be left out, so the session must not come back without a new wish
+                self.rest()  # no source can be left out, so the session must not come back without a new request
             else:
                 self._open_session()
 
@@ -383,7 +384,7 @@ class DecoderSession:
                 return
             case Titled():
                 self.plans.titled(source, report.sample, report.title)
-                return  # `take_event` tells of it, with its frame
+                return  # `FrameBuffer.pop` gives the title with its frame
         self._report(report)
 
     def _carry_out(self, orders: tuple[Order, ...]) -> None:
@@ -400,7 +401,7 @@ class DecoderSession:
                 self._link.send(order)
 
     def _open_session(self, *, has_burst: bool = False) -> None:
-        """Opens a session now or, by `process_lost`, when there is a process."""
+        """Opens a session now, or later by `process_lost` when there is a process."""
         self._link = self._pool.open(self)
         if self._link is not None:
             orders = self.plans.session_opened(
@@ -418,7 +419,7 @@ class DecoderSession:
             self._link = None
 
     def _drop_faded(self) -> None:
-        """Drops sources that fade out no more, because of a cut or because the process died."""
+        """Drops sources whose fade was ended by a cut or by the end of the session."""
         while (source := self.plans.take_faded()) is not None:
             self.drop(source)
 

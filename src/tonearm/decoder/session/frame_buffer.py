@@ -1,11 +1,11 @@
 """The frames of one player between its decoder and the clock, with their marks and titles.
 
-Frames arrive in blocks and leave one by one. Marks say in which frame a source begins or ends; titles are those of
+Frames arrive in blocks and leave one by one. A mark names the frame in which a source begins or ends. Titles come from
 streams. Both take effect when their frame is sent, not when it arrives.
 
-Nearly all frames are *plain*: they have no mark and no title. After each `pop`, `allow_plain` says how many plain
-frames follow, and each of these takes a single `pop_plain`. Whatever adds a mark or a title, or changes what is
-buffered, ends the run of plain frames.
+Nearly all frames are *plain*: they have no mark and no title. After each `pop`, `allow_plain` sets how many plain
+frames follow, each of which needs only a `pop_plain`. A new mark or title, or any other change of the buffered frames,
+ends the run of plain frames.
 """
 
 from collections import deque
@@ -76,7 +76,7 @@ class OverlayPositions:
         return begun
 
     def take_ended(self, next_frame: int) -> list[SourceId]:
-        """The overlays whose last frame was sent: `next_frame` is the one that is sent next."""
+        """The overlays whose last frame was sent. `next_frame` is sent next."""
         ended: list[SourceId] = []
         while self._parts and self._parts[0].end_frame <= next_frame:
             part = self._parts[0]
@@ -106,14 +106,14 @@ class OverlayPositions:
         )
 
     def _part_of(self, frame: int) -> _OverlayFrames:
-        """The part with this frame; one without overlays when there is none."""
+        """The part with this frame; if there is none, a part without overlays."""
         parts = (part for part in self._parts if part.first_frame <= frame < part.end_frame)
         return next(parts, _OverlayFrames(frame, frame + 1, ()))
 
 
 MAX_TITLES_AHEAD: Final = 200  # of one source; the latest titles are kept
 
-# While overlays sound, the last frames of the buffer are not plain, so that the player can ask for more in time.
+# While overlays sound, the last frames of the buffer are not plain, so that the player can grant more in time.
 LOW_FRAMES: Final = 2
 
 _PCM_ALONE: Final[Forms] = (PCM,)
@@ -146,7 +146,7 @@ class SentFrame(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """From `at_frame` on a new sound is expected. The tail of the old one may come first, but not `from_silence`."""
+    """A new sound is expected from `at_frame` on. The tail of the old sound may come first, unless `from_silence`."""
 
     at_frame: int
     from_silence: bool
@@ -164,7 +164,7 @@ class FrameBuffer:
         self._runs: deque[_FrameRun] = deque((_FrameRun(0, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
-        self._cut: Cut | None = None  # the last one, until the new sound is sent
+        self._cut: Cut | None = None  # the last cut, until its new sound is sent
         self._plain_until = 0  # frames before this one are plain
         self.overlays = OverlayPositions()
 
@@ -190,7 +190,7 @@ class FrameBuffer:
 
     @property
     def cut_ahead(self) -> Cut | None:
-        """The last cut, when no frame was sent since."""
+        """The last cut, if no frame was sent since."""
         return self._cut if self._cut is not None and self._cut.at_frame >= self.next_frame else None
 
     @property
@@ -223,7 +223,7 @@ class FrameBuffer:
     # Frames arrive
 
     def append(self, audio: Audio) -> None:
-        """Adds rendered frames and marks. Frames whose numbers were sent already are left out, but not their marks."""
+        """Adds rendered frames and marks. Frames before `end_frame` are left out, but not their marks."""
         if audio.marks:
             self.end_plain_run()
             self._marks.extend(audio.marks)
@@ -267,7 +267,7 @@ class FrameBuffer:
             self._payloads.pop()
         while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
             self._runs.pop()
-        # The frames that replace these do not report a source again that has faded out before `frame`.
+        # The frames that replace these do not report again that a source has faded out before `frame`.
         self._marks = deque(
             mark for mark in self._marks if mark.frame < frame or (mark.kind is MarkKind.FADED and mark.frame == frame)
         )
@@ -317,7 +317,7 @@ class FrameBuffer:
         return self._runs[0].is_passed
 
     def skip(self, frames: int, position_rate: float = 1.0) -> None:
-        """Lets frames pass that were never rendered. To be called only while the buffer is empty."""
+        """Skips frames that were never rendered. To be called only while the buffer is empty."""
         if self._runs[-1].position_rate != position_rate:
             self._runs = deque((_FrameRun(self.end_frame, *self.end_position(), position_rate),))
         self.next_frame += frames
@@ -372,7 +372,7 @@ class FrameBuffer:
         self._plain_until = plain_until
 
     def end_plain_run(self) -> None:
-        """The next frame is not plain, whatever `allow_plain` said."""
+        """Makes the next frame not plain, despite `allow_plain`."""
         self._plain_until = 0
 
     def _filled_samples(self, source: SourceId) -> int:
@@ -457,7 +457,7 @@ def _payloads(audio: Audio) -> Sequence[Payloads]:
 
 
 def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_FrameRun]:
-    """The runs of the frames in `audio`. A run replaces the run before it when that begins no earlier."""
+    """The runs of the frames in `audio`. A run replaces the run before it, unless that run begins earlier."""
     source = audio.source
     rate, is_passed = audio.position_rate, audio.is_passed
     yield _FrameRun(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)

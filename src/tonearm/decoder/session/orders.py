@@ -1,5 +1,5 @@
-"""The orders to a decoder process: the part of a plan that it needs in each state, and how far it may render. Also what
-a session in another process begins with while frames of the lost session are still buffered.
+"""The orders to a decoder process: the part of a plan that it needs in each state, and how far it may render. Also the
+start of a session in another process while frames of the lost session are still buffered.
 """
 
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ from tonearm.decoder.session.plan_moves import (
     Switching,
 )
 
-MAX_FRAMES_AGAIN: Final = 120  # so many frames another process renders again at most, for its encoders
+MAX_FRAMES_AGAIN: Final = 120  # the most frames that another process renders again, for its encoders
 
 
 def crossfade_now(state: Attached, wanted: Program) -> CrossfadeOrder | None:
-    """The crossfade that a plan made in this state has, of the one that is wanted."""
+    """The wanted crossfade, or None if a plan in this state must not have it."""
     crossfade = wanted.mix.crossfade
     if isinstance(state, Resuming) and crossfade is not None:
         if state.source != wanted.current:
             return None  # the source that joins has begun in the buffer already
         if crossfade.at_sample < state.next_sample:
-            return None  # until its frames arrive: it must not begin in those that are rendered once more
+            return None  # until new frames arrive: it must not begin in frames that are only rendered again
     return crossfade
 
 
@@ -51,8 +51,8 @@ def plan_order(
     at_frame: int,
     outputs: Outputs | None,
 ) -> Plan:
-    """The order of a program, from `at_frame` on. `epochs`: its number, and that of the plan that is played. `outputs`
-    are set when the plan is there for a new one of them."""
+    """The order for a program, from `at_frame` on. `epochs`: that of this plan, and that of the played plan. `outputs`
+    is set when the plan is made for a new output."""
     current, next_source, mix, session = program.current or 0, program.next, program.mix, state.session
     switch_to: int | None = None
     if isinstance(state, Switching):
@@ -83,7 +83,7 @@ def plan_order(
 
 
 def frames_to_encode_again(buffer: FrameBuffer, outputs: Outputs, mp3_to: int | None) -> int:
-    """How many of the buffered frames the new session's encoders have to encode again. `mp3_to`: frames before this one
+    """How many of the buffered frames the encoders of the new session encode again. `mp3_to`: frames before this one
     were encoded to MP3; None without MP3 listeners."""
     frames = PRIMING_FRAMES if has_format(outputs, "opus") else 0
     if mp3_to is not None:
@@ -97,7 +97,7 @@ def begin_session(
     """Returns the session's start, what it resumes after the buffered frames (None where the music ends in these
     frames), and the sources to open.
 
-    `start_samples`: where each source begins. `frames_again`: so many of the buffered frames are rendered once more for
+    `start_samples`: where each source begins. `frames_again`: how many of the buffered frames are rendered again for
     the encoders, and not sent.
     """
     current, rate = wanted.current, wanted.mix.filters.effects.position_rate
@@ -140,7 +140,7 @@ def begin_session(
 GRANT_STEP_FRAMES: Final = SHORT_GRANT_FRAMES // 2
 LONG_GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # have to be buffered before sending begins, or goes on after an underrun
-DUE_FRAMES: Final = 2  # while overlays sound, so many of the next frames must not wait for anything
+DUE_FRAMES: Final = 2  # how many of the next frames wait for nothing while overlays sound
 
 
 class Bursts:
@@ -158,8 +158,8 @@ class Grants:
         self._bursts = bursts
         self.outputs: Outputs = PCM_ONLY
         self._at = 0  # the frame that was next at the last grant
-        self._to = 0  # by the last grant
-        self._due_before = 0  # at the last grant
+        self._to = 0  # frames before this one were granted
+        self._due_before = 0  # of the last grant
         self._only_passes = False  # the frames that arrived last have only packets that were passed through
 
     def begin(self, frame: int) -> None:
@@ -167,7 +167,7 @@ class Grants:
         self._at = frame
 
     def planned(self) -> None:
-        """A plan was ordered: whether its frames are passed through is not known yet."""
+        """A plan was ordered. Whether its frames are passed through is not known yet."""
         self._only_passes = False
 
     def arrived(self, audio: Audio) -> None:
@@ -190,8 +190,8 @@ class Grants:
         return Grant(session.id, played.number, sent, self._to, self.outputs, self._due_before, self._bursts.are_kept)
 
     def is_good(self, *, is_long_step: bool) -> bool:
-        """Whether the last grant reaches far enough to leave the next one out. Never for MP3: frames are encoded when a
-        grant reports them as sent, so each step brings its listeners audio."""
+        """Whether the last grant reaches so far that the next one can be left out. Never with MP3: its frames are
+        encoded when a grant reports them as sent, so its listeners need the grant of each step."""
         left = self._to - self._buffer.next_frame
         enough = GRANT_FRAMES if is_long_step else GRANT_STEP_FRAMES
         return left > enough and not has_format(self.outputs, "mp3")

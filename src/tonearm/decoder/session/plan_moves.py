@@ -1,7 +1,7 @@
-"""The values of `PlanState`: its states, the moves between them as a table, the program that a player wants, and the
-orders and events that follow.
+"""The values of `PlanState`: its states, the table of moves between them, the program of a player, and the resulting
+orders and events.
 
-A move that `MOVES` does not have is an error of the caller: `RefusedMove`.
+A move that is not in `MOVES` is an error of the caller, and raises `RefusedMove`.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,11 @@ from tonearm.decoder.messages import Burst, CrossfadeOrder, Flush, Grant, OpenSe
 
 
 class SessionStart(NamedTuple):
-    """A session in a decoder process, which may begin after frames that an earlier session rendered and that are still
-    buffered.
+    """A session in a decoder process, which may begin after buffered frames of an earlier session.
 
-    `first_frame` is the first frame that it renders. The sources in `begun_in_buffer` began in the buffered frames, so
-    the session does not have their beginning. The overlays in `overlays_begun` sound in the buffered frames, and those
-    in `overlays_over` end there.
+    `first_frame` is the first frame that the session renders. The sources in `begun_in_buffer` began in the buffered
+    frames, so the session does not have their beginning. The overlays in `overlays_begun` sound in the buffered frames,
+    and those in `overlays_over` end there.
     """
 
     id: int
@@ -38,7 +37,7 @@ class Detached:
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """The session and the buffered frames were given up on purpose; `wake` ends it."""
+    """The session and the buffered frames were given up on purpose, until `wake`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Changing:
 @dataclass(frozen=True, slots=True)
 class Switching:
     """The newest plan cuts to another source; the buffer is empty until its frames arrive. `cut_fade`: how the earlier
-    sound fades out. `from_silence`: there was none, so the cut needs no tail."""
+    sound fades out. `from_silence`: there was no earlier sound, so the cut needs no tail."""
 
     session: SessionStart
     cut_fade: CrossfadeOrder | None
@@ -148,7 +147,7 @@ class RefusedMove(Exception):
 
 class Mix(NamedTuple):
     """How sources are mixed. `crossfade` is how the next source begins, None for a join without a gap. `pauses`: the
-    music stands still while `overlays` sound. `may_crossfade`: crossfades are switched on, though none may be planned
+    music stands still while `overlays` sound. `may_crossfade`: crossfades are switched on, even if none is planned
     yet."""
 
     filters: Filters
@@ -166,7 +165,7 @@ class Mix(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The sources that a player wants to play: `current` (None: silence), and `next` after it."""
+    """The sources that a player plays: `current` (None: silence), and `next` after it."""
 
     current: SourceId | None
     next: SourceId | None

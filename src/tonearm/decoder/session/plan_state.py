@@ -1,10 +1,10 @@
-"""What a player's decoder is asked to render: a state machine that decides and does nothing.
+"""A state machine without I/O, which decides what a player's decoder renders.
 
-Each input is a call: a wish of the player (`play`, `listen`), a message of the decoder (`audio`), a change of the
+Each input is a call: a request of the player (`play`, `listen`), a message of the decoder (`audio`), or a change of the
 session (`session_opened`, `lose`, `rest`). The call returns orders, which `DecoderSession` carries out one after the
 other. Frames wait in `buffer`, which belongs to this object.
 
-The decoder renders *plans*. A plan says what the frames have in them from a number on, and has an epoch. Audio of any
+The decoder renders *plans*. A plan defines the content of the frames from a number on, and has an epoch. Audio of any
 epoch but the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan
 arrives, the player sends frames of the plan before it, the played plan, where they still fit. The states are in
 `plan_moves`.
@@ -62,10 +62,11 @@ from tonearm.decoder.session.plan_moves import (
     Switching,
 )
 
-# A plan made less than its way to the decoder and back, and this much, before a tick begins a frame later: it would
-# hardly arrive in time. A frame that is missed costs as much as one waited for in vain, so the way is an average.
+# A plan begins a frame later if the next tick comes sooner than the plan's way to the decoder and back, plus this
+# margin: the plan would hardly arrive in time. The way is an average, because a missed frame costs as much as a frame
+# that was waited for in vain.
 WAY_SPARE_S: Final = 0.001
-FIRST_WAY_S: Final = 0.005  # before any was measured
+FIRST_WAY_S: Final = 0.005  # until the first way is measured
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again a frame later, then so many more each time
 
 
@@ -89,10 +90,10 @@ class PlanState:
         self._faded: list[SourceId] = []
         self._way_s = FIRST_WAY_S
         self._ordered_at = (0, 0.0)  # the newest plan: the frame that was next, and the time until its tick
-        self._flushed_epoch = 0  # the plan whose last, partial frame was filled up
+        self._flushed_epoch = 0  # the plan whose last, partial frame was filled with silence
         self._lag_samples: int | None = None  # of the Opus packets in the buffer (see `Audio`); None before any came
 
-    # What the player asks
+    # Queries of the player
 
     @property
     def current(self) -> SourceId | None:
@@ -135,18 +136,18 @@ class PlanState:
         return source in self._sources
 
     def can_be_sought(self, source: SourceId) -> bool:
-        """Whether the session has the source, so that it may be sought there. It may still be on its way."""
+        """Whether the session has the source, so that a seek is possible there. The source may not be open yet."""
         return self._session is not None and source in self._sources and self._sources[source].failure is None
 
     def is_decoded(self, source: SourceId | None) -> bool:
         progress = None if source is None else self._sources.get(source)
         return progress is not None and progress.is_decoded
 
-    # Wishes of the player
+    # Requests of the player
 
     def add(self, source: SourceId, start_sample: int = 0) -> None:
-        """Adds a source, which begins at this sample (48 kHz). The caller opens it in the present session; for later
-        sessions there is an `OpenSourceAt`."""
+        """Adds a source, which begins at this sample (48 kHz). The caller opens it in the present session; in later
+        sessions an `OpenSourceAt` does."""
         self._sources[source] = _Progress(start_sample)
         if start_sample:
             self.buffer.starts[source] = start_sample
@@ -161,7 +162,7 @@ class PlanState:
     ) -> tuple[Order, ...]:
         """Plans `program` from the earliest possible frame on. A next source that is not known is left out. With
         `cut_fade` the replaced source fades out under the current source, until `take_faded` returns it.
-        `from_silence`: no sound came before, so where this is a cut no tail is needed."""
+        `from_silence`: no sound came before, so a cut needs no tail."""
         self.buffer.end_plain_run()
         wanted = program
         if wanted.next not in self._sources:
@@ -232,7 +233,7 @@ class PlanState:
         return None if session is None else self._grants.grant(session, self.state, self._played, self._wanted.mix)
 
     def grant_in_time(self, *, is_long_step: bool) -> tuple[Order, ...]:
-        """As `grant`, where the last grant does not reach far enough. To be called every `GRANT_STEP_FRAMES` frames,
+        """As `grant`, if the last grant does not reach far enough. To be called every `GRANT_STEP_FRAMES` frames, and
         every `LONG_GRANT_STEP_FRAMES` with `is_long_step`."""
         return () if self._grants.is_good(is_long_step=is_long_step) else self._granted()
 
@@ -242,12 +243,12 @@ class PlanState:
         return self._granted() if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
 
     def underrun(self) -> tuple[Order, ...]:
-        """There was no frame to send. As no frame is sent before enough of them are buffered, the next grant has to
-        come now."""
+        """There was no frame to send. No frame is sent before enough frames are buffered, so the next grant has to come
+        now."""
         return (self._granted() if self._grants.have_passed else ()) + self.flush()
 
     def flush(self) -> tuple[Order, ...]:
-        """The player waits for the last, partial frame of the current source: each plan has it filled up once."""
+        """The player waits for the last, partial frame of the current source. Each plan fills it with silence once."""
         wanted, session = self._wanted, self._session
         is_flushed = self._flushed_epoch == self._planned.number
         if session is None or is_flushed or wanted.next is None or not self.is_decoded(wanted.current):
@@ -256,8 +257,8 @@ class PlanState:
         return (Flush(session.id),)
 
     def order_burst(self, output: Output, before_frame: int) -> tuple[Order, ...]:
-        """Orders the frames that were sent before this one, in a form that had no listeners. No order where the session
-        does not have these frames."""
+        """Orders the frames that were sent before `before_frame`, in a form that had no listeners. No order if the
+        session does not have these frames."""
         session = self._session
         if session is None or isinstance(self.state, Resuming) or not before_frame:
             return ()
@@ -322,7 +323,7 @@ class PlanState:
             self.buffer.add_title(source, sample, title)
 
     def overlay_ended(self, source: SourceId) -> None:
-        """The last frame with this overlay was sent. This takes no new plan."""
+        """The last frame with this overlay was sent. This needs no new plan."""
         self._wanted = self._wanted._replace(mix=self._wanted.mix.without_overlay(source))
         self._planned = self._planned._replace(mix=self._planned.mix.without_overlay(source))
         self._played = self._played._replace(mix=self._played.mix.without_overlay(source))
@@ -340,9 +341,9 @@ class PlanState:
     ) -> tuple[Order, ...]:
         """Begins a session: opens the sources in it, the current source where the buffered frames end.
 
-        `mp3_to`: frames before this one were encoded to MP3 by the session before; None without MP3 listeners.
-        `has_burst`: a stream wants to begin with frames that were sent before. `is_heard`: the player has a listener.
-        `claim`: the number of the player's `Claim`.
+        `mp3_to`: the session before encoded the frames before this one to MP3; None without MP3 listeners. `has_burst`:
+        a stream is to begin with frames that were sent before. `is_heard` and `claim`, the number of the player's
+        `Claim`, are those of `OpenSession`.
         """
         buffer, filters = self.buffer, self._wanted.mix.filters
         if self._wanted.mix.pauses and not buffer.begins_with_overlays_alone:
@@ -422,8 +423,8 @@ class PlanState:
         if session is None:
             self.buffer.cut()
             return ()
-        # The session resumed after buffered frames that are void now. It has another state of the overlays, or lacks
-        # the beginning of a source.
+        # The session resumed after buffered frames that are void now. Its overlays have another state, or it lacks the
+        # beginning of a source.
         if (
             passed_frames < session.first_frame and (session.overlays_begun or session.overlays_over)
         ) or not session.begun_in_buffer.isdisjoint((wanted.current, wanted.next)):
@@ -444,16 +445,16 @@ class PlanState:
         if wanted.next != before.next:
             buffer.void_joins_except(wanted.current, wanted.next)
         elif is_under_way and buffer.frames_ahead:
-            # Each plan voids the plan before it: with many changes a second no plan would arrive in time. So the next
-            # plan is made when the plan under way has arrived.
+            # Each plan voids the plan before it, so with many changes a second no plan would arrive in time. Therefore
+            # the next plan is made when the plan under way has arrived.
             return ()
         if session is not None and buffer.end_frame < end_frame and buffer.end_frame <= session.first_frame:
-            # The buffered frames now end before the frame at which this session began: it lacks what is between.
+            # The buffered frames now end before the first frame of this session, which lacks the frames between.
             return (RenewSession(),)
         return self._plan_from(self._earliest_frame())
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
-        """Orders what is wanted, from `at_frame` on. `outputs` is set when the plan is made for a new output."""
+        """Orders the wanted program from `at_frame` on. `outputs` is set when the plan is made for a new output."""
         state, wanted = self.state, self._wanted
         if isinstance(state, (Detached, Resting)):
             return ()
@@ -478,7 +479,7 @@ class PlanState:
 
     @property
     def _cut_ahead(self) -> Switching | Cut | None:
-        """The last cut, when no frame was sent since."""
+        """The last cut, if no frame was sent since."""
         return self.state if isinstance(self.state, Switching) else self.buffer.cut_ahead
 
     def _earliest_frame(self) -> int:
@@ -487,13 +488,13 @@ class PlanState:
         if isinstance(self.state, Resuming):
             return self.state.session.first_frame
         if self._wanted.mix.pauses:
-            return buffer.next_frame  # it has music, so it is not sent meanwhile
+            return buffer.next_frame  # this frame has music, so it is not sent meanwhile
         if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < self._way_s + WAY_SPARE_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 
     def _measure_way(self) -> None:
-        """Notes how long the plan that arrives was on its way: the newest ones count most."""
+        """Averages how long plans are on their way, with the plan that arrives. The newest plans count most."""
         frame, until_tick_s = self._ordered_at
         way_s = (self.buffer.next_frame - frame) * FRAME_S + until_tick_s - self._until_tick_s()
         self._way_s += (min(max(way_s, 0.0), FRAME_S) - self._way_s) / 4.0
