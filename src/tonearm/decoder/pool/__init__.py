@@ -1,4 +1,4 @@
 """The node's decoder processes: how they start, how sessions are spread over them, and what happens when one exits.
 
-What a session renders is decided in `decoder.session`. The inside of a process is `tonearm.worker`.
+`decoder.session` decides what a session renders. `tonearm.worker` is the inside of a process.
 """

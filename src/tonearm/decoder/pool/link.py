@@ -14,18 +14,18 @@ from tonearm.decoder.messages import FromDecoder, FromNode
 
 RECEIVE_BYTES: Final = 1024 * 1024
 SEND_BYTES: Final = 256 * 1024  # about as much as the kernel takes at once
-RETRY_S: Final = 0.05  # after the kernel took no descriptor
+RETRY_S: Final = 0.05  # after the kernel refused a descriptor
 
 
 class _Outgoing(NamedTuple):
     data: bytes
     descriptor: int | None
-    session: int  # 0 where it has parts of several messages
+    session: int  # 0 if the data has parts of several messages
 
 
 class DecoderLink:
     """Calls `on_message` with every received message; `on_message` may raise `BrokenMessage`. Calls `on_end` once, but
-    not after `close`: with None when the process has closed its end, else with the error that ended the link."""
+    not after `close`: with None when the process has closed its end, otherwise with the error that ended the link."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DecoderLink:
         self._splitter = MessageSplitter(FromDecoder)
         self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._outgoing: deque[_Outgoing] = deque()
-        # By session: a message that the kernel refuses, since too many descriptors are on their way, and what follows.
+        # By session: a message that the kernel refuses because too many descriptors are in flight, and all later ones.
         self._stuck: dict[int, list[_Outgoing]] = {}
         self._will_send = False
         self._is_blocked = False  # the kernel's buffer is full: `_send_remaining` goes on
@@ -56,8 +56,8 @@ class DecoderLink:
         session = getattr(message, "session", 0)
         self._stuck.get(session, self._outgoing).append(_Outgoing(pack(message), descriptor, session))
         if descriptor is not None and not self._is_blocked:
-            # A descriptor cannot be joined with other messages, and opening its source takes long: when many sessions
-            # move to another process, it begins with the first source while the node still queues the others.
+            # A descriptor cannot be joined with other messages, and opening its source takes long. When many sessions
+            # move to another process, this process begins with the first source while the node still queues the others.
             self._send_all()
         elif not self._will_send:
             # Messages of one iteration of the loop, such as the grants of many players, wake the process once.
@@ -101,7 +101,7 @@ class DecoderLink:
             self._is_blocked = self._will_send = True
             self._loop.add_writer(self._socket, self._send_remaining)
         except OSError:
-            pass  # the process is gone: `_receive` meets the same and ends the link
+            pass  # the process is gone: `_receive` finds that, too, and ends the link
         else:
             self._will_send = False
 
@@ -120,7 +120,7 @@ class DecoderLink:
             else:
                 sent = socket.send_fds(self._socket, [data], [descriptor])
         except OSError as error:
-            if error.errno == errno.ETOOMANYREFS:  # unix(7): more descriptors are on their way than may be open
+            if error.errno == errno.ETOOMANYREFS:  # unix(7): more descriptors are in flight than may be open
                 self._set_aside(outgoing)
                 return
             self._outgoing.appendleft(_Outgoing(data, descriptor, session))
@@ -130,7 +130,7 @@ class DecoderLink:
             self._outgoing.appendleft(_Outgoing(data[sent:], None, 0))
 
     def _set_aside(self, first: _Outgoing) -> None:
-        """Has a single session wait, from this message on."""
+        """Makes a single session wait, from this message on."""
         if not self._stuck:
             self._loop.call_later(RETRY_S, self._retry)
         of_session = [outgoing for outgoing in self._outgoing if outgoing.session == first.session]
@@ -144,7 +144,7 @@ class DecoderLink:
             self._send_all()
 
     def _joined_with_next(self, data: bytes) -> bytes:
-        """`data` and the queued messages after it, up to one that carries a descriptor, as one piece."""
+        """`data` and the queued messages after it, up to the next one with a descriptor, as one piece."""
         parts, length = [data], len(data)
         while self._outgoing and self._outgoing[0].descriptor is None and length < SEND_BYTES:
             parts.append(self._outgoing.popleft().data)

@@ -9,7 +9,7 @@ from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.starting import DecoderStarter
 from tonearm.sandbox.report import SandboxRequiredError, SandboxSupervision
 
-IDLE_S: Final = 60.0  # one that waits costs memory, a start costs CPU, and much of it without a template
+IDLE_S: Final = 60.0  # an idle process costs memory; a start costs CPU time, and much of it without a template
 
 
 class OnDemandPool:

@@ -1,4 +1,4 @@
-"""Sessions that wait because the decoder processes are overloaded, and what is logged about the overload."""
+"""Sessions that wait because the decoder processes are overloaded, and the log of the overload."""
 
 import logging
 import time
@@ -13,12 +13,12 @@ LOGGED_AFTER_S: Final = 3.0  # many sessions that start at once wait for a momen
 
 
 class Overload:
-    """The waiting owners, and since when they wait for audio that they want now. Those who want none wait for a place
-    only, which is no overload. One is logged when it has lasted for `LOGGED_AFTER_S`, and when it is over."""
+    """The waiting owners, and since when each has waited for audio. A silent owner waits only for a place, which is no
+    overload. An overload is logged when it has lasted for `LOGGED_AFTER_S`, and when it is over."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._since_s: dict[SessionOwner, float | None] = {}  # None: it wants no audio now
+        self._since_s: dict[SessionOwner, float | None] = {}  # None: the owner is silent
         self._began_s: float | None = None
         self._is_logged = False
 
@@ -39,7 +39,7 @@ class Overload:
             self._began_s = since_s
 
     def wait_anew(self, owner: SessionOwner) -> None:
-        """If `owner` waits, its wait for audio begins or ends now, for it wants audio again, or wants none any more."""
+        """If `owner` waits, its wait for audio begins or ends now, because its silence has ended or begun."""
         if owner in self._since_s:
             self.forget(owner)
             self.wait(owner)
@@ -48,18 +48,18 @@ class Overload:
         self._since_s.pop(owner, None)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
-        """For how long `owner` has waited for audio; None when it does not."""
+        """For how long `owner` has waited for audio; None when it does not wait for audio."""
         since_s = self._since_s.get(owner)
         return None if since_s is None else self._now_s() - since_s
 
     @property
     def wanting(self) -> int:
-        """How many wait for audio."""
+        """How many owners wait for audio."""
         return sum(since_s is not None for since_s in self._since_s.values())
 
     @property
     def told_s(self) -> float:
-        """For how long the logged overload has lasted; 0 without one, and when nobody waits for audio any more."""
+        """For how long the logged overload has lasted; 0 without one, and when no owner waits for audio any more."""
         is_told = self._is_logged and self.wanting > 0
         return self._now_s() - self._began_s if is_told and self._began_s is not None else 0.0
 

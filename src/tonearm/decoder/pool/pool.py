@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use when each process in use has this many, or no room.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
-MOVED_AT_ONCE: Final = 8  # so many sessions move in each slice, however long it takes
+MOVED_AT_ONCE: Final = 8  # at least so many sessions move in each slice, however long they take
 
-CHEAP_SPARE_DELAY_S: Final = 0.05  # so long, at most, a spare waits for the moving sessions where its start is cheap
+CHEAP_SPARE_DELAY_S: Final = 0.05  # how long, at most, a spare with a cheap start waits for the moving sessions
 
 
 class PoolSession:
@@ -53,15 +53,15 @@ class PoolSession:
 
 
 class _Wanted(Enum):
-    """What a session waits for: any process or, when it may have ended one, the spare."""
+    """What a session waits for: any process, or the spare if the session may have ended a process."""
 
     PROCESS = "process"
     SPARE = "spare"
 
 
 class _Move(NamedTuple):
-    """A session is to go into another process: it has lost its own, or `is_let_in` there after it waited. `suspects`:
-    its sources at which the process may have ended."""
+    """A session is to go into another process: it has lost its own, or is admitted there after a wait (`is_let_in`).
+    `suspects`: its sources that may have ended the process."""
 
     suspects: tuple[int, ...] = ()
     is_let_in: bool = False
@@ -76,8 +76,8 @@ class DecoderPool:
 
     Sessions are only put into processes that are ready. As long as the spare is ready or another process is in use, no
     session waits for a process to start. Without a spare there is one process at most. `starter` starts the processes;
-    with None each is a new interpreter. Each process has a `capacity` of its own. `now_s` is a monotonic clock,
-    `call_later` the running event loop's when it is None.
+    with None each is a new interpreter. `capacity` makes the capacity of each process. `now_s` is a monotonic clock.
+    `call_later` is that of the running event loop if it is None.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class DecoderPool:
         self._timeouts = timeouts or Timeouts()
         self._keeps_spare = keeps_spare
         self._in_use: list[DecoderProcess] = []  # All of them are ready.
-        self._idle: list[DecoderProcess] = []  # The spare, or what is to be it; two before the first process is ready.
+        self._idle: list[DecoderProcess] = []  # The spare, ready or not; two processes before the first one is ready.
         self._first_ready: asyncio.Future[None] | None = None
-        self._is_first_starting = False  # it is the spare where the one beside it is ready before it
+        self._is_first_starting = False  # it becomes the spare if the process beside it is ready first
         self._starting: asyncio.Task[None] | None = None
         self._session_ids = itertools.count(1)
         self._process_numbers = itertools.count(1)
@@ -113,8 +113,8 @@ class DecoderPool:
         self._overload = Overload(now_s)
         self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
-        self._moves: dict[SessionOwner, _Move] = {}  # of sessions that are still to be told
-        self._coming: dict[DecoderProcess, Cancellable] = {}  # for the next session that is let in there
+        self._moves: dict[SessionOwner, _Move] = {}  # of sessions whose owners were not called yet
+        self._coming: dict[DecoderProcess, Cancellable] = {}  # for the next session that is admitted there
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
@@ -123,7 +123,7 @@ class DecoderPool:
 
     async def start(self, *, spare_at_once: bool = False) -> None:
         """Starts the first process and waits until it is ready. The spare starts in the background, a while later or,
-        with `spare_at_once`, beside the first process: players that are created right after the start have both then.
+        with `spare_at_once`, beside the first process. Then players that are created right after the start have both.
 
         Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
         when the process cannot have the sandbox that is required.
@@ -177,8 +177,8 @@ class DecoderPool:
         return [*self._in_use, *self._idle]
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
-        """A new session in the least busy process. None while `owner` has to wait for a process, or for room in one:
-        then `process_lost` is called when it may try again."""
+        """Opens a session in the least busy process. Returns None while `owner` has to wait for a process, or for room
+        in one. Then `process_lost` is called when `owner` may try again."""
         is_admitted = self._moves.pop(owner, LOST).is_let_in
         process = None if self._waiting.get(owner) is _Wanted.SPARE else self._choose()
         if process is not None and not self._has_room(process, owner, is_admitted=is_admitted):
@@ -194,7 +194,7 @@ class DecoderPool:
         return PoolSession(self._session_ids, process, owner)
 
     def wait_for_room(self, owner: SessionOwner) -> None:
-        """A process had no memory for the session of `owner`: `process_lost` is called when there is memory."""
+        """A process had no memory for the session of `owner`. `process_lost` is called when there is memory."""
         self._overload.wait(owner)
 
     def forget(self, owner: SessionOwner) -> None:
@@ -216,7 +216,7 @@ class DecoderPool:
         return self._use_spare() if self._needs_spare(least_busy) else least_busy
 
     def _needs_spare(self, least_busy: DecoderProcess | None) -> bool:
-        """Whether the spare is to be taken into use for a further session, because `least_busy` has many or no room."""
+        """Whether a further session needs the spare, because `least_busy` has many sessions or no room."""
         if not self.has_spare or len(self._in_use) >= self._limit:
             return False
         return least_busy is None or len(least_busy.owners) >= SESSIONS_BEFORE_NEXT or self._room(least_busy) <= 0
@@ -226,12 +226,12 @@ class DecoderPool:
         return min(self._in_use, key=self._load_of, default=None)
 
     def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
-        """By this value the next process is chosen, the least first: a process with room; while sessions move, the
-        process that got the fewest of them, as opening sources is more work than playing on; then the process with
-        fewest sessions."""
+        """The next session goes to the process with the least of these values: first a process with room; then, while
+        sessions move, the process that got the fewest of them; then the process with the fewest sessions. Moved
+        sessions open sources, which is more work than playing on."""
         return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
 
-    # More than they can do
+    # Overload
 
     @property
     def overload(self) -> tuple[float, int]:
@@ -240,22 +240,22 @@ class DecoderPool:
         return self._overload.told_s, self._overload.wanting
 
     def next_claim(self) -> int:
-        """A number for an owner that begins to want a session now: lower numbers came earlier."""
+        """The number of a claim that begins now. Lower numbers came earlier."""
         return next(self._claims)
 
     def silence_changed(self, owner: SessionOwner) -> None:
-        """`owner` wants audio now, or wants none any more."""
+        """The silence of `owner` has begun or ended."""
         self._overload.wait_anew(owner)
 
     def waited_s(self, owner: SessionOwner) -> float | None:
-        """For how long `owner` has waited for room, while it wants audio; None when it does not."""
+        """For how long `owner` has waited for room; None when it does not wait, or is silent."""
         return self._overload.waited_s(owner)
 
     def _room(self, process: DecoderProcess) -> int:
         return process.capacity.room(len(process.owners), self._now_s())
 
     def _has_room(self, process: DecoderProcess, owner: SessionOwner, *, is_admitted: bool) -> bool:
-        """Whether `owner` may open a session in `process`, which another may have had to leave for it."""
+        """Whether `owner` may open a session in `process`. Another session may have to leave for it."""
         carried, now_s = process.owners.values(), self._now_s()
         entry = enter(owner, carried, self._overload, process.capacity, _claim_of, now_s, is_admitted=is_admitted)
         if entry.leaves is not None:
@@ -264,14 +264,14 @@ class DecoderPool:
         return entry.comes
 
     def _have_leave(self, process: DecoderProcess, leaving: Sequence[SessionOwner]) -> None:
-        """Closes the sessions of `leaving`, who wait from now on."""
+        """Closes the sessions of the owners `leaving`, which wait from now on."""
         sessions = {owner: number for number, owner in process.owners.items()}
         for owner in leaving:
             process.close_session(sessions[owner])
             self._overload.wait(owner)
 
     def _settle(self, process: DecoderProcess) -> None:
-        """Has sessions leave a process, or come into it, after its report."""
+        """Closes sessions of a process, or admits waiting ones, after its report."""
         if process not in self._in_use or self._is_stopping:
             return
         self._overload.log_state()
@@ -288,8 +288,8 @@ class DecoderPool:
             self._settle(self._use_spare())
 
     def _let_in_evenly(self, process: DecoderProcess, coming: Sequence[SessionOwner]) -> None:
-        """Lets in sessions that nobody hears, one after the other until the next report of `process`. All at once they
-        would take every processor for 0.2 s, and the node would wait for one as long."""
+        """Admits sessions that nobody hears, one after the other until the next report of `process`. All at once, they
+        would occupy every processor for 0.2 s, and the node would wait as long for a processor."""
         if process in self._coming:
             self._coming.pop(process).cancel()
         if coming:
@@ -345,7 +345,7 @@ class DecoderPool:
             self._starting = asyncio.get_running_loop().create_task(self._start_in_background())
 
     async def _start_in_background(self) -> None:
-        """Starts a process, and tries again for as long as the system refuses. A spare waits a little before."""
+        """Starts a process, and tries again as long as the system refuses. A spare waits a little first."""
         loop = asyncio.get_running_loop()
         since_s = loop.time()
         if self._in_use:
@@ -383,7 +383,7 @@ class DecoderPool:
     # When a process exits
 
     def _process_exited(self, process: DecoderProcess, reason: str, suspects: Suspects) -> None:
-        """Moves its sessions to the spare and to the others in use."""
+        """Moves its sessions to the spare and to the other processes in use."""
         if self._is_stopping:
             return
         self.exits += 1
@@ -392,7 +392,7 @@ class DecoderPool:
             self._idle.remove(process)
         if self._first_ready is not None and not self._first_ready.done():
             if self._idle:
-                return  # the other one may become ready, or reports why it does not
+                return  # the other process may become ready, or reports why it does not
             try:
                 self._sandbox.require(process.sandbox or SandboxReport(seccomp=True))
             except SandboxRequiredError as error:
@@ -419,11 +419,11 @@ class DecoderPool:
         self._move_sessions(process, suspects)
 
     def _move_sessions(self, process: DecoderProcess, suspects: Suspects) -> None:
-        """Reports the loss to suspects first: their sources have to be counted before other sessions open the same
-        sources again. Then come the sessions whose buffered frames last the shortest.
+        """Reports the loss to suspects first, because their sources have to be counted before other sessions open the
+        same sources again. Then the sessions follow, those with the fewest buffered frames first.
 
-        Suspects open their sources again only when a spare is ready: if a suspect ends a second process, its other
-        sessions can move at once.
+        Suspects open their sources again only when a spare is ready. So if a suspect ends a second process, the other
+        sessions of that process can move at once.
         """
         losses = {
             owner: _Move(tuple(source for session, source in suspects if session == session_id))
@@ -446,7 +446,7 @@ class DecoderPool:
             self._move_some()
 
     def _move_some(self) -> None:
-        """Moves sessions for a slice of time, and the others in later iterations of the event loop: moving hundreds at
+        """Moves sessions for a slice of time, and the others in later iterations of the event loop. To move hundreds at
         once would make the clock late."""
         until_s = self._now_s() + self._timeouts.move_slice_s
         moved = 0
@@ -461,7 +461,7 @@ class DecoderPool:
             asyncio.get_running_loop().call_soon(self._move_some)
 
     def _give_up_waiting_for_spare(self) -> None:
-        """No spare comes soon: suspects go on without one."""
+        """No spare comes soon, so suspects go on without one."""
         self._waiting = dict.fromkeys(self._waiting, _Wanted.PROCESS)
         if self._in_use:
             self._place([*self._waiting])

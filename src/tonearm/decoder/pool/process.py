@@ -49,15 +49,16 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit when told
-    (`kill_after_s`), and how often it is asked.
+    """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit after its
+    socket is closed (`kill_after_s`), and how often it is pinged.
 
-    Answers say how much a process has to do, so a process with sessions is asked each `busy_ping_interval_s`, unless it
-    is at ease: each ping wakes threads in both processes. After a ping without an answer the next ping comes as soon.
+    The answers report the load of a process, so a process with sessions is pinged every `busy_ping_interval_s`. At ease
+    it is pinged every `ping_interval_s`, because each ping wakes threads in both processes. After a ping without an
+    answer the shorter interval counts, too.
     `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
-    the pool waits less where a start is cheap.
-    `quick_exit_s`: after each exit sooner than this the next start waits longer, for it may fail every time.
-    `move_slice_s`: for so long at once the event loop moves sessions to another process; their frames last longer.
+    the pool waits less if a start is cheap.
+    `quick_exit_s`: after each exit sooner than this the next start waits longer, because it may fail every time.
+    `move_slice_s`: how long at once the event loop moves sessions to another process; their frames last longer.
     """
 
     start_limit_s: float = 30.0
@@ -73,7 +74,7 @@ class Timeouts:
 class SessionOwner(Protocol):
     @property
     def frames_ahead(self) -> int:
-        """How many frames are buffered: for so long the owner needs no process."""
+        """How many frames are buffered. Until they are sent, the owner needs no process."""
 
     @property
     def claim(self) -> Claim:
@@ -81,12 +82,12 @@ class SessionOwner(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether the owner wants no audio now, as in a pause: then it may wait for a place, and lacks nothing."""
+        """Whether the owner needs no audio now, as in a pause. Then it may wait for a place, and lacks nothing."""
 
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """The session is gone with its process; the owner may open another session at once.
+        """The session is gone with its process, or the owner has waited for a session. It may open one at once.
 
         `suspect_sources` are sources of this session that may have caused the exit, 0 for the source that sounds in it.
         The owner counts them before it returns, because other sessions open the same sources again afterwards.
@@ -100,8 +101,8 @@ class DecoderProcess:
 
     `now_s` is a monotonic clock, `call_later` the event loop's.
 
-    `owners` are the owners of its sessions, by session number. `sandbox` is what the process reported about its
-    confinement, None before. A process that must be confined and is not exits before it is ready.
+    `owners` are the owners of its sessions, by session number. `sandbox` is the process's report about its confinement,
+    None before it comes. A process that must be confined and is not exits before it is ready.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class DecoderProcess:
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
         self.rules: dict[int, SessionRules] = {}  # by session number
-        self._last_session = 0  # numbers rise, so messages about a lower one may be of a session that is closed
+        self._last_session = 0  # numbers rise, so a message with a lower number may be of a closed session
         self.capacity = capacity
         self._node_late_s = 0.0  # how late the node's own loop was with the last ping
         self._asked = self._answered = 0  # the numbers of the last ping and the last pong
@@ -152,7 +153,7 @@ class DecoderProcess:
     async def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        # A large buffer takes what the grants of many players lead to, so that both sides wake up less often.
+        # A large buffer takes the audio for the grants of many players, so that both sides wake up less often.
         decoder_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BYTES)
         suspects = os.memfd_create("tonearm-suspects", os.MFD_CLOEXEC)
         os.ftruncate(suspects, SUSPECT_BYTES)
@@ -203,7 +204,7 @@ class DecoderProcess:
     # What the process sends
 
     def _receive(self, message: Message) -> None:
-        """Raises `BrokenMessage` for what the process may not say."""
+        """Raises `BrokenMessage` for a message that the process may not send."""
         session = getattr(message, "session", None)
         owner = self.owners.get(session or 0)
         if session is not None and owner is not None:
@@ -295,7 +296,7 @@ class DecoderProcess:
         return self._timeouts.silence_limit_s if self.is_ready else self._timeouts.start_limit_s
 
     def _set_timer(self, delay_s: float, call: Callable[[], None]) -> None:
-        """Sets the only timer, which is for the watchdog's next check, or for the kill after `kill_after_s`."""
+        """Sets the only timer, for the watchdog's next check or for the kill after `kill_after_s`."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._call_later(delay_s, call)
@@ -303,7 +304,7 @@ class DecoderProcess:
     # Its exit
 
     def _reap(self, code: int) -> None:
-        """Takes what the process had sent before it exited, closes its descriptors, and reports why it exited."""
+        """Takes the last messages of the process, closes its descriptors, and reports why it exited."""
         self._link.receive_remaining()
         self._link.close()
         if self._timer is not None:
@@ -316,7 +317,7 @@ class DecoderProcess:
             reason, counts = self._explain(code, notes)
             suspects = suspects_of_exit(notes, code) if counts else ()
             if isinstance(cause, BrokenMessage) and cause.session and not suspects:
-                suspects = ((cause.session, 0),)  # a process that was taken over may have left no notes
+                suspects = ((cause.session, 0),)  # a process controlled by an attacker may write no notes
             self._on_exit(self, reason, suspects)
 
     def _explain(self, code: int, notes: bytes) -> tuple[str, bool]:
@@ -343,14 +344,14 @@ def _signal_name(number: int) -> str:
 
 
 def suspects_of_exit(notes: bytes, code: int) -> Suspects:
-    """The (session, source) pairs that may have caused an exit with this code, often none; from the notes that the
-    process has left (`SUSPECT_SLOTS`)."""
+    """The (session, source) pairs that may have caused an exit with this code, often none. They come from the notes of
+    the process (`SUSPECT_SLOTS`)."""
     noted = list(SUSPECT_NOTE.iter_unpack(notes[: SUSPECT_SLOTS * SUSPECT_NOTE.size]))
     session, _ = noted.pop(SESSION_SLOT)
     sources = [source for source, _ in noted if source]
     end_bytes = _memory_at_end(notes)
     if end_bytes is not None and _lacked_memory(notes, code):
-        # Many players together can use the memory up, and the memory of concurrent steps cannot be told apart.
+        # Many players together can use the memory up, and the memory of concurrent steps cannot be distinguished.
         growing = [source for source, guilty_from_bytes in noted if source and end_bytes >= guilty_from_bytes]
         suspects = growing if growing == sources and len(growing) == 1 else []
     # The process's own code raised an error in a session's step. Other exits are caused by a source, if any was noted.
@@ -362,12 +363,12 @@ def suspects_of_exit(notes: bytes, code: int) -> Suspects:
 
 
 def _lacked_memory(notes: bytes, code: int) -> bool:
-    """Whether a process ended because its memory was used up: it says so, or it crashed with hardly any left."""
+    """Whether a process ended because its memory was used up: its code says so, or it crashed with hardly any left."""
     return code == EXIT_MEMORY_LIMIT or (-code in _CRASH_SIGNALS and _memory_at_end(notes) is not None)
 
 
 def _memory_at_end(notes: bytes) -> int | None:
-    """The writable memory, in bytes, of a process that had hardly any left to take at its end; None for others."""
+    """The writable memory, in bytes, of a process that could take hardly any more at its end; None for others."""
     with suppress(ValueError, IndexError):
         return int(notes[END_MEMORY].split()[5]) * _PAGE_BYTES  # proc(5): "data"
     return None

@@ -25,16 +25,16 @@ from tonearm.decoder.messages import (
 )
 
 MOST_MARKS_OF_PLAN: Final = 1000  # a plan has a join or a cut, and a few sources that fade out
-_FLUSHED_MP3_FRAMES: Final = 4  # may come besides one for each frame, when the encoder is flushed
+_FLUSHED_MP3_FRAMES: Final = 4  # may come besides one for each frame when the encoder is flushed
 
 
 class SessionRules:
     """The rules of one session in one process, from its `OpenSession` on.
 
     - Frames of a plan come once, one after the other, and none before it is granted. A plan begins at its frame, or
-      earlier where the decoder had rendered less.
+      earlier if the decoder had rendered less.
     - Frames come in forms that were granted, and in epochs that were ordered.
-    - A source that is reported about was opened in the session; a source that sounds was opened, or is in a plan.
+    - The source of a report was opened in the session. A source that sounds was opened, or is in a plan.
     """
 
     def __init__(self) -> None:

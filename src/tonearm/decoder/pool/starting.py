@@ -1,7 +1,7 @@
-"""How a decoder process starts: as a fork of the template, a process that has loaded everything, or as an interpreter.
+"""Starts decoder processes: as forks of the template, a process that has loaded everything, or as new interpreters.
 
-The template forks decoder processes as children of the node (`fork_sibling`), so that the node sees their exits, and
-they outlive the template. Where a template cannot fork, each decoder process is started as a new interpreter.
+The template forks decoder processes as children of the node (`fork_sibling`), so that the node gets their exits, and
+they outlive the template. If a template cannot fork, each decoder process is started as a new interpreter.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
 from tonearm.sandbox.report import SandboxMode, minimal_environment
 
 DECODER_MODULE: Final = "tonearm.worker"
-# Variables of the environment. One heap of libc for all threads: a second one reserves 64 MB of address space, which
-# the memory limit counts. While libc cannot have them, each block of a thread takes a page, until there is room after
+# Variables of the environment. All threads share one heap of libc: a second heap reserves 64 MB of address space, which
+# the memory limit counts. If libc cannot have the 64 MB, each block of a thread takes a page, until there is room after
 # all.
 LIBRARY_SETTINGS: Final = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -76,8 +76,8 @@ def start_interpreter(
     *,
     module: str = DECODER_MODULE,
 ) -> ChildProcess:
-    """Runs a module of ours, by default that of decoder processes, in a new interpreter, in a session (setsid) of its
-    own. `interpreter` is the path of its program, None for this process's. Raises `OSError`."""
+    """Runs one of our modules, by default that of decoder processes, in a new interpreter, in a session (setsid) of its
+    own. `interpreter` is the path of its program, None for the interpreter of this process. Raises `OSError`."""
     return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
         [interpreter or sys.executable, "-m", module, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -91,7 +91,7 @@ def start_interpreter(
 def tell_exit(process: ChildProcess, name: str, on_exit: Callable[[int], None]) -> None:
     """Calls `on_exit` in this event loop with the status, as soon as the process has ended.
 
-    A thread called `name` waits for the exit: the only way to see it at once on every system. Kills the process and
+    A thread called `name` waits for the exit: the only way to get it at once on every system. Kills the process and
     raises `OSError` when no thread can be started.
     """
     loop = asyncio.get_running_loop()
@@ -110,12 +110,12 @@ def tell_exit(process: ChildProcess, name: str, on_exit: Callable[[int], None]) 
 
 
 class ForkedProcess:
-    """A child of this process that the template has forked. Raises `ChildProcessError` when `pid` is no child."""
+    """A child of this process that the template has forked. Raises `ChildProcessError` when `pid` is not a child."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._lock = threading.Lock()
-        self._is_reaped = False  # once reaped, another process may get the number
+        self._is_reaped = False  # afterwards another process may get the number
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def wait(self) -> int:
@@ -135,13 +135,13 @@ log = logging.getLogger(__name__)
 ANSWER_LIMIT_S: Final = 5.0
 LOAD_LIMIT_S: Final = 20.0  # for the first answer, which takes a fraction of a second, but more on a busy machine
 KILL_AFTER_S: Final = 1.0
-MOST_FAILURES: Final = 2  # after so many templates in a row that have forked nothing, no further one is started
+MOST_FAILURES: Final = 2  # after so many templates in a row without a fork, no further template is started
 _TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
 
 
 class DecoderTemplate:
-    """Starts decoder processes, until `stop`. The template is started by the first `load` or `start`, and replaced when
-    it ends, or has forked before and does not answer for `answer_limit_s`. `start` starts interpreters."""
+    """Starts decoder processes, until `stop`. The first `load` or `start` starts the template. It is replaced when it
+    ends or, after its first fork, does not answer for `answer_limit_s`. The argument `start` starts interpreters."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class DecoderTemplate:
     def load(self) -> None:
         """Starts the template now, in the background, instead of with the first `start`."""
         if self._process is None:
-            with contextlib.suppress(OSError):  # `start` tries again, and says what is wrong
+            with contextlib.suppress(OSError):  # `start` tries again, and reports the error
                 self._begin()
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
@@ -263,9 +263,9 @@ class _TemplateProcess:
         self._loop.add_reader(self._socket, self._receive)
 
     async def order(self, connection: int, suspects: int, limit_s: float) -> int:
-        """Has a process forked. Returns its id, or the negative number of the error. Raises `_TemplateLost`, and
-        `OSError` when it is unknown whether a process was forked: the template, which did not answer within `limit_s`,
-        is killed then."""
+        """Orders a fork. Returns the id of the new process, or the negative number of the error. Raises
+        `_TemplateLost`, or `OSError` when it is unknown whether a process was forked. A template that does not answer
+        within `limit_s` is killed."""
         number = next(self._numbers)
         try:
             socket.send_fds(self._socket, [FORK_ORDER.pack(number)], [connection, suspects])
@@ -292,7 +292,7 @@ class _TemplateProcess:
             answer.cancel()
 
     async def stop(self) -> None:
-        """Ends the template, and the processes that were ordered and are not wanted any more."""
+        """Ends the template, and the ordered processes that nobody waits for any more."""
         if self._answers and not self._is_over.is_set():
             # The template still forks what was ordered; the socket is closed after the last answer.
             self._socket.shutdown(socket.SHUT_WR)
@@ -341,7 +341,7 @@ class _TemplateProcess:
 
 
 def _end_unwanted(process_id: int) -> None:
-    """Kills a process that nobody waits for any more. A negative number is an error, and needs nothing."""
+    """Kills a process that nobody waits for any more. A negative number is an error, and is ignored."""
     if process_id < 0:
         return
     with contextlib.suppress(OSError):
