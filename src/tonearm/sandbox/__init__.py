@@ -1,4 +1,4 @@
-"""Confines a process by seccomp and Landlock: which system calls and files it may use.
+"""Confines a process by seccomp and Landlock, which limit its system calls and files.
 
 It does not start processes. `worker.process`, `sources.resolver` and other programs confine themselves with it.
 """

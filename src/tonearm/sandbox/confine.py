@@ -1,6 +1,6 @@
-"""Confines the current process. It tries first in a forked child whether the work is still possible.
+"""Confines the current process. A forked child first tries whether the work is still possible.
 
-Where a kernel, a libc or a container does not allow the work under the sandbox, the process goes without it and reports
+If a kernel, a libc or a container does not allow the work under the sandbox, the process works without it and reports
 why. Processes that are forked later need no trial of their own.
 """
 
@@ -36,7 +36,7 @@ _SCOPES: Final = 0b11  # abstract Unix sockets, signals
 
 
 class _Ruleset(ctypes.Structure):
-    """`struct landlock_ruleset_attr`; older kernels know its beginning."""
+    """`struct landlock_ruleset_attr`; older kernels have only its first fields."""
 
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
 
@@ -47,16 +47,16 @@ class _PathBeneath(ctypes.Structure):
 
 
 def restrict_to(readable: Iterable[Path] = ()) -> int:
-    """Denies this thread, and those that it will start, all that Landlock can, but to read files and folders in
-    `readable`; paths that do not exist are left out. Returns the version of Landlock, from 1 on.
+    """Denies this thread, and threads that it starts later, all that Landlock can deny, except reading files and
+    folders in `readable`. Paths that do not exist are left out. Returns the version of Landlock, from 1 on.
 
-    Kernels have it from 5.13 on, unless it is switched off. Each version restricts certain rights only (none restricts
-    reading a path's attributes), so Landlock comes in addition to seccomp.
+    Kernels have Landlock from 5.13 on, unless it is switched off. Each version restricts certain rights only (none
+    restricts reading a path's attributes), so Landlock comes in addition to seccomp.
 
-    Needs `give_up_privileges` before. Raises `SandboxUnavailable`.
+    Requires `give_up_privileges` before. Raises `SandboxUnavailable`.
     """
     abi = libc.call("landlock", LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
-    # All rights for files that this version knows: 13, and refer, truncate and ioctl of devices.
+    # All rights for files that this version has: 13, and refer, truncate and ioctl of devices.
     file_rights = (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
     ruleset = _Ruleset(file_rights, _TCP, _SCOPES)
     known_bytes = 8 if abi < 4 else 16 if abi < 6 else 24
@@ -96,11 +96,11 @@ def try_confinement(
     exercise: Callable[[], object],
     readable: Sequence[Path] = (),
 ) -> "Confinement":
-    """Finds out how this process, which must have a single thread, can be confined, and leaves it as it is.
+    """Finds out how this process can be confined, and does not confine it. The process must have a single thread.
 
-    `rules` makes the rules for a process id. `exercise` is a small piece of the process's work: it is done in a new
-    thread under the sandbox, and has failed when it raises. `readable` are the only paths that Landlock lets the
-    process read. Never raises.
+    `rules` makes the rules for a process id. `exercise` is a small piece of the process's work. It runs in a new thread
+    under the sandbox, and has failed when it raises. `readable` are the only paths that Landlock lets the process read.
+    Never raises.
     """
     if mode is SandboxMode.OFF:
         return Confinement()
@@ -127,8 +127,8 @@ def try_confinement(
 
 
 class Confinement:
-    """The result of a trial: `enter` of a sandbox that works, or None. `problem` says why a part or all of it does not
-    work; it is empty when no sandbox is wanted."""
+    """The result of a trial: `enter` of a sandbox that works, or None. `problem` says why a part or all of the sandbox
+    does not work. It is empty when all works or no sandbox is wanted."""
 
     def __init__(self, enter: Callable[[], int] | None = None, problem: str = "") -> None:
         self._enter = enter
@@ -149,9 +149,9 @@ class _TrialTimeout(SandboxUnavailable):
 
 
 class _Attempt(NamedTuple):
-    """What to ask of the kernel. Some environments kill a process for a system call that they do not allow, as
-    systemd's SystemCallFilter= without SystemCallErrorNumber=. In these (`is_for_killers`) the filter is set by `prctl`
-    instead of `seccomp`.
+    """The parts of the sandbox to try. Some environments kill a process for a system call that they do not allow, for
+    example systemd's SystemCallFilter= without SystemCallErrorNumber=. In these (`is_for_killers`) the filter is set by
+    `prctl` instead of `seccomp`.
     """
 
     landlock: bool
@@ -199,7 +199,7 @@ def _answer_trial(enter: Callable[[], int], exercise: Callable[[], object], answ
     try:
         enter()
         try:
-            in_a_thread(exercise)  # as the work will be done; the end of a thread is a part of the trial
+            in_a_thread(exercise)  # as the work is done later; the end of a thread is part of the trial
             words = _IT_WORKED
         except BaseException as error:  # noqa: BLE001 - as below
             words = b"under the filter: " + _words_for(error)

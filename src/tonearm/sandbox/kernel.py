@@ -18,16 +18,16 @@ PR_SET_NO_NEW_PRIVS: Final = 38
 
 
 class _Libc:
-    """Looked up once, by the first call: a confined process cannot open libraries."""
+    """libc, opened when this module is imported: a confined process cannot open libraries."""
 
     def __init__(self) -> None:
-        # The interpreter's lock is kept: these calls take no time, and a fork must come back with the lock as it was.
+        # PyDLL keeps the interpreter lock: these calls take no time, and a fork must return with the lock as it was.
         self._library = ctypes.PyDLL(None, use_errno=True)
         self._library.syscall.restype = ctypes.c_long
         self._library.prctl.restype = ctypes.c_int
 
     def call(self, what: str, number: int, *arguments: object) -> int:
-        """`number` with integers and pointers. Raises `SandboxUnavailable`: "`what`: EINVAL"."""
+        """Makes the call `number` with integers and pointers. Raises `SandboxUnavailable`: "`what`: EINVAL"."""
         ctypes.set_errno(0)
         result: int = self._library.syscall(ctypes.c_long(number), *map(_register, arguments))
         if result < 0:
@@ -42,7 +42,7 @@ class _Libc:
             raise refusal(what, ctypes.get_errno())
 
     def fork(self) -> int:
-        """As `os.fork`, but without what Python does around it: for a child that ends with `os._exit` soon.
+        """As `os.fork`, but without Python's steps before and after it: for a child that soon ends with `os._exit`.
 
         Raises `SandboxUnavailable`.
         """
@@ -71,7 +71,7 @@ def die_with_the_node() -> None:
 
 
 def give_up_privileges() -> None:
-    """Started programs can never get more rights than this process. Seccomp and Landlock require that.
+    """Makes sure that started programs never get more rights than this process. Seccomp and Landlock require that.
 
     Raises `SandboxUnavailable`.
     """
@@ -86,7 +86,7 @@ def name_process(name: str) -> None:
 
 def require_one_thread(*, within_s: float = 0.0) -> None:
     """Raises `SandboxUnavailable` when this process has other threads, which a sandbox does not confine and a fork does
-    not take over. `within_s`: a thread that was joined may still be ending."""
+    not copy. `within_s`: how long to wait for a thread that was joined and is still ending."""
     give_up_s = time.monotonic() + within_s
     try:
         while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < give_up_s:
@@ -105,13 +105,13 @@ SIBLING_FLAGS: Final = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEART
 
 
 def fork_sibling() -> int:
-    """As `os.fork`, for a process with a single thread: 0 in the new process, its number in this one. The new process
-    is a child of the caller's parent, by CLONE_PARENT. Raises `SandboxUnavailable` where the kernel or the libc does
-    not support it."""
+    """As `os.fork`, for a process with a single thread: returns 0 in the new process, its id in this one. The new
+    process is a child of the caller's parent, by CLONE_PARENT. Raises `SandboxUnavailable` if the kernel or the libc
+    does not support it."""
     clone, address = this_architecture().calls["clone"], _tid_address()
     require_one_thread()
     # libc has no function for it. Python's part is done as in `os.fork`. libc's own part would be its locks, which need
-    # nothing in a process with one thread, and the thread's number, which the kernel writes to `address`.
+    # nothing in a process with one thread, and the thread's id, which the kernel writes to `address`.
     ctypes.pythonapi.PyOS_BeforeFork()
     process_id = -1
     try:
@@ -123,7 +123,7 @@ def fork_sibling() -> int:
 
 
 def _tid_address() -> int:
-    """Where libc keeps the number of this thread. Raises `SandboxUnavailable`."""
+    """Where libc keeps the id of this thread. Raises `SandboxUnavailable`."""
     address = ctypes.c_void_p()
     libc.prctl("PR_GET_TID_ADDRESS", _PR_GET_TID_ADDRESS, ctypes.byref(address))
     if not address.value or ctypes.c_int.from_address(address.value).value != threading.get_native_id():

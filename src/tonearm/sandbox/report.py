@@ -1,5 +1,5 @@
-"""The wanted sandbox of a process, and the sandbox that it got. And the node's side: the environment of confined
-processes, the sandbox that each kind of process needs, and the log of what they report.
+"""The wanted sandbox of a process, and the sandbox that it got. Also the node's side: the environment of confined
+processes, the sandbox that each kind of process needs, and the log of their reports.
 """
 
 import logging
@@ -61,7 +61,7 @@ class SandboxReport:
 log = logging.getLogger(__name__)
 
 
-# What the interpreter and the loader need to find their files.
+# The interpreter and the loader find their files by these variables.
 _KEPT: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 
 

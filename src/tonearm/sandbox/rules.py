@@ -1,8 +1,8 @@
 """The system calls that decoder and resolver processes may make. Every other call is refused.
 
 The list has the calls that Python, NumPy, libav and yt-dlp were seen to make, and the calls that other versions of libc
-make instead. No call of the list leads out: it makes no new connection and no process, opens no path for a decoder, and
-changes no file, not even an open one.
+make instead. No listed call leads out of the sandbox: it makes no new connection and no process, opens no path for a
+decoder, and changes no file, not even an open one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,7 +68,8 @@ _OPENS_PATHS: Final = ("openat", "open")
 
 
 def decoder_rules(process_id: int) -> CallRules:
-    """For the decoder process `process_id`: it talks over the descriptors that it has, computes, and has threads."""
+    """The rules for the decoder process `process_id`, which uses the descriptors that it has, computes, and has
+    threads."""
     return CallRules(
         MappingProxyType(
             {
@@ -110,9 +111,9 @@ def decoder_rules(process_id: int) -> CallRules:
 
 
 def resolver_rules(process_id: int) -> CallRules:
-    """For the resolver process `process_id`: as a decoder, and it reads files, which ones is Landlock's.
+    """The rules for the resolver process `process_id`: those for a decoder, and it reads files. Landlock limits which.
 
-    The node makes its requests, so it has no sockets.
+    The node makes the resolver's requests, so the resolver opens no sockets.
     """
     readable_code = (
         _has_none_of(2, _PROT_WRITE),
@@ -124,7 +125,7 @@ def resolver_rules(process_id: int) -> CallRules:
             **_always(*_READS_PATHS),
             "openat": ((_has_none_of(2, _O_WRITES),),),
             "open": ((_has_none_of(1, _O_WRITES),),),
-            # Extension modules that are imported late. It can write no file, so no code of its own.
+            # For extension modules that are imported late. The process can write no file, so no code of its own.
             "mmap": ((_has_none_of(2, _PROT_EXEC),), readable_code),
             **_always("setitimer", "getitimer"),
         }

@@ -1,7 +1,8 @@
 """Filters for system calls: programs of the classic Berkeley packet filter, which the kernel runs for each call.
 
-A program sees `struct seccomp_data` (linux/seccomp.h): the call's number, the architecture, and six arguments as they
-are in the registers. So it can compare numbers, flags and whether a pointer is null, but read no path and no address.
+A program gets `struct seccomp_data` (linux/seccomp.h): the call's number, the architecture, and six arguments as they
+are in the registers. So it can compare numbers and flags, and test whether a pointer is null. It cannot read a path or
+an address in memory.
 """
 
 import ctypes
@@ -32,7 +33,8 @@ NOT_IMPLEMENTED: Final = _ERRNO | errno.ENOSYS
 
 _SECCOMP_SET_MODE_FILTER: Final = 1
 _SECCOMP_MODE_FILTER: Final = 2
-# x86 kernels before 5.16 slow filtered processes down against Spectre v4, which is about secrets of the same process.
+# Without this flag, x86 kernels before 5.16 slow filtered processes down against Spectre v4, which is about secrets of
+# the same process.
 _SPEC_ALLOW: Final = 1 << 2
 
 # Offsets in struct seccomp_data.
@@ -46,7 +48,7 @@ _INSTRUCTION: Final = struct.Struct("<HBBI")  # struct sock_filter
 
 
 class Instruction(NamedTuple):
-    """`struct sock_filter`. Jumps count the instructions to leave out."""
+    """`struct sock_filter`. Jumps count the instructions to skip."""
 
     code: int
     jump_true: int
@@ -73,9 +75,9 @@ ALWAYS: Final[Conditions] = ()
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """What a process may ask of the kernel: names of `syscalls`, most frequent first.
+    """The system calls that a process may make, by their names in `syscalls`, the most frequent first.
 
-    `refused` are calls that libraries are known to try and to do without.
+    `refused` are calls that libraries are known to try, and that they can do without.
     """
 
     allowed: Mapping[str, Conditions]
@@ -88,10 +90,10 @@ class CallRules:
 
 
 def filter_program(architecture: Architecture, rules: CallRules, *, traps: bool = False) -> tuple[Instruction, ...]:
-    """The program for `rules`: what is not listed fails with EPERM, and with ENOSYS when it is newer than the list.
+    """The program for `rules`. A call that is not listed fails with EPERM, or with ENOSYS if it is newer than the list.
 
-    Calls that an architecture does not have are left out. With `traps`, what is neither listed nor in `rules.refused`
-    nor tried by libc, which does without, raises SIGSYS.
+    Calls that an architecture does not have are left out. With `traps`, a call that is not listed raises SIGSYS, unless
+    it is in `rules.refused` or is one that libc tries and can do without.
     """
     program = [
         Instruction(LOAD_WORD, 0, 0, _ARCHITECTURE_AT),
@@ -121,7 +123,8 @@ def assembled(program: Sequence[Instruction]) -> bytes:
 
 
 def _when_number(number: int, block: list[Instruction]) -> list[Instruction]:
-    """`block`, which must return, for the call of this number; others go on after it with the number still loaded."""
+    """`block`, which must return, for the call of this number. Other calls go on after it, with the number still
+    loaded."""
     assert len(block) <= _LONGEST_JUMP, "a jump over so many conditions does not fit into a byte"
     return [Instruction(JUMP_IF_EQUAL, 0, len(block), number), *block]
 
@@ -136,7 +139,7 @@ def _alternatives(conditions: Conditions, otherwise: int) -> list[Instruction]:
 
 
 def _all_of(tests: Sequence[ArgumentTest]) -> list[Instruction]:
-    """Allows when all tests hold, and else goes on behind these instructions."""
+    """Allows the call when all tests hold, and otherwise goes on after these instructions."""
     backwards = [_returning(ALLOW)]
     for test in reversed(tests):
         for is_high_word in (True, False):
@@ -163,10 +166,9 @@ class _SockFprog(ctypes.Structure):
 
 
 def set_filter(architecture: Architecture, program: Sequence[Instruction], *, by_prctl: bool = False) -> None:
-    """Puts a filter over this thread and those that it will start; it cannot be taken away again.
+    """Sets a filter for this thread and threads that it starts later. The filter cannot be removed.
 
-    Needs `give_up_privileges` before. `by_prctl` takes the older way at once. Raises
-    `SandboxUnavailable`.
+    Requires `give_up_privileges` before. With `by_prctl` the older way is taken at once. Raises `SandboxUnavailable`.
     """
     instructions = ctypes.create_string_buffer(assembled(program))
     given = _SockFprog(len(program), ctypes.cast(instructions, ctypes.c_void_p))

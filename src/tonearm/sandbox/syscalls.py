@@ -24,7 +24,7 @@ LANDLOCK_RESTRICT_SELF: Final = 446
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """`audit` is AUDIT_ARCH_… of linux/audit.h, which a filter sees; `calls` gives numbers by name."""
+    """`audit` is AUDIT_ARCH_… of linux/audit.h, which a filter gets; `calls` has the numbers by name."""
 
     name: str
     audit: int
@@ -138,7 +138,7 @@ AARCH64: Final = Architecture("aarch64", 0xC00000B7, _column(1))
 
 
 def this_architecture() -> Architecture:
-    """The one that this process runs on. Raises `SandboxUnavailable` when there is no table for it."""
+    """The architecture that this process runs on. Raises `SandboxUnavailable` when there is no table for it."""
     machine = platform.machine()
     found = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}.get(machine.lower())
     if sys.platform != "linux" or found is None or sys.maxsize < 2**32:
