@@ -1,4 +1,4 @@
-"""One voice connection: carries out what `core.voice_gateway` orders, and gives the player's packets to the media.
+"""One voice connection: carries out the orders of `core.voice_gateway`, and gives the player's packets to the media.
 
 It opens new sockets as often as needed. It ends when it leaves the channel, or when the rules give it up. For its
 player it is one listener.
@@ -31,17 +31,17 @@ from tonearm.voice.gateway import GatewayDialler, GatewaySocket
 from tonearm.voice.media import Media, VoiceProcessError, VoiceProcesses
 from tonearm.voice.messages import DAVE_VERSION, MediaSetting
 
-_LARGE_CALL: Final = 25  # members, from which on the key agreement takes longer than a packet may wait
+_LARGE_CALL: Final = 25  # members; from so many on the key agreement takes longer than a packet may wait
 _MOST_EARLY: Final = 256  # messages about the call before its description
-_LATENCY_MS: Final = 200  # nothing is kept for it: `offer` always takes
+_LATENCY_MS: Final = 200  # no frames are queued here: `offer` takes each frame
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class VoiceWays:
-    """What all connections of a node share. `wall_ms` gives the time of day in ms since 1970. `move_limit_s`: so
-    long an older connection waits for the end-to-end encryption of the newer one. `chance` gives 0 to 1."""
+    """The parts that all connections of a node share. `wall_ms` gives the time of day in ms since 1970. `move_limit_s`:
+    how long an older connection waits for the end-to-end encryption of the newer one. `chance` gives 0 to 1."""
 
     settings: VoiceSettings
     dialler: GatewayDialler
@@ -55,7 +55,7 @@ class VoiceWays:
 class VoiceConnection:
     """Calls `changed` after each change of its status. Begins with `start`.
 
-    It is a `FrameSink`: whoever has it attaches it to the player.
+    It is a `FrameSink`: its owner attaches it to the player.
     """
 
     framing = Framing.RAW
@@ -86,7 +86,7 @@ class VoiceConnection:
         self._timer: asyncio.Handle | None = None
         self._timer_due_s: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._session = 0  # counts the sessions; what belongs to an older one is not wanted any more
+        self._session = 0  # counts the sessions; results for an older session are dropped
         self._ssrc = 0
         self._udp: socket.socket | None = None
         self._media: Media | None = None
@@ -134,11 +134,12 @@ class VoiceConnection:
         return self._phase in (VoicePhase.CLOSED, VoicePhase.NONE)
 
     def give_up(self, reason: NodeReason) -> None:
-        """The node ends it."""
+        """Ends the connection by decision of the node."""
         self._do(self._gateway.fail(reason))
 
     async def leave(self) -> None:
-        """Five silences, the end of speaking, an orderly close. Returns when all is over."""
+        """Sends five frames of silence and the end of speaking, and closes in an orderly way. Returns when all is
+        closed."""
         media, self._media = self._media, None
         if media is not None and not self.is_over:
             await media.finish()
@@ -161,12 +162,12 @@ class VoiceConnection:
         return 0
 
     def close(self, code: int, reason: str) -> None:
-        """The player's end is told by other means."""
+        """Does nothing, because the player reports its end to its companion."""
 
     def abort(self) -> None:
         """As `close`."""
 
-    # What the socket tells
+    # Reports of the socket
 
     def opened(self) -> None:
         self._do(self._gateway.opened())
@@ -185,10 +186,10 @@ class VoiceConnection:
 
     def lost(self, code: int | None, text: str) -> None:
         own = self.credentials
-        text = "" if own.token in text or own.session_id in text else text  # servers may say anything
+        text = "" if own.token in text or own.session_id in text else text  # a server may send any text
         self._do(self._gateway.lost(self._loop.time(), code, text))
 
-    # What the media tells
+    # Reports of the media
 
     def say(self, message: bytes | tuple[int, Mapping[str, Any]]) -> None:
         self._do(self._gateway.say(message))
@@ -217,7 +218,7 @@ class VoiceConnection:
                 case Dial():
                     self._drop_socket()
                     if self._gateway.phase is VoicePhase.CONNECTING:
-                        self._early.clear()  # of a session that never came to be
+                        self._early.clear()  # of a session that never began
                     self._socket = self._ways.dialler.dial(self._endpoint, self)
                 case Say(message):
                     if self._socket is not None:
@@ -324,7 +325,7 @@ class VoiceConnection:
             self._do(self._gateway.fail(reason))
 
     async def _close(self) -> None:
-        """Lets go of all that is left."""
+        """Closes everything that is still open."""
         self._session += 1
         self._drop_socket()
         self._drop_media()
@@ -364,7 +365,7 @@ class VoiceConnection:
     def _tell(self) -> None:
         phase = self._gateway.phase
         if phase in (VoicePhase.CONNECTED, VoicePhase.RESUMING) and self._media is None:
-            phase = VoicePhase.CONNECTING  # until there is something that sends
+            phase = VoicePhase.CONNECTING  # until the media can send
         if phase is not self._phase:
             self._phase, self._since_ms = phase, self._ways.wall_ms()
         self._changed()

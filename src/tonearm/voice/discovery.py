@@ -1,7 +1,7 @@
 """The UDP socket of a voice connection, and the address at which the voice server sees it.
 
-docs.discord.com, "Voice Connections", IP Discovery: 74 bytes, big-endian: type (1 asks, 2 answers), the length of what
-follows, SSRC, the address as text that zeros end, the port.
+A packet of IP Discovery (docs.discord.com, "Voice Connections") has 74 bytes, big-endian: type (1 asks, 2 answers), the
+length of the rest, SSRC, the address as text that ends with zeros, the port.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ class NoAnswer(Exception):
 
 
 def open_udp(host: str, port: int, settings: VoiceSettings) -> socket.socket:
-    """A socket that is connected to this address, which was judged before. Raises `OSError`, where no port of
-    `settings.udp_ports` is free, too, and ValueError when `host` is no address."""
+    """A socket that is connected to this address, which the caller has checked. Raises `OSError`, also when no port of
+    `settings.udp_ports` is free, and ValueError when `host` is not an address."""
     family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET
     udp = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -60,19 +60,19 @@ def _bind(udp: socket.socket, settings: VoiceSettings) -> None:
 
 
 async def discover(udp: socket.socket, ssrc: int) -> tuple[str, int]:
-    """The address and port of this machine as the server sees them. Afterwards the kernel drops all that comes in.
+    """The address and port of this machine as the server sees them. Afterwards the kernel drops all incoming packets.
     Raises `NoAnswer`."""
     loop = asyncio.get_running_loop()
     for _ in range(_TRIES):
         ends_s = loop.time() + _TRY_S
-        with contextlib.suppress(OSError):  # it may be of an earlier packet
+        with contextlib.suppress(OSError):  # the error may be of an earlier packet
             udp.send(_PACKET.pack(_ASKS, _LENGTH, ssrc, b"", 0))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ends_s):
                 while True:
                     try:
                         found = _read(await loop.sock_recv(udp, _PACKET.size + 1), ssrc)
-                    except OSError:  # nobody has that port, as it seems
+                    except OSError:  # apparently the port is closed
                         await asyncio.sleep(_TRY_S)
                     else:
                         if found is not None:
@@ -99,7 +99,8 @@ class _Filter(ctypes.Structure):
 
 
 def drop_what_comes(udp: socket.socket) -> None:
-    """Nobody reads the socket any more. Where the kernel takes no filter, its small buffer fills up."""
+    """Drops incoming packets, because nobody reads the socket any more. If the kernel takes no filter, the small buffer
+    fills up."""
     with contextlib.suppress(OSError):
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _LITTLE_BUFFER_BYTES)
         program = ctypes.create_string_buffer(_RETURN_NOTHING)

@@ -1,7 +1,7 @@
 """The WebSocket to a voice server: connects, reads and writes. The rules of the protocol are in `core.voice_gateway`.
 
-TLS is always checked, against the system's authorities or those of SSL_CERT_FILE. No redirect is followed, and each
-address is checked when it is dialled.
+TLS certificates are always checked, against the system's authorities or those of SSL_CERT_FILE. No redirect is
+followed, and each address is checked when it is dialled.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class SocketReports(Protocol):
 
 
 class GatewayDialler:
-    """Opens sockets to voice servers, until `close`. `guard` judges addresses."""
+    """Opens sockets to voice servers, until `close`. `guard` checks addresses."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -61,7 +61,7 @@ class GatewayDialler:
                 connector=aiohttp.TCPConnector(
                     resolver=GuardedResolver(self._guard), socket_factory=self._guard.open_socket, limit=0
                 ),
-                timeout=aiohttp.ClientTimeout(total=None),  # the rules have the clock
+                timeout=aiohttp.ClientTimeout(total=None),  # the rules set the timeouts
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace],
                 trust_env=False,
@@ -104,7 +104,7 @@ class GatewaySocket:
         self._url = url
         self._check = check
         self._reports: SocketReports | None = reports
-        self._outgoing: asyncio.Queue[str | bytes | int] = asyncio.Queue(_MOST_WAITING)  # a number closes with it
+        self._outgoing: asyncio.Queue[str | bytes | int] = asyncio.Queue(_MOST_WAITING)  # a number is a close code
         self._is_open = False
         self._is_hanging_up = False
         self.task = asyncio.get_running_loop().create_task(self._run())
@@ -119,7 +119,7 @@ class GatewaySocket:
             self.task.cancel()
 
     def hang_up(self, code: int) -> None:
-        """Closes it, behind what was sent. Nothing more is told."""
+        """Closes the socket after the messages that were sent. No more reports come."""
         self._reports = None
         if not self._is_open or self._outgoing.full():
             self.task.cancel()

@@ -1,7 +1,7 @@
 """The voice processes, from the node's side: which process has which connection, and the messages in both directions.
 
-Packets of all connections of a process go to it in one message for each turn of the loop. What the process cannot take
-at once is dropped if it is a frame, and waits if it is anything else; the loop never waits.
+In each turn of the loop a process gets the packets of all its connections in one message. Messages that the process
+cannot take at once wait, but of the frames only the newest do. The loop never waits.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from tonearm.voice.messages import (
 _MODULE: Final = "tonearm.voice.process"
 _CONNECTIONS_A_PROCESS: Final = 300
 _START_LIMIT_S: Final = 20.0
-_FINISH_LIMIT_S: Final = 1.0  # five silences take 0.1 s
+_FINISH_LIMIT_S: Final = 1.0  # five frames of silence take 0.1 s
 _READ_BYTES: Final = 256 * 1024
 _READS_AT_ONCE: Final = 32
 _MOST_WAITING: Final = 4_000  # messages for a process that takes none
@@ -61,12 +61,12 @@ class MediaReports(Protocol):
         """A message to send to the voice server: a binary message with its opcode, or an opcode and an object."""
 
     def silent(self, frames: int) -> None:
-        """Five silences were sent, after so many frames."""
+        """Five frames of silence were sent, after `frames` frames."""
 
     def dave_changed(self, status: DaveStatus) -> None: ...
 
     def counted(self, packets: PacketCounts) -> None:
-        """Since this media began; at most once a second."""
+        """The counts since this media began. Called at most once a second."""
 
     def process_lost(self) -> None:
         """The process has ended, and the media with it."""
@@ -74,7 +74,7 @@ class MediaReports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MediaFigures:
-    """`late`: packets, by how many ms they were late at least."""
+    """`late`: how many packets were later than so many ms."""
 
     processes: tuple[VoiceProcessFigures, ...]
     restarts: int
@@ -83,7 +83,7 @@ class MediaFigures:
 
 
 class Media:
-    """The packets of one connection. `frames`: how many it was given."""
+    """The packets of one connection. `frames`: how many frames it got."""
 
     def __init__(self, process: "_Process", number: int, reports: MediaReports) -> None:
         self._process = process
@@ -91,10 +91,10 @@ class Media:
         self.number = number
         self.reports = reports
         self.frames = 0
-        self.lost = 0  # of these, on the way to a process that took no more
+        self.lost = 0  # frames that were dropped because the process took no more
 
     def frame(self, packet: bytes) -> None:
-        """Sends one packet of Opus of 20 ms now."""
+        """Sends one Opus packet of 20 ms now."""
         self.frames += 1
         self._process.frame(self.number, packet)
 
@@ -106,7 +106,7 @@ class Media:
             self._process.post(self._process.pack(message))
 
     async def finish(self) -> None:
-        """Five silences, then the end. Takes 0.1 s; where the process does not answer, not much more."""
+        """Ends after five frames of silence. Takes 0.1 s, or `_FINISH_LIMIT_S` if the process does not answer."""
         if self._process.media.get(self.number) is not self:
             return
         self._finished = asyncio.get_running_loop().create_future()
@@ -117,7 +117,7 @@ class Media:
             self.close()
 
     def close(self) -> None:
-        """At once."""
+        """Ends at once."""
         if self._process.media.pop(self.number, None) is self:
             self._process.send(Close(self.number))
             self._process.on_close(self._process)
@@ -134,7 +134,7 @@ class VoiceProcesses:
         self._settings = settings
         self._sandbox_mode = sandbox_mode
         self._processes: list[_Process] = []
-        self._starts: set[asyncio.Task[_Process]] = set()  # of those that many connections share
+        self._starts: set[asyncio.Task[_Process]] = set()  # of processes that many connections share
         self._ending: set[_Process] = set()  # not needed any more
         self._last = 0
         self._restarts = 0
@@ -148,7 +148,7 @@ class VoiceProcesses:
             self._begin()
 
     async def open(self, setting: MediaSetting, udp: socket.socket, reports: MediaReports) -> Media:
-        """Takes over the connected socket, whatever happens. Raises `VoiceProcessError`."""
+        """Owns the connected socket from now on, even when it raises. Raises `VoiceProcessError`."""
         with udp:
             process = await self._process_for(is_large=setting.is_large)
             try:
@@ -189,7 +189,7 @@ class VoiceProcesses:
             raise VoiceProcessError(f"a voice process could not be started ({error})") from error
 
     async def _shared_process(self) -> "_Process":
-        """The one with the fewest connections."""
+        """The shared process with the fewest connections."""
         if self._is_over:
             raise VoiceProcessError("the node is stopping")
         for _ in range(self._wanted_processes - len(self._shared) - len(self._starts)):
@@ -242,7 +242,7 @@ class VoiceProcesses:
             process.end()
 
     def _ended(self, process: "_Process") -> None:
-        """A process has ended, by itself or because it said what it may not say."""
+        """A process has ended, by itself or because the node killed it."""
         self._ending.discard(process)
         self._late = _sum_of(self._late, process.late)
         self._longest_mls_ms = max(self._longest_mls_ms, process.longest_mls_ms)
@@ -262,7 +262,7 @@ class VoiceProcesses:
 
 
 class _Process:
-    """One voice process. `on_end` is called when it has ended, `on_close` when a connection was closed by the node.
+    """One voice process. `on_end` is called when it has ended, `on_close` when the node has closed a connection.
     Raises `OSError` when it cannot be started."""
 
     def __init__(
@@ -315,14 +315,15 @@ class _Process:
             self._loop.call_soon(self._flush)
 
     def pack(self, message: FromNode) -> bytes:
-        """Raises what msgspec does for values of strangers that cannot be packed, and ValueError for too many."""
+        """Raises the errors of msgspec for foreign values that cannot be packed, and ValueError for a message that is
+        too large."""
         packed = self._coder.pack(message)
         if len(packed) > MOST_MESSAGE_BYTES:
             raise ValueError("the message is too large")
         return packed
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Takes `descriptor` over."""
+        """Owns `descriptor` from now on."""
         self.post(self.pack(message), descriptor)
 
     def post(self, packed: bytes, descriptor: int | None = None) -> None:
@@ -338,7 +339,7 @@ class _Process:
             self._flush()
 
     def end(self) -> None:
-        """The process ends by itself when its socket is closed; it has nothing to finish."""
+        """Closes the socket and kills the process, which has nothing to finish."""
         if self._is_over:
             return
         self._is_over = True
@@ -354,7 +355,7 @@ class _Process:
             self._started.set_exception(OSError(f"it {self.why}"))
 
     def _flush(self) -> None:
-        """Sends what waits, then the frames, as far as the process takes them."""
+        """Sends the waiting messages, then the frames, as far as the process takes them."""
         self._is_flush_due = False
         if self._is_over:
             return
@@ -390,7 +391,8 @@ class _Process:
             raise
 
     def _wait_for_room(self) -> None:
-        """A flood of others fills the socket for less than a frame's time; what is older is better not sent."""
+        """Sends on when the socket has room. A flood of other messages fills the socket for less than a frame's time,
+        so frames that are too old are dropped."""
         if not self._waits_for_room:
             self._waits_for_room = True
             self._loop.add_writer(self._socket, self._flush)

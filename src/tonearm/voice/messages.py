@@ -1,7 +1,7 @@
 """The messages between the node and a voice process: one message in each packet of their socket.
 
-Frames have a form of their own, since there are fifty a second of each connection: a zero byte, then for each frame the
-connection, its length, and the packet of Opus. All others are objects of MessagePack, which never begin with zero.
+Frames have a form of their own, because each connection has fifty a second: a zero byte, then for each frame the
+connection, the length, and the Opus packet. All other messages are MessagePack objects, which never begin with zero.
 """
 
 import struct
@@ -16,12 +16,12 @@ DAVE_VERSION: Final = 1  # of the end-to-end encryption; 0 is none
 FRAMES: Final = b"\0"
 FRAME_HEAD: Final = struct.Struct("<IH")  # connection, bytes
 MOST_MESSAGE_BYTES: Final = 150_000  # the kernel takes somewhat more at once
-MOST_FRAMES_BEHIND: Final = 10  # of one connection, after one of the two stood still; older ones are dropped
-OPS_SAID: Final = frozenset((23, 26, 28, 31))  # what a process may have said to a voice server
+MOST_FRAMES_BEHIND: Final = 10  # of one connection, after the node or the process stood still; older frames are dropped
+OPS_SAID: Final = frozenset((23, 26, 28, 31))  # the opcodes that a process may send to a voice server
 
 
 class BrokenVoiceMessage(Exception):
-    """The other side said what it may not say."""
+    """The other side sent a message that it may not send."""
 
 
 class MediaSetting(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class MediaSetting(msgspec.Struct, frozen=True):
     is_large: bool = False
 
     def __repr__(self) -> str:
-        return f"MediaSetting({self.mode!r}, …)"  # the key is in no log
+        return f"MediaSetting({self.mode!r}, …)"  # keeps the key out of logs
 
 
 class Open(msgspec.Struct, tag=True, frozen=True):
@@ -56,19 +56,19 @@ class Gateway(msgspec.Struct, tag=True, frozen=True):
 
 
 class Finish(msgspec.Struct, tag=True, frozen=True):
-    """Five silences, then the end. The answer is `Finished`."""
+    """Ends a connection after five frames of silence. The answer is `Finished`."""
 
     connection: int
 
 
 class Close(msgspec.Struct, tag=True, frozen=True):
-    """The end at once."""
+    """Ends a connection at once."""
 
     connection: int
 
 
 class Started(msgspec.Struct, tag=True, frozen=True):
-    """The process takes connections. `sandbox` is its level, `problem` why it is not a higher one."""
+    """The process takes connections. `sandbox` is the level of its sandbox, `problem` why the level is not higher."""
 
     sandbox: str
     problem: str
@@ -84,7 +84,7 @@ class Say(msgspec.Struct, tag=True, frozen=True):
 
 
 class Silent(msgspec.Struct, tag=True, frozen=True):
-    """Five silences were sent after so many frames of this connection."""
+    """Five frames of silence were sent. `frames`: how many frames of this connection came before them."""
 
     connection: int
     frames: int
@@ -100,8 +100,8 @@ class Finished(msgspec.Struct, tag=True, frozen=True):
 
 
 class Counts(msgspec.Struct, tag=True, frozen=True):
-    """Since the start. `connections`: those that have sent since the last one, each with its number, packets, silences
-    and dropped frames. `late`: packets later than each of `core.voice.LATE_MS`."""
+    """Counts since the start. `connections`: those that have sent something since the last `Counts`, each with its
+    number, packets, frames of silence and dropped frames. `late`: packets later than each of `core.voice.LATE_MS`."""
 
     connections: list[tuple[int, int, int, int]]
     late: tuple[int, int, int]
@@ -123,7 +123,7 @@ class Coder:
         return self._encoder.encode(message)
 
     def read(self, packet: bytes | memoryview) -> Any:
-        """Raises `BrokenVoiceMessage`; its text has nothing of the message."""
+        """Raises `BrokenVoiceMessage`, whose text contains nothing of the message."""
         try:
             return self._decoder.decode(packet)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -131,7 +131,7 @@ class Coder:
 
 
 def pack_frames(frames: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
-    """The messages of these frames, each a connection and its packet, in this order; and how many are in each."""
+    """Packs frames, each a connection and its packet, in this order. Yields each message and how many frames it has."""
     head, parts, size = FRAME_HEAD.pack, [FRAMES], 1
     for connection, packet in frames:
         if size > MOST_MESSAGE_BYTES // 2:

@@ -1,7 +1,7 @@
 """The voices of all players: which player is in which channel, and the state of each voice.
 
 A player has one voice. To move it, a second connection is opened, and the first sends until the second can send. The
-saved state has no secrets with which one could join, so the bot has to join again after a restart.
+saved state has no secrets to join with, so the bot has to join again after a restart.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tonearm.voice.connection import VoiceConnection, VoiceWays
 from tonearm.voice.gateway import GatewayDialler
 from tonearm.voice.media import VoiceProcesses
 
-_LEAVE_LIMIT_S: Final = 3.0  # at the end of the node
+_LEAVE_LIMIT_S: Final = 3.0  # when the node stops
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Voices:
                 raise LimitReached(f"The node has reached voice.max_connections: {most} voices.")
 
     def put(self, player: Player, target: VoiceTarget, credentials: VoiceCredentials) -> None:
-        """The player's sound goes there from now on. The same values again change nothing."""
+        """Sends the player's sound to `target` from now on. The same values again change nothing."""
         self.check(player.player_id, target)
         voice = self._voices.get(player.player_id)
         if voice is None:
@@ -133,7 +133,7 @@ class Voices:
 
 
 class _Tally:
-    """What is counted over all connections: those that live, and what those that have ended came to."""
+    """Counts over all connections: the living connections, and the sums of those that have ended."""
 
     def __init__(self) -> None:
         self.connections: set[VoiceConnection] = set()
@@ -168,8 +168,8 @@ class _Tally:
 
 
 class PlayerVoice:
-    """The voice of one player, beside it as its `Companion`. `newest` is the connection that was asked for last;
-    `sounding` is attached to the player: the same one, or the one before it, which sends until the newest can."""
+    """The voice of one player, and the player's `Companion`. `_newest` is the connection that was opened last.
+    `_sounding` is attached to the player: the newest one, or the one before it, which sends until the newest can."""
 
     def __init__(
         self,
@@ -196,17 +196,17 @@ class PlayerVoice:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is no voice that was given up."""
+        """Whether the voice was not given up."""
         return self.status.phase is not VoicePhase.CLOSED
 
     def go(self, target: VoiceTarget, credentials: VoiceCredentials) -> None:
-        """Connects there, unless it does already."""
+        """Connects to `target`, unless it does already."""
         newest = self._newest
         is_same = newest is not None and (newest.target, newest.credentials) == (target, credentials)
         if is_same and self.is_there:
             return
         self.target = target
-        self._stop_waiting()  # for the one before it
+        self._stop_waiting()  # for the connection before
         self._player.accompany(VOICE, self)  # its record has changed
         if newest is not None and newest is not self._sounding:
             self._tally.leave(newest)
@@ -246,7 +246,7 @@ class PlayerVoice:
                 self._waits.discard(wait)
         return self.status
 
-    # Beside the player
+    # Calls of the player
 
     def record(self) -> Json:
         return record_of(self.target)
@@ -254,7 +254,7 @@ class PlayerVoice:
     def player_ended(self, code: CloseCode) -> None:
         self.leave()
 
-    # What the connections tell
+    # Reports of the connections
 
     def _changed(self, connection: VoiceConnection) -> None:
         status = connection.status
@@ -263,7 +263,7 @@ class PlayerVoice:
         if connection.handshake_ms is not None and connection is self._newest:
             self._tally.handshake_ms = connection.handshake_ms
         if connection is self._sounding and connection is not self._newest:
-            if connection.is_over:  # as was to be expected: it is not fought for
+            if connection.is_over:  # as expected: the node makes no attempt to keep it
                 self._end_sounding()
         elif connection is self._newest:
             if status.phase is VoicePhase.CLOSED:
@@ -273,7 +273,7 @@ class PlayerVoice:
             self._show(connection.status)
 
     def _take_over(self, connection: VoiceConnection, status: VoiceStatus) -> None:
-        """The newest connection is there; the older one goes when it is not needed any more."""
+        """Attaches the newest connection to the player. The older one ends when it is not needed any more."""
         if self._sounding is not None and not status.can_flow and not self._is_overdue:
             if self._move_timer is None:
                 loop = asyncio.get_running_loop()

@@ -35,7 +35,7 @@ _MEMORY_BYTES: Final = 2 * 1024**3
 
 
 def _exercise() -> None:
-    """Does once what the process is for, so that all is loaded which the sandbox would keep it from loading."""
+    """Does the work of the process once, to load everything that the sandbox would keep it from loading."""
     now_s = time.monotonic()
     for mode in MODES:
         RtpStream(mode, bytes(32), 1, now_s).packet(secrets.token_bytes(200))
@@ -46,7 +46,7 @@ def _exercise() -> None:
 
 
 def _prepare(mode: SandboxMode) -> Confinement:
-    """Limits, and a trial of the sandbox."""
+    """Sets the limits and tries the sandbox."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when it ends
     die_with_the_node()
@@ -54,7 +54,7 @@ def _prepare(mode: SandboxMode) -> Confinement:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
-    logging.disable()  # libdave logs each message that it does not take, and who sends them can send many
+    logging.disable()  # libdave logs each message that it refuses, and a sender can send many
     in_a_thread(_exercise)
     return try_confinement(mode, decoder_rules, _exercise)
 
@@ -71,7 +71,7 @@ def _serve(node: socket.socket, confinement: Confinement, mode: SandboxMode) -> 
 
 
 def main() -> None:
-    """See above."""
+    """Runs the process, or the trial for `tonearm doctor`."""
     if len(sys.argv) == 2:
         report = _prepare(SandboxMode(sys.argv[1])).enter()
         sys.stdout.write(json.dumps({"sandbox": report.level, "problem": report.problem}))

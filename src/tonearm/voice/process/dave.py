@@ -1,8 +1,8 @@
-"""The end-to-end encryption of one call (DAVE), as the voice server conducts it; libdave, Discord's own library, does
+"""The end-to-end encryption of one call (DAVE), which the voice server conducts. libdave, Discord's own library, does
 the work.
 
-github.com/discord/dave-protocol, protocol.md. In an encrypted call nothing leaves unencrypted, in no moment: without a
-group there is no packet. The node hears nobody, so that nothing is decrypted here.
+The protocol is protocol.md of github.com/discord/dave-protocol. In an encrypted call no packet ever leaves unencrypted:
+without a group no packet is sent. The node receives no audio, so nothing is decrypted here.
 """
 
 import time
@@ -26,7 +26,7 @@ _Next: TypeAlias = tuple[int, dave.IKeyRatchet | None]
 
 
 class DaveCall:
-    """One member's view of a call: the bot's own. `say` gives a message to the voice server."""
+    """The bot's own view of a call. `say` sends a message to the voice server."""
 
     def __init__(self, user_id: int, channel_id: int, ssrc: int, version: int, say: Say) -> None:
         self._user = str(user_id)
@@ -41,7 +41,7 @@ class DaveCall:
         self._pending: dict[int, _Next] = {}  # by the transition that begins it
         self._has_key = False
         self._heals_from_s = 0.0
-        self._wants_healing: int | None = None  # the transition that could not be worked up, until it may be said
+        self._wants_healing: int | None = None  # the transition that failed, until it may be reported
         self.version = version
         self.passes_through = version == 0
         self.epoch: int | None = None
@@ -69,7 +69,7 @@ class DaveCall:
         return " ".join(f"{group % 10**_GROUP_BYTES:0{_GROUP_BYTES}}" for group in groups)
 
     def encrypt(self, packet: bytes) -> bytes | None:
-        """The packet as it may leave; None: it may not."""
+        """The packet as it may be sent; None if it may not be sent."""
         if self.passes_through:
             return packet
         return self._encryptor.encrypt(dave.MediaType.audio, self._ssrc, packet) if self._has_key else None
@@ -84,7 +84,7 @@ class DaveCall:
         self.longest_step_ms = max(self.longest_step_ms, (time.monotonic() - begun_s) * 1000)
 
     def heal(self, now_s: float) -> None:
-        """Asks for a new welcome, if that waits and is due."""
+        """Requests a new welcome, if that is wanted and due."""
         if self._wants_healing is None or now_s < self._heals_from_s:
             return
         transition, self._wants_healing = self._wants_healing, None
@@ -110,7 +110,7 @@ class DaveCall:
                 self._begin_group()
 
     def _take_binary(self, op: int, data: bytes, now_s: float) -> None:
-        if not data:  # libdave 1.1.0 crashes by an empty external sender
+        if not data:  # libdave 1.1.0 crashes on an empty external sender
             return
         if op == 25:
             self._external_sender = data
@@ -142,7 +142,7 @@ class DaveCall:
                 self.heal(now_s)
 
     def _begin_group(self) -> None:
-        """A new group, or a new try to come into one."""
+        """Begins a new group, or a new attempt to join one."""
         self._forget_keys()
         self.epoch = None
         self._session.reset()
@@ -160,7 +160,7 @@ class DaveCall:
 
     def _prepare(self, transition: int, version: int) -> None:
         if len(self._pending) < _MOST_PENDING:
-            # The keys are those of this epoch: the group may be further when the transition happens.
+            # The keys are those of this epoch: the group may be in a later epoch when the transition happens.
             self._pending[transition] = version, self._session.get_key_ratchet(self._user) if version else None
         if transition == 0:
             self._execute(0)
@@ -183,9 +183,9 @@ def _number(data: Mapping[str, Any], name: str, bits: int) -> int | None:
 
 
 def _epoch_of(message: bytes) -> int | None:
-    """The epoch that a public message of MLS belongs to (RFC 9420, 6: group_id<V>, epoch); None for any other."""
+    """The epoch that a public message of MLS belongs to (RFC 9420, 6: group_id<V>, epoch); None for other messages."""
     start = message.find(_MLS_PUBLIC_MESSAGE)
-    if not 0 <= start <= 4 or len(message) < start + 5:  # behind the length of a vector
+    if not 0 <= start <= 4 or len(message) < start + 5:  # after the length of a vector
         return None
     length = message[start + 4]
     if length > 0x3F:  # a group's id is that of a channel: 8 bytes

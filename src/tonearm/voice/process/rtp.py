@@ -1,7 +1,7 @@
-"""Packets of RTP as Discord's voice servers take them: numbered, stamped and encrypted.
+"""RTP packets as Discord's voice servers take them: with numbers and timestamps, and encrypted.
 
-RFC 3550, 5.1; the modes that end in `rtpsize` of docs.discord.com, "Voice Connections": the header is the additional
-data, and the nonce is a counter of four bytes, which the packet ends with.
+The header is that of RFC 3550, 5.1. The modes are those that end in `rtpsize` of docs.discord.com, "Voice Connections":
+the header is the additional data, and the nonce is a counter of four bytes at the end of the packet.
 """
 
 import secrets
@@ -22,14 +22,14 @@ _VERSION_AND_TYPE: Final = 0x8078  # version 2 without extras; payload type 120,
 _COUNTER: Final = struct.Struct("<I")
 _PAST_LAST_COUNTER: Final = 2**32
 _AES, _XCHACHA = MODES
-_NONCE_REST: Final = {_AES: bytes(8), _XCHACHA: bytes(20)}  # behind the counter
+_NONCE_REST: Final = {_AES: bytes(8), _XCHACHA: bytes(20)}  # after the counter
 
 Seal: TypeAlias = Callable[[bytes, bytes, bytes], bytes]
 """Encrypts and signs: nonce, payload, additional data."""
 
 
 def seal_of(mode: str, key: bytes) -> Seal:
-    """Raises ValueError for a mode or a key that cannot be."""
+    """Raises ValueError for an unknown mode or an invalid key."""
     if mode == _AES:
         return AESGCM(key).encrypt
     if mode == _XCHACHA and len(key) == 32:
@@ -38,8 +38,8 @@ def seal_of(mode: str, key: bytes) -> Seal:
 
 
 class RtpStream:
-    """The packets of one connection. Numbers and stamps begin at random. The stamp goes on as time goes, in pauses,
-    too; within a run of frames it goes on frame by frame, however unevenly they come."""
+    """The packets of one connection. Numbers and timestamps begin at random. The timestamp follows the clock, also in
+    pauses. Within a run of frames it advances frame by frame, however unevenly the frames come."""
 
     __slots__ = ("_began_s", "_counter", "_first", "_nonce_rest", "_sample", "_seal", "_sequence", "_ssrc")
 
@@ -50,20 +50,20 @@ class RtpStream:
         self._sequence = secrets.randbits(16)
         self._first = secrets.randbits(32)
         self._began_s = now_s
-        self._sample = -FRAME_SAMPLES  # of the newest packet, from the first stamp on
+        self._sample = -FRAME_SAMPLES  # of the newest packet, counted from the first timestamp
         self._counter = 0
 
     def begin_run(self, now_s: float) -> None:
-        """The next packet begins a run: its stamp is the time's."""
+        """The next packet begins a run: its timestamp is that of the clock."""
         frames = round((now_s - self._began_s) / FRAME_S)
         self._sample = max(self._sample, (frames - 1) * FRAME_SAMPLES)
 
     def skip(self, frames: int) -> None:
-        """Frames that are not sent took their time all the same."""
+        """Advances the timestamp by frames that are not sent, because their time has passed."""
         self._sample += frames * FRAME_SAMPLES
 
     def packet(self, payload: bytes) -> bytes | None:
-        """None when the key has been used for as many packets as it may."""
+        """The packet with `payload`; None when the key has been used for as many packets as it may."""
         if self._counter == _PAST_LAST_COUNTER:
             return None
         self._sample += FRAME_SAMPLES

@@ -1,7 +1,7 @@
-"""The loop of a voice process: packets leave as their frames come, silences and keepalives when they are due.
+"""The loop of a voice process: it sends packets as their frames come, and silence and keepalives when they are due.
 
-One thread does everything: it waits for the node's socket or for the next time that something is due. It sends a frame
-as soon as it arrives, because the node's clock sends each frame when it is due.
+One thread does everything: it waits for the node's socket or for the next time at which something is due. It sends a
+frame as soon as the frame arrives, because the node's clock sends each frame when it is due.
 """
 
 import array
@@ -48,7 +48,7 @@ _Frames: TypeAlias = list[tuple[int, bytes]]
 
 
 class _Connection:
-    """`ends`: it is closed after the silences. `run_from_s`: when the first frame of the run was due."""
+    """`ends`: it is closed after the frames of silence. `run_from_s`: when the first frame of the run was due."""
 
     __slots__ = (
         "call", "dropped", "due_s", "ends", "frames", "is_changed", "keepalive_due_s", "keepalives", "last_s",
@@ -67,11 +67,11 @@ class _Connection:
         self.run_from_s = self.last_s = self.keepalive_due_s = self.silence_due_s = self.late_at_s = now_s
         self.ends = self.is_changed = False
         self.status: DaveStatus | None = None
-        self.due_s: float | None = None  # of its entry in the heap that counts
+        self.due_s: float | None = None  # of its only valid entry in the heap
 
 
 class VoiceWorker:
-    """Serves the node until that closes the socket."""
+    """Serves the node until the node closes the socket."""
 
     def __init__(self, node: socket.socket) -> None:
         self._node = node
@@ -83,7 +83,7 @@ class VoiceWorker:
         self._were_counted: tuple[object, ...] = ()
         self._alarms: list[tuple[float, int]] = []  # a heap of what is due, by connection
         self._playing: set[_Connection] = set()
-        self._pause_s = math.inf  # from then on one of these may be in a pause
+        self._pause_s = math.inf  # from then on one of the playing connections may be in a pause
         self._is_over = False
 
     def run(self) -> None:
@@ -169,7 +169,7 @@ class VoiceWorker:
                 if late_s > _LEAST_LATE_S:
                     self._is_late(connection, late_s, now_s)
                 elif late_s < 0:
-                    connection.run_from_s += late_s  # the first one of the run was late
+                    connection.run_from_s += late_s  # the first frame of the run was late
             else:
                 self._begin_run(connection, now_s)
             connection.frames += 1
@@ -190,7 +190,7 @@ class VoiceWorker:
                 connection.sent += 1
 
     def _newest(self, frames: _Frames) -> _Frames:
-        """Without those that came too late, because this process or the node stood still."""
+        """The frames without those that came too late, because this process or the node stood still."""
         left = Counter(number for number, _ in frames)
         kept: _Frames = []
         for number, packet in frames:
@@ -207,8 +207,8 @@ class VoiceWorker:
         return kept
 
     def _is_late(self, connection: _Connection, late_s: float, now_s: float) -> None:
-        """Counts a late packet. Two that are late and yet on pace do not catch up with what came before: frames between
-        them were lost, or never made by a node that stood still. Their time has passed all the same."""
+        """Counts a late packet. Two late packets at the usual pace do not catch up: frames before them were lost, or
+        never made by a node that stood still. The time of these frames has passed all the same, so it is skipped."""
         for index, limit_ms in enumerate(LATE_MS):
             self._late[index] += late_s * 1000 > limit_ms
         on_pace_since_s, connection.late_at_s = connection.late_at_s, now_s
@@ -225,7 +225,7 @@ class VoiceWorker:
         self._pause_s = min(self._pause_s, now_s + _SILENT_AFTER_S)
 
     def _find_pauses(self, now_s: float) -> None:
-        """One look at all that play, instead of an alarm of each that every frame would put off."""
+        """Looks at all playing connections at once. With an alarm for each, every frame would postpone one."""
         last_s = math.inf
         for connection in tuple(self._playing):
             if now_s - connection.last_s >= _SILENT_AFTER_S:
@@ -287,7 +287,7 @@ class VoiceWorker:
                 self._tell(counts)
 
     def _serve(self, connection: _Connection, now_s: float) -> None:
-        """Does what of a connection is due, and sets its next alarm."""
+        """Does everything of a connection that is due, and sets its next alarm."""
         call = connection.call
         if call.heals_at_s is not None:
             call.heal(now_s)
@@ -327,7 +327,7 @@ class VoiceWorker:
         return Counts(counts, (first, second, third), self._longest_mls_ms)
 
     def _tell(self, message: FromProcess) -> None:
-        """Waits where the node does not read: it has other things to do than to lose what it is told."""
+        """Waits while the node does not read, because no report may be lost."""
         self._node.sendall(self._coder.pack(message))
 
 
