@@ -60,7 +60,7 @@ FORK_ANSWER: Final = struct.Struct("<Ii")
 MAX_TEXT_CHARACTERS: Final = 1000
 MAX_COUNT: Final = 2**63 - 1
 MOST_MARKS: Final = 200  # in one `Audio`
-MOST_OVERLAYS: Final = 100  # a player has 8 at most, and further ones that fade out
+MOST_OVERLAYS: Final = 100  # in one message; a player has 8 at most
 
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # of a session, a source, an epoch
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]  # frames, samples or bytes
@@ -84,8 +84,8 @@ class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True)
 class OpenSession(_Message, frozen=True):
     """Node: begin a player's session with frame `first_frame` of `epoch`.
 
-    `mp3_from`: MP3 begins with this frame, even if it was sent: another process rendered it and died before it encoded
-    it. None: MP3 begins with the frame that is sent next.
+    `mp3_from`: MP3 begins with this frame, even if the frame was sent: the process that rendered it died before the
+    frame was encoded. None: MP3 begins with the frame that is sent next.
     `lag_samples`: the frames before come from another session, whose Opus packets have this lag (see `Audio`).
     `is_heard`: False until the player's first listener has come. Meanwhile the session is rendered when there is
     nothing else to do.
@@ -453,7 +453,7 @@ class Measured(_Message, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A source begins or ends at a frame. `offset_samples`: where a source begins, the samples of `frame` before its
-    first sample; where a source ends and no other joins, the silence at the end of the frame before `frame`."""
+    first sample. Where a source ends and no other joins, the silence at the end of the frame before `frame`."""
 
     kind: MarkKind
     frame: Count

@@ -1,8 +1,8 @@
 """The system calls that decoder and resolver processes may make. Every other call is refused.
 
 The list has the calls that Python, NumPy, libav and yt-dlp were seen to make, and the calls that other versions of libc
-make instead. No listed call leads out of the sandbox: it makes no new connection and no process, opens no path for a
-decoder, and changes no file, not even an open one.
+make instead. No listed call leads out of the sandbox. None makes a new connection or process, opens a path for a
+decoder, or changes a file, not even an open one.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """The UDP socket of a voice connection, and the address at which the voice server sees it.
 
-A packet of IP Discovery (docs.discord.com, "Voice Connections") has 74 bytes, big-endian: type (1 asks, 2 answers), the
-length of the rest, SSRC, the address as text that ends with zeros, the port.
+A packet of IP Discovery (docs.discord.com, "Voice Connections") has 74 bytes, big-endian. Its fields are the type (1 is
+a request, 2 an answer), the length of the rest, SSRC, the address as text that ends with zeros, and the port.
 """
 
 import asyncio

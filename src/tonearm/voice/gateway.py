@@ -72,7 +72,7 @@ class GatewayDialler:
         return socket
 
     async def close(self) -> None:
-        """Returns when all sockets are closed: those that were hung up in an orderly way, the others at once."""
+        """Returns when all sockets are closed: in an orderly way if they were hung up, otherwise at once."""
         if self._sockets:
             await asyncio.wait(self._sockets, timeout=_CLOSING_S)
         for task in self._sockets:

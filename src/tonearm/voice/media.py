@@ -74,7 +74,7 @@ class MediaReports(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MediaFigures:
-    """`late`: how many packets were later than so many ms."""
+    """`late`: by a time in ms, how many packets were later than that."""
 
     processes: tuple[VoiceProcessFigures, ...]
     restarts: int
@@ -391,8 +391,8 @@ class _Process:
             raise
 
     def _wait_for_room(self) -> None:
-        """Sends on when the socket has room. A flood of other messages fills the socket for less than a frame's time,
-        so frames that are too old are dropped."""
+        """Sends the rest when the socket has room. A flood of other messages fills the socket for less than a frame's
+        time, so frames that are too old are dropped."""
         if not self._waits_for_room:
             self._waits_for_room = True
             self._loop.add_writer(self._socket, self._flush)

@@ -1,4 +1,4 @@
-"""The node's end of a decoder process's socket: messages in both directions, without ever blocking."""
+"""The node's end of a decoder process's socket: sends and receives messages, and never blocks."""
 
 import asyncio
 import errno

@@ -118,7 +118,7 @@ class DecoderPool:
         self._moved: Counter[DecoderProcess] = Counter()  # while sessions move: how many came to each process
         self._is_stopping = False
         self._is_announced = not keeps_spare
-        self.exits = 0  # of processes that ended by themselves
+        self.exits = 0  # of processes that ended without `stop`
         self.work = DecoderWork()
 
     async def start(self, *, spare_at_once: bool = False) -> None:
@@ -226,9 +226,9 @@ class DecoderPool:
         return min(self._in_use, key=self._load_of, default=None)
 
     def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
-        """The next session goes to the process with the least of these values: first a process with room; then, while
-        sessions move, the process that got the fewest of them; then the process with the fewest sessions. Moved
-        sessions open sources, which is more work than playing on."""
+        """The next session goes to the process with the least value. A process with room comes first. Then, while
+        sessions move, the process that got the fewest of them, because opening sources is more work than playing on.
+        Then the process with the fewest sessions."""
         return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
 
     # Overload

@@ -52,9 +52,9 @@ class Timeouts:
     """How long a process may take to be ready (`start_limit_s`), to answer (`silence_limit_s`), and to exit after its
     socket is closed (`kill_after_s`), and how often it is pinged.
 
-    The answers report the load of a process, so a process with sessions is pinged every `busy_ping_interval_s`. At ease
-    it is pinged every `ping_interval_s`, because each ping wakes threads in both processes. After a ping without an
-    answer the shorter interval counts, too.
+    The answers report the load, so a process with sessions is pinged every `busy_ping_interval_s`. A process at ease or
+    without sessions is pinged every `ping_interval_s`, because each ping wakes threads in both processes. While a ping
+    is unanswered, a process with sessions is not at ease.
     `spare_delay_s`: for how long the start of a spare waits, so that sessions that begin or move have the processor;
     the pool waits less if a start is cheap.
     `quick_exit_s`: after each exit sooner than this the next start waits longer, because it may fail every time.
@@ -96,8 +96,8 @@ class SessionOwner(Protocol):
 
 class DecoderProcess:
     """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, and `on_load` after each report of its
-    load, which is in `capacity`. Calls `on_exit` if it ends by itself, with the reason and the (session, source) pairs
-    that may have caused it; often none. Source 0 means the source that sounded in the session.
+    load, which is in `capacity`. Calls `on_exit` if it ends without `stop`, with the reason and the (session, source)
+    pairs that may have caused it; often none. Source 0 means the source that sounded in the session.
 
     `now_s` is a monotonic clock, `call_later` the event loop's.
 
@@ -363,7 +363,7 @@ def suspects_of_exit(notes: bytes, code: int) -> Suspects:
 
 
 def _lacked_memory(notes: bytes, code: int) -> bool:
-    """Whether a process ended because its memory was used up: its code says so, or it crashed with hardly any left."""
+    """Whether a process ended because its memory was used up: its code says so, or hardly any remained at a crash."""
     return code == EXIT_MEMORY_LIMIT or (-code in _CRASH_SIGNALS and _memory_at_end(notes) is not None)
 
 

@@ -234,7 +234,7 @@ class _TemplateLost(Exception):
 
 
 class _TemplateProcess:
-    """A template process. Calls `on_end` when the process has ended by itself. Raises `OSError` when it cannot be
+    """A template process. Calls `on_end` when the process has ended or is killed. Raises `OSError` when it cannot be
     started."""
 
     def __init__(

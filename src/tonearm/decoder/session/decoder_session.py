@@ -265,7 +265,7 @@ class DecoderSession:
         self._carry_out(self.plans.grant_in_time(is_long_step=is_long_step))
 
     def grant_due(self) -> None:
-        """To be called after each frame that is not plain while there are overlays: grants when few frames are left."""
+        """To be called after each frame that is not plain while there are overlays: grants when few frames remain."""
         self._carry_out(self.plans.grant_due())
 
     def underrun(self) -> None:

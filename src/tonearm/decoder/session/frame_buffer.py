@@ -83,7 +83,7 @@ class OverlayPositions:
             ended += [at.source for at in part.positions if at.ends and at.source in self._sounding]
             self._sounding.difference_update(ended)
             if part.end_frame == next_frame and not all(at.ends for at in part.positions):
-                break  # this part still says where the other overlays are
+                break  # this part still has the positions of the other overlays
             self._parts.popleft()
         return ended
 

@@ -51,8 +51,8 @@ def plan_order(
     at_frame: int,
     outputs: Outputs | None,
 ) -> Plan:
-    """The order for a program, from `at_frame` on. `epochs`: that of this plan, and that of the played plan. `outputs`
-    is set when the plan is made for a new output."""
+    """The order for a program, from `at_frame` on. `epochs`: of this plan, and of the played plan. `outputs` is set
+    when the plan is made for a new output."""
     current, next_source, mix, session = program.current or 0, program.next, program.mix, state.session
     switch_to: int | None = None
     if isinstance(state, Switching):

@@ -62,9 +62,9 @@ from tonearm.decoder.session.plan_moves import (
     Switching,
 )
 
-# A plan begins a frame later if the next tick comes sooner than the plan's way to the decoder and back, plus this
-# margin: the plan would hardly arrive in time. The way is an average, because a missed frame costs as much as a frame
-# that was waited for in vain.
+# A plan begins a frame later if it would hardly arrive before the next tick: if this margin and the plan's way to the
+# decoder and back take longer. The way is an average, because a missed frame costs as much as a frame that was waited
+# for in vain.
 WAY_SPARE_S: Final = 0.001
 FIRST_WAY_S: Final = 0.005  # until the first way is measured
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again a frame later, then so many more each time
@@ -238,7 +238,7 @@ class PlanState:
         return () if self._grants.is_good(is_long_step=is_long_step) else self._granted()
 
     def grant_due(self) -> tuple[Order, ...]:
-        """To be called after each frame that is not plain while there are overlays. When few frames are left, it grants
+        """To be called after each frame that is not plain while there are overlays. When few frames remain, it grants
         the next ones as due, so that the decoder does not wait for samples."""
         return self._granted() if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
 

@@ -1,7 +1,7 @@
 """RTP packets as Discord's voice servers take them: with numbers and timestamps, and encrypted.
 
-The header is that of RFC 3550, 5.1. The modes are those that end in `rtpsize` of docs.discord.com, "Voice Connections":
-the header is the additional data, and the nonce is a counter of four bytes at the end of the packet.
+RFC 3550, 5.1 defines the header, and docs.discord.com, "Voice Connections", the modes, which end in `rtpsize`. The
+header is the additional data. The nonce is a counter of four bytes at the end of the packet.
 """
 
 import secrets
