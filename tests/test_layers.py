@@ -151,7 +151,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
         "server",
         "client",
         "dashboard",
-        "cluster.cluster",
+        "cluster.answers",
         "cluster.forwarding",
         "cluster.moving",
         "cluster.relays",

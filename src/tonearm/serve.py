@@ -280,8 +280,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
     saving = None if cluster is None else cluster.saving
     parts = usual_parts(opener, settings, saving=saving, claims=cluster, voice=voice, no_voice=no_voice)
     node = Node(parts, settings)
-    if cluster is not None:
-        cluster.attach(node, parts.clock.play_until)
+    answers = None if cluster is None else cluster.attach(node, parts.clock.play_until)
     password = config.server.password.get_secret_value()
     edge_settings = EdgeSettings(
         password=password,
@@ -297,7 +296,7 @@ async def _run_node(config: Config, shows_commands: bool, cluster: "Cluster | No
         has_login=config.dashboard.login,
         logged_out_path=Path(f"{config.state.path}.logged-out") if config.state.path else None,
     )
-    app = build_app(node, edge_settings, cluster)
+    app = build_app(node, edge_settings, answers)
     try:
         await node.start()
     except (OSError, TimeoutError) as error:

@@ -21,18 +21,19 @@ from tonearm.core.player_status import PlayerStatus
 from tonearm.core.snapshot import PlayerSnapshot
 
 
+@dataclass
 class StoppingPlayer:
-    player_id = "p"
+    player_id: str
 
     def record(self) -> PlayerSnapshot:
-        return replace(playing_player("a").playback.snapshot(), player_id="p")
+        return replace(playing_player("a").playback.snapshot(), player_id=self.player_id)
 
     def status(self) -> PlayerStatus:
-        return make_status("p")
+        return make_status(self.player_id)
 
 
 class StoppingNode:
-    """It has a player, which no other node takes."""
+    """It has `players`."""
 
     def __init__(self, players: dict[str, Any]) -> None:
         self._players = players
@@ -46,7 +47,7 @@ class StoppingNode:
 
     async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
         assert not self.is_stopped
-        self._players["p"] = StoppingPlayer()
+        self._players[snapshot.player_id] = StoppingPlayer(snapshot.player_id)
         return False
 
     def players(self) -> list[StoppingPlayer]:
@@ -55,46 +56,64 @@ class StoppingNode:
 
 @dataclass
 class Leaving:
-    """The node a, which has the player p, and b, which says for each of `answers` that it does not take it."""
+    """The node a, which has `players`, and b, which answers once for each of `answers`: it takes the player, or not."""
 
     moving: Moving
     ownership: Ownership
+    players: dict[str, Any]
     node: StoppingNode
     asked: asyncio.Event
     answers: asyncio.Semaphore
 
 
-async def leaving() -> Leaving:
+async def leaving(*player_ids: str, takes: bool = False) -> Leaving:
     asked, answers = asyncio.Event(), asyncio.Semaphore(0)
 
     async def ask(*_: object) -> None:
         asked.set()
         await answers.acquire()
-        raise aiohttp.ClientError("no room")
+        if not takes:
+            raise aiohttp.ClientError("no room")
 
     owned = ownership(HeldBucket(), "a", [])
-    await owned.claim("p")
-    await owned.write("p", b"{}")
+    for player_id in player_ids:
+        await owned.claim(player_id)
+        await owned.write(player_id, b"{}")
     members = SimpleNamespace(living=lambda _: {"a": NodeRecord("http://a:1"), "b": NodeRecord("http://b:1")})
-    players: dict[str, Any] = {"p": StoppingPlayer()}
+    players: dict[str, Any] = {player_id: StoppingPlayer(player_id) for player_id in player_ids}
     node = StoppingNode(players)
     membership, forwarding = SimpleNamespace(members=members, reaches=True), SimpleNamespace(ask=ask)
     moving = Moving("a", cast(Any, node), players, cast(Any, membership), owned, cast(Any, forwarding), lambda: 0)
-    return Leaving(moving, owned, node, asked, answers)
+    return Leaving(moving, owned, players, node, asked, answers)
 
 
 async def test_a_node_that_stops_begins_no_move_after_its_drain() -> None:
-    found = await leaving()
+    found = await leaving("p")
     found.answers.release()
     await found.moving.leave(1.0)
     assert found.node.given_up == 1
     assert found.ownership.is_mine("p"), "it stays here, as nobody takes it"
-    await asyncio.wait_for(found.moving.all(), 1.0)  # as each turn does
+    await asyncio.wait([found.moving.all()])  # as each turn does
     assert found.node.given_up == 1
 
 
+async def test_a_node_that_stops_while_it_drains_moves_all_that_it_has() -> None:
+    found = await leaving(*(f"p{n}" for n in range(9)), takes=True)
+    found.moving.is_draining = True
+    found.moving.all()
+    await found.asked.wait()
+    leaving_now = asyncio.create_task(found.moving.leave(60.0))
+    await asyncio.sleep(0)
+    found.players["late"] = StoppingPlayer("late")
+    await found.ownership.claim("late")
+    for _ in range(10):
+        found.answers.release()
+    await leaving_now
+    assert not found.players
+
+
 async def test_a_node_that_stops_takes_nothing_back() -> None:
-    found = await leaving()
+    found = await leaving("p")
     moving = asyncio.create_task(found.moving.one("p", "b"))
     await found.asked.wait()
     await found.moving.leave(1.0)
@@ -106,7 +125,7 @@ async def test_a_node_that_stops_takes_nothing_back() -> None:
 
 
 async def test_a_player_that_the_other_node_has_not_taken_yet_is_in_each_list() -> None:
-    found = await leaving()
+    found = await leaving("p")
     node, nobody = cast(Any, found.node), cast(Any, None)
     going = found.moving.on_their_way
     all_players = AllPlayers("a", node, nobody, nobody, found.ownership, going, lambda: 0)

@@ -58,7 +58,7 @@ class Moving:
         self._forwarding = forwarding
         self._wall_ms = wall_ms
         self._dice = random.SystemRandom()
-        self._moves_all = False
+        self._moving_all: asyncio.Task[None] | None = None
         self.is_draining = self.is_leaving = False
         self.on_their_way: Final[dict[str, OnItsWay]] = {}
 
@@ -67,18 +67,28 @@ class Moving:
         self.is_draining = True
         try:
             async with asyncio.timeout(within_s):
-                await self.all()
+                if self._moving_all is not None:  # a drain that began before
+                    await asyncio.wait([self._moving_all])
+                await asyncio.wait([self.all()])
         except TimeoutError:
             log.warning("%d players could not be moved in %g s; other nodes take them", len(self._players), within_s)
         finally:
             self.is_leaving = True
+            await self.stop()
 
-    async def all(self) -> None:
+    def all(self) -> asyncio.Task[None]:
         """Moves each player to the less loaded of two nodes, while this one drains. A player that no node takes stays
-        here."""
-        if self._moves_all:
-            return
-        self._moves_all = True
+        here. While players move already, this returns that task."""
+        if self._moving_all is None or self._moving_all.done():
+            self._moving_all = asyncio.create_task(self._move_all())
+        return self._moving_all
+
+    async def stop(self) -> None:
+        if self._moving_all is not None:
+            self._moving_all.cancel()
+            await asyncio.wait([self._moving_all])
+
+    async def _move_all(self) -> None:
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def move(player_id: str) -> None:
@@ -93,10 +103,7 @@ class Moving:
                 except RequestError as error:
                     log.warning("player %s stays here: %s", player_id, error.message)
 
-        try:
-            await asyncio.gather(*map(move, tuple(self._players)))
-        finally:
-            self._moves_all = False
+        await asyncio.gather(*map(move, tuple(self._players)))
 
     async def one(self, player_id: str, to: str) -> None:
         """Gives a player to the node `to`; the player stays here where that does not work. Raises `RequestError`."""
