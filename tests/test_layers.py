@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -320,6 +320,30 @@ def test_no_module_leads_back_to_itself() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"imports in a circle: {' -> '.join(error.args[1])}")
+
+
+def test_a_large_class_has_its_reason_in_the_architecture() -> None:
+    text = (SOURCE.parent.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    reasons = text.partition("## Large classes")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", reasons)) == {
+        name for module in MODULES for name in large_classes(modules()[module])
+    }
+
+
+def large_classes(module: ast.Module) -> Iterator[str]:
+    for one in ast.walk(module):
+        if isinstance(one, ast.ClassDef):
+            functions = [part.name for part in one.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+            attributes = {
+                node.attr
+                for node in ast.walk(one)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            }
+            if sum(not name.startswith("_") for name in functions) > 20 or len(attributes) > 16:
+                yield one.name
 
 
 # What a test has otherwise than a node it gives where the object is made. Others than these plant no faults in modules.
