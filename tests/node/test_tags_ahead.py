@@ -24,6 +24,7 @@ from tonearm.node.parts import NodeSettings
 from tonearm.protocol.rendering import queued_track_details_out
 
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
+PATIENT = replace(QUICK, headers_timeout_s=PATIENCE_S, stall_timeout_s=PATIENCE_S)
 
 
 def waiting(node: Node, player_id: str = "p") -> Any:
@@ -108,7 +109,8 @@ async def test_players_go_before_titles_at_the_resolver(server: MediaServer, she
     song = server.serve("/song.wav", media(wav(music(1.0))))
     server.serve("/api/told", told(song, duration=61.5))
     server.serve("/api/told?1", stall())
-    async with running_node(SETTINGS, resolver=fake_sites(pages_at_once=2)) as node:
+    resolver = fake_sites(pages_at_once=2, timeout_s=PATIENCE_S)
+    async with running_node(SETTINGS, PATIENT, resolver=resolver) as node:
         await node.create_player("busy", server.url("/fake/told?1"), {})
         await server.requested(1)
         await node.create_player("p", shelf.song(30.0)[0], {})
@@ -187,8 +189,7 @@ async def test_a_deleted_player_is_not_kept_until_its_tags_would_have_been_read(
     server: MediaServer, shelf: Shelf
 ) -> None:
     song, _ = shelf.song(30.0)
-    fetching = replace(QUICK, headers_timeout_s=PATIENCE_S, stall_timeout_s=PATIENCE_S)
-    async with running_node(SETTINGS, fetching) as node:
+    async with running_node(SETTINGS, PATIENT) as node:
         await node.create_player("p", song, {})
         await node.enqueue("p", server.serve("/never.wav", stall()), {})
         await server.requested(1)
