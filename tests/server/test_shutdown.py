@@ -31,10 +31,10 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: StillNode) -> None:
         for sink in node.listeners:
             while sink.pending_bytes() < 2**20:
                 sink.write(bytes(FRAME_BYTES))
-        idle.send_request("GET", "/info")
-        await idle.read_answer()
         asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
         await asking.read_by_node()
+        idle.send_request("GET", "/info")
+        await idle.read_answer()  # so the request before it has begun
 
         await server.stop_accepting()
         await node.stop()
