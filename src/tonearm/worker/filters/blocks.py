@@ -1,7 +1,7 @@
 """The blocks that filters work on, and the interface of a filter.
 
-A block is one or more whole frames, as planes: 2 by n floats, left above right, in the units of 16-bit samples
-(full scale is 32 768). It is rounded and clipped once, behind the last filter.
+A block is one or more whole frames, as planes: 2 by n floats, left above right, in the units of 16-bit samples (full
+scale is 32 768). It is rounded and clipped once, after the last filter.
 """
 
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -12,38 +12,38 @@ from numpy.typing import NDArray
 from tonearm.core.frame import CHANNELS
 
 Planes: TypeAlias = NDArray[np.floating[Any]]
-# A filter's state. It is never changed in place, since rendering may begin again from it.
+# A filter's state. It is never changed in place, since rendering may restart from it.
 FilterState: TypeAlias = Any
 
 _Sample = TypeVar("_Sample", bound=np.generic)
 
 FULL_SCALE: Final = 32_768.0
-PCM_DTYPE: Final = np.dtype("<i2")  # made once: numpy would read the text at each block
+PCM_DTYPE: Final = np.dtype("<i2")  # made once: numpy would parse the text for each block
 
 
 class Kernel(Protocol):
-    """A filter at one setting. It holds no sound: the state comes in and goes out."""
+    """A filter at one setting. It stores no sound: the state is an argument and a result."""
 
     def silence(self) -> FilterState:
         """The state before any sound."""
 
     def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
-        """The block filtered, not rounded and not clipped, and the state after it.
+        """Filters a block without rounding or clipping. Returns it and the state after it.
 
-        `planes` is not changed. Where a sound is split into blocks makes no difference.
+        `planes` stays unchanged. The result does not depend on how a sound is split into blocks.
         """
 
 
 def interleaved(planes: NDArray[_Sample]) -> NDArray[_Sample] | None:
-    """All samples of `planes` in one row as they lie in memory, when that is sample by sample; otherwise None.
+    """All samples of `planes` in one row, when they are interleaved in memory; otherwise None.
 
-    NumPy takes ten times as long for planes that lie so, where it has to go along them.
+    NumPy takes ten times as long to go along interleaved planes as along this row.
     """
     return planes.T.reshape(-1) if planes.flags.f_contiguous else None
 
 
 def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:
-    """Multiplies each sample of `planes` by its gain, or all by one."""
+    """Multiplies each sample of `planes` by its gain, or all samples by one gain."""
     if isinstance(gains, float):
         planes *= gains
         return
@@ -55,6 +55,6 @@ def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:
 
 
 def half_cosine(samples: int) -> NDArray[np.float64]:
-    """The ramp from 0 to 1 within so many samples: it has no audible corners."""
+    """A ramp from 0 to 1 over this many samples, without audible corners."""
     ramp: NDArray[np.float64] = 0.5 - 0.5 * np.cos(np.pi * (np.arange(samples) + 0.5) / samples)
     return ramp

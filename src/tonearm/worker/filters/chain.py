@@ -1,9 +1,8 @@
-"""The filters of a player, and how PCM goes through them: those of `SLOTS`, then the volume, with a ramp where settings
-change.
+"""Runs PCM through a player's filters: those of `SLOTS` in order, then the volume, with a ramp where settings change.
 
-`timescale` is not among them: it changes time, and is applied before sound is kept as samples of its source.
-Normalization and limiter come after all of these. The state of the filters is an immutable value, so PCM can be
-processed again from any that was kept.
+`timescale` is not among them: it changes time, and is applied before sound is stored as samples of its source.
+Normalization and limiter come after all of these. The filters' state is an immutable value, so PCM can be processed
+again from any stored state.
 """
 
 from collections.abc import Callable
@@ -33,8 +32,8 @@ from tonearm.worker.filters.swinging import RotationKernel, TremoloKernel, Vibra
 
 @dataclass(frozen=True, slots=True)
 class FilterSlot:
-    """A place in the chain. `setting` gives the part of a player's filters that it depends on (None: the filter is
-    off), `kernel` makes the filter from this setting."""
+    """A place in the chain. `setting` picks the part of a player's filters that the place depends on (None: the filter
+    is off). `kernel` makes the filter from this setting."""
 
     setting: Callable[[Filters], Any]
     kernel: Callable[[Any], Kernel]
@@ -68,7 +67,7 @@ _LOWEST: Final = -32768.0
 _HIGHEST: Final = 32767.0
 
 
-# Named tuples, since one of each is made for every block, and frozen dataclasses take longer.
+# Named tuples: one of each is made for every block, and frozen dataclasses take longer to make.
 
 
 class _Active(NamedTuple):
@@ -99,7 +98,7 @@ class _ActiveFilters(NamedTuple):
         return stage if history is None or not active else stage.filtered(history.T)[1]
 
     def keeping(self, other: "_ActiveFilters") -> "_ActiveFilters":
-        """These filters, each with its state in `other` where it has the same setting there."""
+        """These filters; a filter with the same setting in `other` has its state from there."""
         same = {active.slot: active for active in other.active}
         return _ActiveFilters(
             self.filters,
@@ -110,19 +109,20 @@ class _ActiveFilters(NamedTuple):
         )
 
     def differs_in_volume_only(self, filters: Filters) -> bool:
-        """Whether `filters` has each filter at the setting that it has here."""
+        """Whether `filters` gives each filter the same setting as these do."""
         settings = {active.slot: active.setting for active in self.active}
         return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
 
     def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, "_ActiveFilters"]:
-        """`sound`, 2 by n, before the volume, as planes that may be changed; and these filters after it."""
+        """Filters `sound`, 2 by n, without the volume. Returns planes that may be changed, and the filters
+        afterwards."""
         if not self.active:
             # float32 is exact for 16-bit samples at any volume, and takes half the time.
             return sound.astype(np.float32), self
         planes: Any = sound
         after = []
         for active in self.active:
-            # A linear filter takes sound however it lies, and converts as it copies.
+            # A linear filter takes any memory layout and type, and converts while it copies.
             if not isinstance(active.kernel, ModalFilter):
                 planes = np.ascontiguousarray(planes, dtype=np.float32)
             planes, state = active.kernel.process(planes, active.state)
@@ -132,7 +132,7 @@ class _ActiveFilters(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """Settings, the state of the filters, and the previous settings while a ramp from those is due. Immutable.
+    """Settings, the filters' state, and the previous settings while a ramp from these is due. Immutable.
 
     `level` and `limiter` are the states of normalization and limiter, which come after `apply`.
     """
@@ -152,7 +152,7 @@ class ChainState:
 
     @property
     def filters(self) -> Filters:
-        """The settings in force, or those after the ramp that is due."""
+        """The settings in force; while a ramp is due, those after it."""
         return self._stage.filters
 
     @property
@@ -171,15 +171,15 @@ class ChainState:
 
     @property
     def passes_by_filters_alone(self) -> bool:
-        """True when normalization is off, and has left nothing to glide back from."""
+        """True when normalization is off, and no gain of it remains to glide back from."""
         return self.level.target_lufs is None and not self._stage.filters.effects.normalizes
 
     def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
         """The state with other settings from the next sample on, reached by a ramp of RAMP_SAMPLES.
 
-        `history_pcm` is the unfiltered PCM just before (s16le stereo, any number of whole sample blocks; the last 500
-        ms count). A filter that is new or changed is run over it, so that it begins settled; an unchanged one keeps its
-        state. If another ramp was due and has not begun, the new ramp starts from the settings before both.
+        `history_pcm` is the unfiltered PCM just before (s16le stereo, whole pairs of samples; the last 500 ms count). A
+        new or changed filter first processes it, so that the filter's start is not audible; an unchanged filter keeps
+        its state. If another ramp was due and has not begun, the new ramp starts from the settings before both.
         """
         if filters == self.filters:
             return self
@@ -198,15 +198,15 @@ class ChainState:
         return ChainState(stage, None, self.level, self.limiter)
 
     def anew(self, filters: Filters) -> "ChainState":
-        """The state with these settings and without any memory of what sounded: for audio that begins in silence."""
+        """The state with these settings and no memory of earlier sound: for audio that begins in silence."""
         return ChainState(_ActiveFilters.fresh(filters), None, self.level, self.limiter)
 
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, ChainState]:
-    """`pcm` filtered from `state` on, and the state after it.
+    """Filters `pcm` from `state` on. Returns the result and the state after it.
 
-    `pcm` is s16le stereo of one or more whole frames; so is the result. Samples above full scale are clipped. The
-    result does not depend on how the PCM is split into calls. Raises ValueError for a partial frame or no frame.
+    Both are s16le stereo of one or more whole frames. Samples above full scale are clipped. The result does not depend
+    on how the PCM is split into calls. Raises ValueError for a partial frame or no frame.
     """
     frames, rest = divmod(len(pcm), FRAME_BYTES)
     if rest or not frames:
@@ -219,7 +219,7 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, ChainState]:
 
 
 def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, ChainState]:
-    """As `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` is not changed."""
+    """Like `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` stays unchanged."""
     stage, outgoing = state._stage, state._outgoing
     planes, after = stage.filtered(sound)
     volume = stage.filters.volume
@@ -239,8 +239,8 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
 
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
-    """2 by n samples as s16le stereo, rounded and clipped in place. Without `may_clip` the caller knows that no sample
-    is above full scale."""
+    """2 by n samples as s16le stereo, rounded and clipped in place. With `may_clip` False no sample may be above full
+    scale."""
     row = interleaved(planes)
     sound = planes if row is None else row
     if may_clip:
@@ -256,9 +256,9 @@ def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
 
 
 def _history(pcm: bytes) -> NDArray[np.int16] | None:
-    """The last 500 ms of `pcm`, padded with silence before it to whole frames; None for no PCM.
+    """The last 500 ms of `pcm`, padded at the start with silence to whole frames; None for no PCM.
 
-    Sound that begins in the middle there fades in: an echo would repeat that as a click.
+    A full history fades in, since it may begin in the middle of sound: an echo would repeat that start as a click.
     """
     pcm = pcm[-HISTORY_FRAMES * FRAME_BYTES :]
     if not pcm:

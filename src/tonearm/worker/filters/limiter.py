@@ -1,11 +1,11 @@
-"""The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
+"""The limiter: keeps true peaks below a ceiling by a gain that falls before the peak.
 
-It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
-reaches the ceiling. Peaks between the samples count, too: see `TruePeakMeter`.
+It looks ahead in sound that is decoded already, so it adds no delay. While nothing reaches the ceiling, every bit stays
+as it is. Peaks between the samples count, too: see `TruePeakMeter`.
 
-The gain is worked out for every LIMITER_STEP_SAMPLES and goes in straight lines between. At the start of a step it is
-an average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
-low enough where a peak is, and comes down to it in a curve without corners.
+The gain is computed for every LIMITER_STEP_SAMPLES and interpolated linearly in between. At the start of a step it is
+a moving average over the lowest gains that the next LOOKAHEAD_STEPS need at each of the steps before. So the gain is
+low enough at each peak, and reaches it in a curve without corners.
 """
 
 import math
@@ -22,16 +22,16 @@ from tonearm.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
 LIMITER_STEP_SAMPLES: Final = 16
 LOOKAHEAD_STEPS: Final = 10  # 3.3 ms
-# What the limiter sees after a block: the steps that it looks ahead, one for the line between two steps, and what
-# the interpolation of the last sample needs.
+# The samples after a block that the limiter reads: the steps of the look-ahead, one for the line between two steps, and
+# those for the interpolation of the last sample.
 LOOKAHEAD_SAMPLES: Final = (LOOKAHEAD_STEPS + 2) * LIMITER_STEP_SAMPLES
 _STEPS_PER_FRAME: Final = FRAME_SAMPLES // LIMITER_STEP_SAMPLES
 _RELEASE_MS: Final = 80.0
 _RELEASE: Final = 1.0 - float(np.exp(-1000.0 * LIMITER_STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
-_RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB is let go
+_RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB becomes 0 dB
 
 # Between samples a sound may be 3 dB louder than at them (a quarter of the rate, sampled at its 45 degrees), rarely
-# more: below this share of the ceiling nothing is looked for.
+# more. Below this share of the ceiling the limiter looks for no peaks between samples.
 _MAY_PEAK: Final = 0.6
 _LIMITER_STEP_SHARES: Final = np.arange(LIMITER_STEP_SAMPLES) / LIMITER_STEP_SAMPLES
 
@@ -46,8 +46,8 @@ class Follows(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LimiterState:
-    """The limiter's state. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when it is
-    idle. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
+    """The limiter's state. `held`: the gains before smoothing of the last LOOKAHEAD_STEPS steps, oldest first; all are
+    1 when the limiter is idle. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
 
     held: tuple[float, ...]
     before: Planes
@@ -67,7 +67,8 @@ QUIET: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.UNKNOWN)
 
 class Limits(NamedTuple):
     """What the limiter does in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
-    the samples after them. `loudest`: no sample in them, and in the look-ahead, is above this, in 16-bit units."""
+    the samples after the frames. `loudest`: no sample of the frames and the look-ahead is above this, in 16-bit
+    units."""
 
     frames: int
     is_on: bool = False
@@ -82,17 +83,17 @@ def _idle_after(planes: Planes, frames: int, loudest: float) -> LimiterState:
 
 
 def nothing_to_do_below(ceiling_db: float) -> float:
-    """An idle limiter changes nothing as long as no sample is above this, in 16-bit units."""
+    """The sample value, in 16-bit units, up to which an idle limiter changes nothing."""
     return _MAY_PEAK * FULL_SCALE * math.pow(10.0, ceiling_db / 20.0)
 
 
 def state_if_idle(
     planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
 ) -> LimiterState | None:
-    """The state after the first frames of `planes`, when `limited` would certainly change nothing, because no
-    sample is near the ceiling, the look-ahead included. None when that is not certain.
+    """The state after the first frames of `planes`, or None when `limited` may change them.
 
-    `loudest`: no sample is above it, as far as the caller knows.
+    `limited` changes nothing when no sample is near the ceiling, the look-ahead included. `loudest`: an upper bound of
+    all samples; infinity where the caller has none.
     """
     if not state.is_idle:
         return None
@@ -109,14 +110,14 @@ def limited(
 ) -> tuple[Planes, LimiterState]:
     """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after them.
 
-    `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
-    another sound begins with the first sample, of which nothing was known before.
-    Returns `planes` itself when there is nothing to do.
+    `ahead` is the sound after them, 2 by up to LOOKAHEAD_SAMPLES; where it is shorter, silence is assumed to follow.
+    `begins`: another sound begins with the first sample, and no earlier look-ahead covered it. Returns `planes` itself
+    when there is nothing to do.
     """
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
     sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
-    # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
+    # An unknown past is assumed to mirror the next samples: a jump would be a peak.
     sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state.follows is Follows.UNKNOWN else state.before
     sound[:, HALF_TAPS : HALF_TAPS + planes.shape[1]] = planes
     sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
@@ -127,9 +128,9 @@ def limited(
     if needed is None:
         needed = np.ones(frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1)
 
-    # The gain at the start of a step holds for this step and the one before: both lines that meet there.
+    # The gain at the start of a step has to suit this step and the one before: both lines meet there.
     lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
-    # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
+    # A sound that begins loud is limited from its first sample on: no earlier sound leaves time for the gain to fall.
     held = list(state.held)
     if (state.follows is Follows.SILENCE or begins) and lowest_ahead[0] < min(held):
         held = [lowest_ahead[0]] * LOOKAHEAD_STEPS
@@ -155,7 +156,7 @@ def _loudest(planes: Planes) -> float:
 
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
-    """For each of `steps` steps the gain, up to 1, that its highest true peak needs. None when all may stay."""
+    """The gain, up to 1, that the highest true peak of each of `steps` steps needs. None when all need 1."""
     in_steps = sound[:, HALF_TAPS : HALF_TAPS + steps * LIMITER_STEP_SAMPLES].reshape(
         CHANNELS, steps, LIMITER_STEP_SAMPLES
     )
@@ -163,7 +164,7 @@ def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDA
     loud = np.flatnonzero(peaks > _MAY_PEAK * ceiling)
     if not len(loud):
         return None
-    # Around each loud step the points before its first sample count, too.
+    # The points between samples just before a loud step count, too.
     width = LIMITER_STEP_SAMPLES + TAPS
     windows = np.lib.stride_tricks.sliding_window_view(sound, width, axis=1)
     starts = loud * LIMITER_STEP_SAMPLES

@@ -15,21 +15,22 @@ from tonearm.core.frame import CHANNELS, SAMPLE_RATE_HZ, samples_of_ms
 from tonearm.worker.filters.blocks import FilterState, Planes
 from tonearm.worker.filters.modes import ModalFilter, cascade
 
-# Players often share settings (a preset). An equalizer takes some 160 KB with 5 bands, 520 at most.
+# Players often share settings (a preset). An equalizer takes some 160 KB with 5 bands, 520 KB at most.
 _CACHED_SETTINGS: Final = 32
 _BUTTERWORTH_Q: Final = 2.0**-0.5
 
 
 @lru_cache(maxsize=_CACHED_SETTINGS)
 def equalizer(gains_db: tuple[float, ...]) -> ModalFilter:
-    """A cascade of peaking sections, one for each band that is not at 0 dB, of which there is at least one.
+    """A cascade of peaking sections, one for each band that is not at 0 dB. At least one band must not be.
 
     The poles are complex while 2·Q·10^(gain_db/40) > 1, which for Q = 2.145 means above -25.3 dB.
 
-    The interface promises these. lavaplayer's `Equalizer` has band-passes at the same frequencies, of the same Q (above
-    4 kHz less: 1.06 at 16 kHz), and adds them up: 1 + 4 · Σ gain · band-pass. At its frequency one band has the same
-    level in both. Its bell is wider there when it boosts (1 dB at +6 dB, 4.5 at +14) and narrower when it cuts; a
-    usual bass boost differs by 1.2 dB at most, neighbours with large gains of both signs by 10 dB and more.
+    The interface promises peaking sections. lavaplayer's `Equalizer` has band-passes at the same frequencies with the
+    same Q (lower above 4 kHz: 1.06 at 16 kHz), and sums them: 1 + 4 · Σ gain · band-pass. A single band has the same
+    level at its own frequency in both. In lavaplayer its bell is wider when it boosts (1 dB at +6 dB, 4.5 at +14) and
+    narrower when it cuts. A usual bass boost differs by 1.2 dB at most, neighbours with large gains of both signs by 10
+    dB and more.
     """
     gain_db = np.array(gains_db, dtype=np.float64)
     active = gain_db != 0.0
@@ -46,10 +47,10 @@ def equalizer(gains_db: tuple[float, ...]) -> ModalFilter:
 
 @lru_cache(maxsize=_CACHED_SETTINGS)
 def low_pass(setting: LowPass) -> ModalFilter:
-    """By frequency a Butterworth section; else the recurrence y += (x - y) / smoothing.
+    """With a frequency, a Butterworth section; otherwise the recurrence y += (x - y) / smoothing.
 
-    That is lavadsp's `LowPassConverter`, but for its first sample: there y begins with x after the start and each seek,
-    here with silence, or with the sound before.
+    The recurrence is lavadsp's `LowPassConverter`, except for the first sample: there y begins with x after the start
+    and each seek, here with silence or the sound before.
     """
     if setting.frequency_hz is None:
         share = 1.0 / setting.smoothing
@@ -64,7 +65,7 @@ def high_pass(setting: HighPass) -> ModalFilter:
 
 
 def _butterworth(frequency_hz: float, *, passes_high: bool) -> ModalFilter:
-    """One section that is 3 dB down at `frequency_hz` and passes what is below, or above."""
+    """One section that is 3 dB down at `frequency_hz` and passes the frequencies below, or above."""
     omega = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ
     alpha, cosine = np.sin(omega) / (2.0 * _BUTTERWORTH_Q), np.cos(omega)
     a0 = 1.0 + alpha
@@ -74,11 +75,11 @@ def _butterworth(frequency_hz: float, *, passes_high: bool) -> ModalFilter:
 
 
 class KaraokeKernel:
-    """Removes what is the same in both channels, as most voices are.
+    """Removes the part that is the same in both channels, as most voices are.
 
     left - level · right + o, right - level · left + o, where o is a band of the middle:
     y[n] = A · (left + right) / 2 - B · y[n-1] - C · y[n-2] and o = y · mono_level · level.
-    All of it as in lavadsp's `KaraokeConverter`, with A, B and C as its `updateFilters` gives them.
+    All of this is as in lavadsp's `KaraokeConverter`; A, B and C are as in its `updateFilters`.
     """
 
     def __init__(self, setting: Karaoke) -> None:
@@ -99,17 +100,17 @@ class KaraokeKernel:
     def process(self, planes: Planes, state: FilterState) -> tuple[Planes, FilterState]:
         middle = np.broadcast_to((planes[0] + planes[1]) * 0.5, planes.shape)
         band, after = self._band.process(middle, state)
-        # Both channels of it are the same.
+        # Both channels of the band are the same.
         sound: Planes = planes - self._level * planes[::-1]
         sound += band[0] * self._band_gain
         return sound, after
 
 
 class EchoKernel:
-    """e[n] = w[n - d], so that as many samples are made at once as the delay is long.
+    """e[n] = w[n - d]: one delay's length of samples is computed at once.
 
-    The state is the input of the delay, w[n] = x[n] + decay · e[n], as far back as the delay is long, oldest first: a
-    block for each call, which states share.
+    The state is the input of the delay, w[n] = x[n] + decay · e[n], for the length of the delay, oldest first. It has
+    one block for each call, and states share the blocks.
     """
 
     def __init__(self, setting: Echo) -> None:

@@ -1,9 +1,9 @@
-"""Measures loudness and true peak by EBU R128 (ITU-R BS.1770-4), and gives the gain that brings a playing sound to a
+"""Measures loudness and true peak by EBU R128 (ITU-R BS.1770-4), and computes the gain that brings a playing sound to a
 target.
 
-Loudness is measured every METER_STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
-blocks but the silent ones (below -70 LUFS) and the quiet ones (10 LU below the mean of the others). Blocks are counted
-in classes of 0.1 LU, so that hours take no more memory than seconds: it errs by less than 0.05 LU.
+Loudness is measured every METER_STEP_MS, on the last 400 ms (momentary). The integrated loudness covers all 400 ms
+blocks except silent blocks (below -70 LUFS) and quiet blocks (10 LU below the mean of the others). Blocks are counted
+in classes of 0.1 LU, so hours take no more memory than seconds; the error is below 0.05 LU.
 """
 
 import math
@@ -29,11 +29,11 @@ _CLASSES_PER_LU: Final = 10
 _CLASSES: Final = 100 * _CLASSES_PER_LU  # -70 to +30 LUFS
 
 OVERSAMPLING: Final = 8
-TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
+TAPS: Final = 32  # samples that a point between two samples depends on, half on each side
 HALF_TAPS: Final = TAPS // 2
 
 # Limits for the gain of a track without loudness tags.
-KNOWN_AFTER_MS: Final = 3_000  # before so much was measured it does not go up
+KNOWN_AFTER_MS: Final = 3_000  # the gain does not rise before this much was measured
 MOST_DB_PER_SECOND: Final = 1.0
 MOST_NORMALIZATION_DB: Final = 12.0
 _LEAST_GAIN_DB: Final = -40.0
@@ -41,7 +41,7 @@ _LEAST_GAIN_DB: Final = -40.0
 
 @cache
 def k_weighting() -> ModalFilter:
-    """The filter in front of the measurement: BS.1770-4, tables 1 and 2, for 48 kHz."""
+    """The filter before the measurement: BS.1770-4, tables 1 and 2, for 48 kHz."""
     return cascade(
         b=np.array([[1.53512485958697, 1.0], [-2.69169618940638, -2.0], [1.19839281085285, 1.0]]),
         a=np.array([[1.0, 1.0], [-1.69065929318241, -1.99004745483398], [0.73248077421585, 0.99007225036621]]),
@@ -53,9 +53,9 @@ class Meter:
     """The measurement of a track so far. An immutable value: `fed` returns the next meter."""
 
     filter_state: FilterState
-    step_energy: float = 0.0  # of the step that is not full yet
+    step_energy: float = 0.0  # of the step that is not complete yet
     step_frames: int = 0
-    recent: tuple[float, ...] = ()  # mean squares of the last full steps, at most four, oldest first
+    recent: tuple[float, ...] = ()  # mean squares of the last complete steps, at most four, oldest first
     classes: "tuple[int, ...] | None" = None  # how many 400 ms blocks fell into each class
     measured_ms: int = 0
 
@@ -65,7 +65,7 @@ class Meter:
 
     @classmethod
     def resumed(cls, lufs: float, measured_ms: int) -> "Meter":
-        """A meter as if `measured_ms` of sound had been measured, all of it of this loudness."""
+        """A meter as if `measured_ms` of sound had been measured, all at this loudness."""
         meter = cls.fresh()
         if lufs < _SILENT_LUFS:
             return replace(meter, measured_ms=measured_ms)
@@ -75,7 +75,7 @@ class Meter:
         return replace(meter, classes=classes, measured_ms=measured_ms)
 
     def fed(self, planes: Planes) -> "Meter":
-        """After a block of whole frames, 2 by n in 16-bit units."""
+        """The meter after a further block of whole frames, 2 by n in 16-bit units."""
         weighted, filter_state = k_weighting().process(planes, self.filter_state)
         frames = weighted.T.reshape(-1, FRAME_SAMPLES * CHANNELS) / FULL_SCALE
         energies: list[float] = (np.square(frames).mean(axis=1) * CHANNELS).tolist()
@@ -86,12 +86,12 @@ class Meter:
 
     @property
     def momentary_lufs(self) -> float:
-        """The loudness of the last 400 ms. It is -inf for silence, and before there are 400 ms."""
+        """The loudness of the last 400 ms. It is -inf for silence, and before 400 ms were measured."""
         return _lufs(sum(self.recent) / _BLOCK_STEPS) if len(self.recent) == _BLOCK_STEPS else -math.inf
 
     @property
     def integrated_lufs(self) -> float:
-        """The loudness of everything so far. It is -inf when there was only silence."""
+        """The loudness of all sound so far. It is -inf when there was only silence."""
         if self.classes is None:
             return -math.inf
         counts = np.array(self.classes)
@@ -120,9 +120,9 @@ class Meter:
 
 
 def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_lufs: float, step_ms: int) -> float:
-    """The gain `step_ms` after one of `gain_db`, for a track whose first `measured_ms` have this loudness.
+    """The gain `step_ms` after a gain of `gain_db`, for a track whose first `measured_ms` have this loudness.
 
-    It moves at most MOST_DB_PER_SECOND, and not up before KNOWN_AFTER_MS are known.
+    The gain moves by at most MOST_DB_PER_SECOND, and does not rise before KNOWN_AFTER_MS were measured.
     """
     if loudness_lufs == -math.inf:
         return gain_db
@@ -134,7 +134,7 @@ def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_
 
 
 def wanted_gain_db(loudness_lufs: float, target_lufs: float) -> float:
-    """The gain for a track of this loudness, with an upper limit: noise in a silent track is not made loud."""
+    """The gain for a track of this loudness. Its upper limit keeps the noise of a silent track quiet."""
     return min(max(target_lufs - loudness_lufs, _LEAST_GAIN_DB), MOST_NORMALIZATION_DB)
 
 
@@ -161,18 +161,18 @@ INTERPOLATION: Final = _interpolation()
 
 
 class TruePeakMeter:
-    """The highest point of a sound, which may lie between its samples (ITU-R BS.1770-4, annex 2). Silence precedes it.
+    """The highest point of a sound, which may lie between its samples (ITU-R BS.1770-4, annex 2).
 
-    The point is looked for at eight times the rate. Annex 2 asks for four; eight errs by 0.04 dB at a quarter of the
-    sample rate instead of 0.17.
+    Silence is assumed before the sound. The meter oversamples eight times. Annex 2 requires four; eight errs by 0.04 dB
+    at a quarter of the sample rate instead of 0.17.
     """
 
     def __init__(self) -> None:
         self._before: Planes = np.zeros((CHANNELS, TAPS - 1), dtype=np.float32)
 
     def highest(self, planes: Planes) -> float:
-        """The highest true peak of the next samples, 2 by n, in their units. What lies between the last HALF_TAPS of
-        them counts with the next."""
+        """The highest true peak of the next samples, 2 by n, in their units. Points between the last HALF_TAPS samples
+        count with the next call."""
         joined = np.concatenate((self._before, planes), axis=1, dtype=np.float32)
         self._before = joined[:, -(TAPS - 1) :]
         windows = np.lib.stride_tricks.sliding_window_view(joined, TAPS, axis=1)

@@ -1,7 +1,7 @@
 """Normalization: the gain that brings each source to the same loudness.
 
-The loudness comes from the source's tags, or is measured while the source plays. The source's own sound is measured,
-before all filters. So the measurement belongs to the source, and each sample counts once, however often it is rendered.
+The loudness comes from the source's tags, or is measured while the source plays. The measurement takes the source's own
+sound, before all filters. So it belongs to the source, and each sample counts once, however often it is rendered.
 """
 
 import copy
@@ -19,7 +19,7 @@ from tonearm.worker.filters.blocks import half_cosine
 from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db, wanted_gain_db
 
 REPORT_EVERY_MS: Final = 2_000
-# A tag may ask for more than a measurement: it was taken of the whole track.
+# A tag may require more gain than a measurement: it covers the whole track.
 _MOST_TAGGED_GAIN_DB: Final = 30.0
 _GAIN_RAMP_SAMPLES: Final = samples_of_ms(10)
 _RAMP: Final = half_cosine(_GAIN_RAMP_SAMPLES)
@@ -28,20 +28,21 @@ _RAMP: Final = half_cosine(_GAIN_RAMP_SAMPLES)
 class SourceLoudness:
     """The loudness of one source: by its tags, or as it is measured.
 
-    `tagged_lufs` is set by the thread that opens the source, before it gives a sample; the rest belongs to the
-    rendering thread.
+    The thread that opens the source sets `tagged_lufs` before the first sample; all else belongs to the rendering
+    thread.
     """
 
     def __init__(self, measured: MeasuredLoudness | None = None) -> None:
         self.tagged_lufs: float | None = None
-        # Made with the first measurement: most sources are never measured.
+        # Made at the first measurement, since most sources are never measured.
         self._meter = None if measured is None else Meter.resumed(measured.lufs, measured.measured_ms)
         self._reported_ms = self._measured_ms
         self._measured_to = -1  # the first sample of the source that was not measured yet
 
     def measure(self, pcm: bytes | memoryview, sample: int, rate: float) -> None:
-        """Takes PCM of the source's own sound that begins with `sample` of it, at `rate` of its samples to those here.
-        What was measured before is left out, and what does not fill a frame."""
+        """Measures PCM of the source's own sound that begins at its sample `sample`; `rate` is the number of source
+        samples for each sample of PCM. Sound that was measured before is skipped, and so is a partial frame at the
+        end."""
         skipped = max(0, math.ceil((self._measured_to - sample) / rate))
         planes = np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).T
         length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES
@@ -51,11 +52,11 @@ class SourceLoudness:
         self._measured_to = sample + round((skipped + length) * rate)
 
     def as_it_is(self) -> "SourceLoudness":
-        """What is known now, for what is rendered again: later measurements do not change it."""
+        """A copy that later measurements do not change, for sound that is rendered again."""
         return copy.copy(self)
 
     def take_measured(self) -> MeasuredLoudness | None:
-        """The measurement so far, for the node to keep; None while there is little new."""
+        """The measurement so far, for the node to store; None while there is little new."""
         measured_ms = self._measured_ms
         if measured_ms < self._reported_ms + REPORT_EVERY_MS:
             return None
@@ -64,8 +65,8 @@ class SourceLoudness:
         return None if lufs == -math.inf else MeasuredLoudness(lufs, measured_ms)
 
     def first_gain_db(self, before_db: float, target_lufs: float) -> float:
-        """The gain that the source begins with after one of `before_db`. A source of which nothing is known may be as
-        loud as any: it is not made louder."""
+        """The gain that the source begins with, after a gain of `before_db`. A source of unknown loudness is not
+        amplified, since it may be as loud as any."""
         if self.tagged_lufs is not None:
             return min(max(target_lufs - self.tagged_lufs, -_MOST_TAGGED_GAIN_DB), _MOST_TAGGED_GAIN_DB)
         loudness = self._lufs
@@ -74,7 +75,7 @@ class SourceLoudness:
         return min(before_db, 0.0)
 
     def gains_db(self, gain_db: float, target_lufs: float, frames: int) -> list[float]:
-        """The gain after each of `frames` frames that begin with `gain_db`."""
+        """The gain after each of `frames` frames, of which the first begins at `gain_db`."""
         if self.tagged_lufs is not None:
             return [gain_db] * frames
         loudness = self._lufs
@@ -95,9 +96,10 @@ class SourceLoudness:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off.
+    """The gain before a frame, with its source and target. With `target_lufs` None normalization is off.
 
-    `ramped`: so many samples are past of the ramp that leads to the gain from the factor `before`; it may be over.
+    `before` is the factor from which a ramp leads to the gain. `ramped` is how many samples of the ramp are past; the
+    ramp may be over.
     """
 
     source: int = 0
@@ -124,7 +126,7 @@ class Level:
         return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
 
     def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
-        """The level with which a source goes on after this one: its gain, and the ramp that leads there."""
+        """The level at which a source goes on after this level: its gain, and the ramp that leads there."""
         if target_lufs == self.target_lufs and (target_lufs is None or source in (0, self.source)):
             return self
         if target_lufs is None:
@@ -140,7 +142,7 @@ UNLEVELLED: Final = Level()
 
 
 class Levels(NamedTuple):
-    """The factors for the samples of some frames, and of those looked ahead into (None: all 1), and the level after the
+    """The factors for the samples of some frames and of the look-ahead (None: all 1), and the level after the
     frames."""
 
     factors: NDArray[np.float32] | None
@@ -158,11 +160,11 @@ def levels(
     *,
     goes_on: bool = True,
 ) -> Levels:
-    """What `frames` frames are multiplied by that begin at `level`, and `ahead_frames` more.
+    """The factors for `frames` frames that begin at `level`, and for `ahead_frames` more.
 
-    `source` is what sounds at their start. `begins` lists which other sources begin in them, or later in the same
-    block, and with which sample; their own gain holds from there on. From one gain to another a ramp leads, unless
-    nothing was heard before: `goes_on` says that something was.
+    `source` is the source that plays at their start. `begins` lists the other sources that begin in the frames, or
+    later in the same block, each with its offset in samples; their own gain applies from there on. A ramp leads from
+    one gain to the next, unless nothing was heard before; `goes_on` is True when something was.
     """
     if target_lufs is None:
         if level.target_lufs is None:
@@ -173,7 +175,7 @@ def levels(
     towards = level if begins_anew else level.towards(target_lufs, source, loudness_of)
     gain_db = towards.gain_db
     ends_db = [gain_db] * (frames + ahead_frames)
-    # While another source begins the gain stands, so that what fades out under it has the gain that it had.
+    # While another source begins, the gain stays constant, so that the source that fades out under it keeps its gain.
     if source and not begins:
         ends_db = loudness_of(source).gains_db(gain_db, target_lufs, frames + ahead_frames)
     steps_db = np.array([gain_db, *ends_db])
@@ -187,7 +189,7 @@ def levels(
         before = float(factors[offset - 1]) if offset else level.factor
         gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
         factors[offset:] = 10.0 ** (gain_db / 20.0)
-        if offset or level.source or goes_on:  # a sound that goes on from file to file would click
+        if offset or level.source or goes_on:  # otherwise a sound that goes on from file to file would click
             factors[offset:] = _ramped(factors[offset:], before)
         ramped = frames * FRAME_SAMPLES - offset
         if 0 < ramped < _GAIN_RAMP_SAMPLES:
@@ -198,15 +200,15 @@ def levels(
 
 
 def _lines(points: NDArray[np.float64]) -> NDArray[np.float32]:
-    """From point to point in straight lines of a frame each."""
+    """Straight lines from point to point, each one frame long."""
     shares = np.arange(1, FRAME_SAMPLES + 1) / FRAME_SAMPLES
     lines = points[:-1, np.newaxis] + np.diff(points)[:, np.newaxis] * shares
     return lines.reshape(-1).astype(np.float32)
 
 
 def _ramped(factors: NDArray[np.float32], before: float, ramped: int = 0) -> NDArray[np.float32]:
-    """`factors`, but from the factor before a ramp leads into them, of which so many samples are past; nothing where
-    they go on from it."""
+    """`factors` with a ramp into them from the factor `before`; `ramped` samples of the ramp are past. Without a jump
+    there is no ramp."""
     if abs(factors[0] / before - 1.0) > 0.001:
         length = min(_GAIN_RAMP_SAMPLES - ramped, len(factors))
         factors[:length] = before + (factors[:length] - before) * _RAMP[ramped : ramped + length]

@@ -1,4 +1,4 @@
-"""Filters that need no earlier sound: channel mix, distortion and compressor."""
+"""Filters that store no earlier samples: channel mix, distortion and compressor."""
 
 import math
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class _Stateless:
 class ChannelMixKernel(_Stateless):
     """A 2 by 2 matrix on each pair of samples: left is left_to_left · left + right_to_left · right.
 
-    As lavadsp's `VectorSupport.channelMix`, which also limits each result to full scale at once. Here that is done
-    behind the last filter, so that a lower volume makes it whole again.
+    Like lavadsp's `VectorSupport.channelMix`, which also clips each result to full scale at once. Here the clipping
+    happens after the last filter, so a lower volume avoids it.
     """
 
     def __init__(self, setting: ChannelMix) -> None:
@@ -41,10 +41,10 @@ class ChannelMixKernel(_Stateless):
 
 
 class DistortionKernel(_Stateless):
-    """The curve of lavadsp's `DistortionConverter`, limited to full scale as it is there. Full scale is 1 in it.
+    """The curve of lavadsp's `DistortionConverter`, clipped to full scale as there. Full scale is 1 in the curve.
 
-    With its defaults lavadsp's curve is sin · cos · tan where another filter is on, and Lavalink leaves the effect out
-    where none is; here the defaults are off.
+    With the default settings lavadsp's curve is sin · cos · tan when another filter is on, and Lavalink skips the
+    effect when none is. Here the defaults turn the effect off.
     """
 
     def __init__(self, setting: Distortion) -> None:
@@ -58,7 +58,7 @@ class DistortionKernel(_Stateless):
         curve *= setting.tan_offset + np.tan(setting.tan_scale * x)
         curve *= setting.scale
         curve += setting.offset
-        # The tangent has poles: what it gives there is no number that a later filter could take.
+        # The tangent has poles: its value there may be infinite or NaN, which a later filter could not process.
         np.nan_to_num(curve, copy=False)
         np.clip(curve, -1.0, 1.0, out=curve)
         curve *= FULL_SCALE
@@ -67,14 +67,14 @@ class DistortionKernel(_Stateless):
 
 COMPRESSOR_STEP_SAMPLES: Final = 16
 _STEP_MS: Final = 1000.0 * COMPRESSOR_STEP_SAMPLES / SAMPLE_RATE_HZ
-# How far along a step each of its samples is; the last one is at its end.
+# The position of each sample within its step, as a share; the last sample is at the step's end.
 _STEP_SHARES: Final = np.arange(1, COMPRESSOR_STEP_SAMPLES + 1) / COMPRESSOR_STEP_SAMPLES
 _SILENCE_DB: Final = -120.0
 
 
 @dataclass(frozen=True, slots=True)
 class _CompressorMemory:
-    """`held_db`: by how much the sound is too loud, at once up and slowly down. `reduction_db`: what is done to it."""
+    """`held_db`: the peak-held excess, which rises at once and falls slowly. `reduction_db`: the reduction applied."""
 
     held_db: float
     reduction_db: float
@@ -83,11 +83,11 @@ class _CompressorMemory:
 class CompressorKernel:
     """Lowers what is louder than a threshold: a smooth, decoupled peak detector in decibels.
 
-    The level is measured every COMPRESSOR_STEP_SAMPLES, as the highest peak of both channels, and the gain goes in
-    straight lines between, so that the loop in Python has sixty steps a frame.
+    The level is measured every COMPRESSOR_STEP_SAMPLES, as the highest peak of both channels. The gain is interpolated
+    linearly in between. So the loop in Python has only sixty steps a frame.
 
     Source: Giannoulis, Massberg, Reiss, "Digital dynamic range compressor design", J. Audio Eng. Soc. 60 (2012),
-    section 2.3: the release holds the peaks, then the attack smooths what it holds.
+    section 2.3: the release holds the peaks, then the attack smooths the held level.
     """
 
     def __init__(self, setting: Compressor) -> None:

@@ -1,4 +1,4 @@
-"""Filters that swing: tremolo (loudness), rotation (sides) and vibrato (pitch)."""
+"""Filters with a low-frequency oscillator: tremolo (loudness), rotation (left and right) and vibrato (pitch)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,27 +14,27 @@ from tonearm.worker.filters.blocks import FilterState, Planes
 # and 2 ms more.
 _SWING_SAMPLES: Final = 0.002 * SAMPLE_RATE_HZ
 _LEAST_DELAY_SAMPLES: Final = 3
-_MARGIN_SAMPLES: Final = 2  # the interpolation looks this far around a place
+_MARGIN_SAMPLES: Final = 2  # the interpolation reads this far around a position
 _DELAY_LINE_SAMPLES: Final = int(_SWING_SAMPLES) + _LEAST_DELAY_SAMPLES + _MARGIN_SAMPLES + 1
 
 
 class _Oscillator:
-    """A sine of `frequency_hz`. Its phase, in cycles from 0 to 1, is kept by the caller."""
+    """A sine of `frequency_hz`. The caller keeps its phase, in cycles from 0 to 1."""
 
     def __init__(self, frequency_hz: float) -> None:
         cycles_a_sample = frequency_hz / SAMPLE_RATE_HZ
         self._cycles_a_frame = cycles_a_sample * FRAME_SAMPLES
-        # Sine and cosine of a frame that begins at phase 0. One at another phase is a sum of both (angle addition),
-        # which takes a tenth of the time of as many sines.
+        # Sine and cosine of a frame that begins at phase 0. A frame at another phase is a sum of both (angle addition),
+        # which takes a tenth of the time of computing its sines.
         radians = 2.0 * np.pi * cycles_a_sample * np.arange(FRAME_SAMPLES)
         self._frame = np.stack((np.cos(radians), np.sin(radians))).astype(np.float32)
 
     def values(self, phase: float, planes: Planes) -> tuple[NDArray[np.float32], float]:
-        """The sine, -1 to 1, for all samples of whole frames that begin at `phase`; and the phase after them."""
+        """The sine, from -1 to 1, for whole frames that begin at `phase`, and the phase after them."""
         phases = []
         for _ in range(planes.shape[1] // FRAME_SAMPLES):
             phases.append(phase)
-            # Added up frame by frame, so that it does not matter where a sound is split into blocks.
+            # Summed frame by frame, so that the result does not depend on how a sound is split into blocks.
             phase = (phase + self._cycles_a_frame) % 1.0
         radians = 2.0 * np.pi * np.array(phases)
         starts = np.stack((np.sin(radians), np.cos(radians)), axis=1).astype(np.float32)
@@ -45,7 +45,8 @@ class _Oscillator:
 class TremoloKernel:
     """Factor 1 - depth / 2 + depth / 2 · sin, between 1 - depth and 1. The state is the phase in cycles.
 
-    As in lavadsp: its `TremoloPcmAudioFilter.setDepth` halves what `VectorSupport.tremolo` then calls the depth.
+    The same as in lavadsp: its `TremoloPcmAudioFilter.setDepth` halves the value that `VectorSupport.tremolo` calls
+    depth.
     """
 
     def __init__(self, setting: Tremolo) -> None:
@@ -63,12 +64,12 @@ class TremoloKernel:
 
 
 class RotationKernel:
-    """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp's `VectorSupport.rotation` has it.
+    """Multiplies left by (1 + sin) / 2 and right by (1 - sin) / 2, like lavadsp's `VectorSupport.rotation`.
 
     The state is the phase in cycles.
 
-    So both are at half to begin with. With 0 Hz lavadsp leaves them there when another filter is on, and Lavalink
-    leaves the effect out when none is; here 0 Hz is off.
+    Both factors begin at one half. At 0 Hz lavadsp keeps them there when another filter is on, and Lavalink skips the
+    effect when none is. Here 0 Hz turns the effect off.
     """
 
     def __init__(self, setting: Rotation) -> None:
@@ -92,8 +93,8 @@ class _VibratoMemory:
 
 
 class VibratoKernel:
-    """The delay is 3 + depth · 96 · (1 + sin) / 2 samples; what lies between samples is read by Catmull-Rom (cubic
-    Hermite) interpolation. Both are lavadsp's: `VibratoConverter.process` and its `RingBuffer.getHermiteAt`.
+    """A delay of 3 + depth · 96 · (1 + sin) / 2 samples, read between samples by Catmull-Rom (cubic Hermite)
+    interpolation. Both are lavadsp's: `VibratoConverter.process` and its `RingBuffer.getHermiteAt`.
     """
 
     def __init__(self, setting: Vibrato) -> None:
@@ -121,5 +122,5 @@ class VibratoKernel:
         curve = 0.5 * (oldest - newer) + 1.5 * (here - older)
         read = ((curve * share + bend) * share + slope) * share + here
 
-        # A copy: a view would keep the whole block in memory.
+        # A copy, since a view would keep the whole block in memory.
         return read, _VibratoMemory(phase, sound[:, -_DELAY_LINE_SAMPLES:].copy())
