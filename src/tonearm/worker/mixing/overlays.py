@@ -1,10 +1,10 @@
 """Overlays: sounds over a player's music, and the level of the music under them.
 
-They come after the filters and the volume, before the limiter. What sounds at a frame is an immutable value on the
-session's own time, as the voices of the music are, so that any kept frame can be rendered again.
+They come after the filters and the volume, before the limiter. The overlays at a frame are an immutable value on the
+session's own time, like the voices of the music, so that any recent frame can be rendered again.
 
-An overlay that has no samples in time stands still and goes on later: the music does not wait for it. Its last
-GLIDE_SAMPLES are not taken before it is known what follows them, so that it can always fade out.
+An overlay without samples in time stands still and goes on later: the music does not wait for it. Its last decoded
+GLIDE_SAMPLES are not used before more samples or the end follow, so that it can always fade out.
 """
 
 import math
@@ -20,7 +20,7 @@ from tonearm.decoder.messages import OverlayOrder, OverlayPosition, Plan
 from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, interleaved, scale
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
-# How much of an overlay has to be decoded before it goes on after an underrun.
+# The decoded samples that an overlay needs to go on after an underrun.
 ENOUGH_SAMPLES: Final = samples_of_ms(200)
 _NOT_BEGUN: Final = -1
 
@@ -68,8 +68,8 @@ class Duck:
         return np.asarray(np.power(10.0, db / 20.0), dtype=np.float32)
 
     def without_way_back(self) -> "Duck":
-        """This duck at its final level at once, if it was going up. For frames without music, in which no way is
-        heard."""
+        """This duck at its final level at once, if it was rising. For frames without music, in which no ramp is
+        audible."""
         if self.to_db <= self.from_db:
             return self
         return Duck(from_db=self.to_db, to_db=self.to_db)
@@ -80,9 +80,9 @@ class Duck:
 
 @dataclass(frozen=True, slots=True)
 class OverlayVoice:
-    """One overlay. `sample` of its source comes at the time `since`; when it moves, the next ones follow.
+    """One overlay. `sample` of its source comes at the time `since`; when the overlay moves, the next samples follow.
 
-    `moves`: it sounds, otherwise it waits for samples. It fades in by `rise` where it begins in the middle, and fades
+    `moves`: it plays, otherwise it waits for samples. It fades in by `rise` where it begins in the middle, and fades
     out by `fall` where it is cut off. `ends_at`: the end of its source, once that is known.
     """
 
@@ -106,7 +106,7 @@ class OverlayVoice:
 
     @property
     def end(self) -> int | None:
-        """The time at which it is over, when it sounds and that is known."""
+        """The time at which the overlay is over, when it plays and its end is known."""
         return self.since + self.ends_at - self.sample if self.moves and self.ends_at is not None else None
 
     def at(self, time: int) -> "OverlayVoice":
@@ -125,10 +125,10 @@ class OverlayVoice:
 
 @dataclass(frozen=True, slots=True)
 class OverlayMix:
-    """All overlays at one time, and what they do to the music.
+    """All overlays at one time, and their effect on the music.
 
-    `over` are overlays that have ended, with their times, as long as plans have them. `tails` fade out. `gate` is how
-    the music fades when it is paused, and when it goes on. `begins`: an overlay begins right here.
+    `over` are overlays that have ended, with their times, as long as plans contain them. `tails` fade out. `gate` is
+    the fade of the music when it is paused, and when it goes on. `begins`: an overlay begins exactly here.
     """
 
     voices: tuple[OverlayVoice, ...] = ()
@@ -141,12 +141,12 @@ class OverlayMix:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none, and nothing is left of any."""
+        """Whether there are no overlays, and no remains of ended ones."""
         return self is NO_OVERLAYS or self == NO_OVERLAYS
 
     @property
     def sound(self) -> bool:
-        """Whether any overlay sounds, so that frames are made even without music."""
+        """Whether any overlay is audible, so that frames are made even without music."""
         for voice in self.voices:
             if voice.sample != _NOT_BEGUN:
                 return True
@@ -159,8 +159,8 @@ class OverlayMix:
     # Plans
 
     def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "OverlayMix":
-        """These overlays from `time` on as a plan says, which may pause the music, or let it go on. `music_sounds`: it
-        fades where it is paused or goes on."""
+        """These overlays from `time` on according to a plan, which may pause or resume the music. `music_sounds`: the
+        music is audible, so it fades at a pause or a resumption."""
         if not order.overlays and self.is_empty:
             return self
         overlays = self._planned(order.overlays, time)
@@ -170,7 +170,8 @@ class OverlayMix:
         return replace(overlays, is_paused=order.pauses, gate=fade if music_sounds else None)
 
     def _planned(self, orders: Sequence[OverlayOrder], time: int) -> "OverlayMix":
-        """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
+        """These overlays from `time` on: overlays without an order stop, new ones begin as soon as they have
+        samples."""
         wanted = {order.source: order for order in orders}
         known = {voice.order.source for voice in self.voices}
         over = tuple(entry for entry in self.over if entry[0] in wanted)
@@ -190,13 +191,14 @@ class OverlayMix:
     # Rendering
 
     def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["OverlayMix", int]:
-        """These overlays for a block that begins at `time`, and for how many of its frames they stay as they are.
+        """These overlays for a block that begins at `time`, and the number of its frames that they are valid for.
 
-        0 frames: an overlay has to be waited for. `due_frames` are so urgent that they are made without waiting.
+        0 frames: the block has to wait for an overlay. `due_frames` frames are so urgent that they are made without
+        waiting.
         """
         voices: list[OverlayVoice] = []
         over, tails, begins = self.over, self.tails, False
-        fade_samples = 0  # of those that begin or end here
+        fade_samples = 0  # of overlays that begin or end here
         for voice in self.voices:
             supply = supply_of(voice.order.source)
             fitted = voice if supply is None else _supplied(voice, supply, time)
@@ -221,17 +223,17 @@ class OverlayMix:
             voices.append(fitted)
         duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
         if self.duck.is_level and not begins and len(over) == len(self.over):
-            duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
+            duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all overlays went on where an earlier session ended
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
 
     def before_music(self) -> "OverlayMix":
-        """These overlays where music begins with nothing of it before."""
+        """These overlays where music begins without any music before."""
         duck = self.duck.without_way_back()
         return self if duck is self.duck else replace(self, duck=duck)
 
     def after(self, time: int, frames: int, *, was_paused: bool, has_music: bool) -> "OverlayMix":
-        """These overlays, as they were fitted to a block from `time` on, some of its frames later. `was_paused`: the
-        music stood still in them. `has_music`: some of it was in them."""
+        """These overlays, which were fitted to a block from `time` on, after `frames` of its frames. `was_paused`: the
+        music stood still in these frames. `has_music`: they contained music."""
         samples = frames * FRAME_SAMPLES
         end = time + samples
         if self.is_empty:  # nearly always
@@ -257,8 +259,8 @@ class OverlayMix:
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
 
     def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:
-        """The positions of the overlays that have begun, at `time`, the start of a block of `frames` frames that they
-        were fitted to."""
+        """The positions of the overlays that have begun at `time`, the start of a block of `frames` frames to which
+        they were fitted."""
         if not self.voices:
             return ()
         end = time + frames * FRAME_SAMPLES
@@ -276,15 +278,15 @@ class OverlayMix:
         )
 
     def oldest_samples(self, time: int) -> list[tuple[int, int]]:
-        """By source, the first sample that is needed to render from `time` on."""
+        """The first sample of each source that is needed to render from `time` on."""
         oldest = [(voice.order.source, voice.sample_at(time)) for voice in self.voices if voice.sample != _NOT_BEGUN]
         if self.tails:
             oldest += [(tail.source, tail.sample_at(time)) for tail in self.tails]
         return oldest
 
     def loudest(self, time: int, music: float) -> float:
-        """The level that no sample exceeds behind `mix_into`, when no sample of the music from `time` on exceeds
-        `music`: both in 16-bit units."""
+        """The level that no sample exceeds after `mix_into`, when no sample of the music from `time` on exceeds
+        `music`; both are in 16-bit units."""
         if self.tails:
             return math.inf
         highest_db = max(self.duck.db_at(time), self.duck.to_db)
@@ -292,7 +294,7 @@ class OverlayMix:
         return music * math.pow(10.0, highest_db / 20.0) + overlays
 
     def mix_into(self, planes: Planes, time: int, read: ReadPcm) -> None:
-        """Turns the music in `planes`, which begin at `time`, down, and adds the overlays to it. 16-bit units."""
+        """Lowers the music in `planes`, which begin at `time`, and adds the overlays to it. In 16-bit units."""
         count = planes.shape[1]
         gains = self.duck.gains(time, count)
         if self.gate is not None:
@@ -315,7 +317,7 @@ def _deepest_db(voices: Sequence[OverlayVoice]) -> float:
 
 
 def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | None:
-    """The voice at `time` with what is decoded of it. None when there is nothing left of it."""
+    """The voice at `time` with its decoded samples. None when no samples are left."""
     sample = voice.sample_at(time) if voice.has_begun else supply.oldest
     left = supply.end - sample
     if supply.is_finished:
@@ -337,7 +339,7 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
 
 
 def _add(planes: Planes, row: Planes | None, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
-    """Adds an overlay to `planes`; `row` is the same samples, when they lie one after the other."""
+    """Adds an overlay to `planes`; `row` is the same samples in one row, when they are interleaved."""
     sample = voice.sample_at(time)
     count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)
     part = np.frombuffer(read(voice.order.source, sample, count), PCM_DTYPE).astype(np.float32)

@@ -1,14 +1,14 @@
-"""Speed, pitch and rate: sources with fewer or more samples than their files have, made before the filters.
+"""Speed, pitch and rate: gives a source fewer or more samples than its file has, before the filters.
 
-A tempo other than 1 joins pieces of about 60 ms that are further apart or nearer together in the source than in the
-result, each moved by a few milliseconds to where it fits the one before best (waveform similarity overlap-add, WSOLA:
-Verhelst and Roelands, ICASSP 1993). What changes pitch and rate is then a resampler. The result is cut into frames; the
-state after each is a value, so that it can be made again from there.
+A tempo other than 1 joins pieces of about 60 ms whose distance in the source differs from that in the result. Each
+piece is moved by a few milliseconds to the best fit with the piece before (waveform similarity overlap-add, WSOLA:
+Verhelst and Roelands, ICASSP 1993). A resampler then changes pitch and rate. The result is cut into frames. The state
+after each frame is a value, so rendering can restart from it.
 
 Tempo and step are those of SoundTouch (`SoundTouch::calcEffectiveRateAndTempo`), which lavadsp calls with `setTempo`,
-`setPitch` and `setRate`. Its pieces are 40 to 90 ms long by the tempo, 8 ms over each other, and moved within 15 to
-20 ms; ours 60, 10 and 16. lavadsp gives each channel a SoundTouch of its own, so that the sides are moved apart; here
-both are moved alike.
+`setPitch` and `setRate`. SoundTouch's pieces are 40 to 90 ms long, depending on the tempo, overlap by 8 ms, and are
+moved within 15 to 20 ms; here the values are 60, 10 and 16 ms. lavadsp uses one SoundTouch for each channel, so left
+and right are moved independently; here they are moved together.
 
     source ──tempo = speed / pitch──► joined ──step = pitch · rate──► frame
 """
@@ -28,19 +28,19 @@ from tonearm.worker.filters.blocks import PCM_DTYPE, Planes, half_cosine
 from tonearm.worker.filters.chain import as_pcm
 from tonearm.worker.sources.pcm_store import PcmStore
 
-# Reads samples [start, start + count) of the source as planes; silence stands for what lies outside of it.
+# Reads samples [start, start + count) of the source as planes, with silence outside of the source.
 ReadSource: TypeAlias = Callable[[int, int], Planes]
 
-# The stretcher reads up to so much of the file before the place where it stands.
+# The stretcher reads up to this much of the file before its position.
 MARGIN_SAMPLES: Final = samples_of_ms(100)
 
 _PIECE: Final = samples_of_ms(60)
 _OVERLAP: Final = samples_of_ms(10)
-_SEARCH: Final = samples_of_ms(16)  # a piece may begin half of this before or after its place
+_SEARCH: Final = samples_of_ms(16)  # a piece may begin up to half of this before or after its nominal position
 _COARSE: Final = 4  # the search looks at every fourth sample first
 _TAPS: Final = 32
 _HALF: Final = _TAPS // 2
-_POLYPHASES: Final = 512  # places between two samples for which the resampler has its taps
+_POLYPHASES: Final = 512  # positions between two samples for which the resampler has taps
 _CACHED_TABLES: Final = 8
 
 _FADE_IN: Final = half_cosine(_OVERLAP).astype(np.float32)
@@ -51,9 +51,10 @@ _FADE_OUT: Final = np.float32(1.0) - _FADE_IN
 class StretchState:
     """The state of a stretcher before its next frame.
 
-    `piece_at`: where in the source the next piece is to begin. `overlap`: what the next piece is faded in over, 2 by
-    _OVERLAP; None before the first one. `joined`: samples that were joined and not used up, 2 by n, of which the first
-    _HALF lie before the next frame; `step_fraction`: how far behind a sample, 0 to 1, the next frame begins.
+    `piece_at`: the nominal start of the next piece in the source. `overlap`: the end of the last piece, under which the
+    next piece fades in, 2 by _OVERLAP; None before the first piece. `joined`: joined samples that are not used up, 2 by
+    n; the first _HALF of them are before the next frame. `step_fraction`: the next frame's offset after a sample, 0 to
+    1.
     """
 
     piece_at: float
@@ -76,7 +77,7 @@ class Stretcher:
         return StretchState(float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
 
     def source_end(self, state: StretchState) -> int:
-        """Up to which sample (exclusive) the source is read for the next frame, at most; 0 when it is not read."""
+        """The end (exclusive) of the source's samples that the next frame may read; 0 when it reads none."""
         missing = self._joined_samples_needed(state) - int(state.joined.shape[1])
         if missing <= 0:
             return 0
@@ -113,7 +114,8 @@ class Stretcher:
         return int(used) + _TAPS + 1
 
     def _resampled(self, joined: Planes, fraction: float) -> tuple[Planes, int, float]:
-        """A frame, how many samples are not needed any more, and how far behind the next one the next frame begins."""
+        """A frame, the number of samples that are not needed any more, and the next frame's offset after the next
+        sample."""
         end = fraction + FRAME_SAMPLES * self._step
         used = int(end)
         if self._step == 1.0 and fraction == 0.0:
@@ -128,8 +130,8 @@ class Stretcher:
 
 
 def reads_ahead(setting: Timescale) -> int:
-    """How many samples of the file behind the place where a frame begins it takes, at most, to make that frame and the
-    one after it, into which a limiter looks ahead."""
+    """The most samples of the file after the start of a frame that this frame and the next one need. The limiter looks
+    ahead into the next frame."""
     tempo = setting.speed / setting.pitch
     centring = max(_centring(tempo), 0.0)
     piece = _SEARCH // 2 + _PIECE + 1
@@ -137,13 +139,13 @@ def reads_ahead(setting: Timescale) -> int:
 
 
 def _centring(tempo: float) -> float:
-    """How much later a piece begins: within it the source passes at its own pace, and its middle is where it should
-    be."""
+    """The delay of a piece's start that brings its middle to the right position: within a piece the source passes at
+    its own pace."""
     return (tempo - 1.0) * (_PIECE - _OVERLAP) / 2.0
 
 
 def _next_piece(read: ReadSource, at: int, overlap: Planes | None) -> tuple[Planes, Planes]:
-    """The piece that begins near `at`, without its last _OVERLAP samples, and those."""
+    """The piece that begins near `at`, without its last _OVERLAP samples; and these samples."""
     if overlap is None:
         piece = read(at, _PIECE)
         return piece[:, :-_OVERLAP], piece[:, -_OVERLAP:]
@@ -155,7 +157,8 @@ def _next_piece(read: ReadSource, at: int, overlap: Planes | None) -> tuple[Plan
 
 
 def _best_fit(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> int:
-    """Where in `around` the sound is most like `wanted`: first every fourth sample, then those near the best."""
+    """The offset in `around` where the sound is most similar to `wanted`. The search is coarse first, in steps of four
+    samples, then fine near the best step."""
     coarse = _likeness(_thinned(around), _thinned(wanted))
     middle = int(np.argmax(coarse)) * _COARSE
     first = max(0, middle - _COARSE)
@@ -179,9 +182,9 @@ def _likeness(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArr
 
 @lru_cache(maxsize=_CACHED_TABLES)
 def _interpolation(cutoff: float) -> NDArray[np.float32]:
-    """_POLYPHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each place between two samples.
+    """_POLYPHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each position between two samples.
 
-    `cutoff` is the highest frequency that is let through, as a share of half the sample rate.
+    `cutoff` is the highest frequency that passes, as a share of half the sample rate.
     """
     places = np.arange(_POLYPHASES)[:, np.newaxis] / _POLYPHASES
     distance = np.arange(-_HALF + 1, _HALF + 1) - places
@@ -191,13 +194,13 @@ def _interpolation(cutoff: float) -> NDArray[np.float32]:
 
 
 class StretchedSource:
-    """A source as it sounds at one timescale: its samples are numbered in time heard, not in time of the file.
+    """A source at one timescale: its samples are numbered in heard time, not in the file's time.
 
     It begins with sample `first` of the file, which has the same number here, and is made as far as it is read.
 
-    What was made stays in `store` as long as it may be rendered again, so going back in it costs nothing. Where another
-    source joins (`following`), its beginning is read behind the end, and `begin_next` goes on with the same pieces: in
-    both the sound is up to 8 ms off its place, so that one which begins anew would click where the files join.
+    Samples stay in `store` as long as they may be rendered again, so going back costs nothing. Where another source
+    joins (`following`), the end reads on into that source's beginning, and `begin_next` goes on with the same pieces.
+    Pieces are up to 8 ms off their nominal positions, so a fresh start would click where the files join.
     """
 
     def __init__(self, source: int, file: PcmStore, setting: Timescale, first: int) -> None:
@@ -208,12 +211,12 @@ class StretchedSource:
         self._stretcher = Stretcher(setting)
         self._state = self._stretcher.begin(first)
         self._before: PcmStore | None = None
-        self._left_over = b""  # PCM of the last frame behind the end: the beginning of `following`
+        self._left_over = b""  # PCM of the last frame past the end: the beginning of `following`
         self.following: PcmStore | None = None
-        self.joins = 0  # the number of the source at whose end it begins
+        self.joins = 0  # the number of the source at whose end this source begins
 
     def begin_next(self, source: int, file: PcmStore) -> "StretchedSource | None":
-        """The source that joins at the end, from its start on. None when its samples were not there in time."""
+        """The source that joins at the end, from its start on. None when its samples were too late."""
         if self.following is not file or not self.store.is_finished:
             return None
         joined = StretchedSource(source, file, self.setting, file.start)
@@ -225,18 +228,18 @@ class StretchedSource:
         return joined
 
     def file_sample(self, sample: int) -> float:
-        """Where in the file a sample of this source lies."""
+        """The position in the file of a sample of this source."""
         return self.store.start + (sample - self.store.start) * self.setting.position_rate
 
     def heard_sample(self, file_sample: int) -> int:
-        """The first sample of this source that does not lie before one of the file."""
+        """The first sample of this source that is not before a sample of the file."""
         return self.store.start + math.ceil((file_sample - self.store.start) / self.setting.position_rate)
 
     def make(self, up_to: int) -> None:
         """Fills `store` up to a sample, as far as the file is decoded."""
         store, file = self.store, self._file
         while store.end < up_to and not store.is_finished:
-            # Asked for first: what the decoding thread adds before the end is there when the end is known.
+            # Read first: when the file is finished, all samples that the decoding thread added before are in the store.
             is_whole = file.is_finished
             if is_whole:
                 missing = self.heard_sample(file.end) - store.end
@@ -266,7 +269,8 @@ class StretchedSource:
 
 
 def _fill(planes: Planes, start: int, store: PcmStore, moved: int) -> None:
-    """Puts what `store` has into `planes`, which begin with `start`. Its samples are `moved` by so many."""
+    """Copies the available samples of `store` into `planes`, which begin at `start`. The store's samples are shifted by
+    `moved`."""
     first, last = max(start, store.oldest + moved), min(start + planes.shape[1], store.end + moved)
     if last > first:
         pcm = np.frombuffer(store.read(first - moved, last - first), dtype=PCM_DTYPE).reshape(-1, CHANNELS)

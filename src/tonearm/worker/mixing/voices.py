@@ -1,7 +1,7 @@
 """The voices of a player's music: the current source, and sources that fade out under it.
 
-A ramp is placed on the session's own time, in samples since frame 0. So what a voice does at any time follows from
-values that never change, and rendering can begin again anywhere.
+A ramp is placed on the session's own time, in samples since frame 0. So a voice's state at any time follows from values
+that never change, and rendering can restart anywhere.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Curve: TypeAlias = Literal["equalPower", "linear", "cosine"]
 
 GLIDE_SAMPLES: Final = samples_of_ms(5)
 
-# Reads up to so many samples of a source from one on, as s16le stereo: fewer at its end.
+# Reads a number of samples of a source from a given sample on, as s16le stereo; fewer at the source's end.
 ReadPcm: TypeAlias = Callable[[int, int, int], bytes | memoryview]
 
 
@@ -27,7 +27,7 @@ ReadPcm: TypeAlias = Callable[[int, int, int], bytes | memoryview]
 class Ramp:
     """A gain that goes from 0 to `level`, or with `falls` from `level` to 0, within `samples` from `start` on.
 
-    `until`: where the sound that rises gives way to another source's.
+    `until`: the time at which another source replaces the rising sound.
     """
 
     start: int
@@ -49,7 +49,7 @@ class Ramp:
         return replace(self, start=self.start + samples, until=until)
 
     def gains(self, time: int, count: int) -> NDArray[np.float32]:
-        """The gains of `count` samples from `time` on. Before the ramp and behind it the gain stands."""
+        """The gains of `count` samples from `time` on. Before and after the ramp the gain is constant."""
         share = np.clip((np.arange(time, time + count) + 0.5 - self.start) / self.samples, 0.0, 1.0)
         if self.curve == "linear":
             gain = 1.0 - share if self.falls else share
@@ -62,9 +62,9 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Fade:
-    """A source that fades out: `sample` of it is `after` samples behind the start of the ramp, and it is silent before.
-    `is_announced`: the node waits for a mark at its end, because it was a crossfade. `end_sample`: what is decoded of
-    it later does not count. `level_db`: the gain that normalization gave it."""
+    """A source that fades out: its sample `sample` comes `after` samples after the start of the ramp, and silence comes
+    before. `is_announced`: the node waits for a mark at the fade's end, because it is a crossfade. `end_sample`:
+    samples of the source from there on do not count. `level_db`: the source's gain from normalization."""
 
     source: int
     sample: int
@@ -82,7 +82,7 @@ class Fade:
         return self.sample + max(time - self.start, 0)
 
     def cut_at(self, time: int) -> "Fade":
-        """This voice, but gone within GLIDE_SAMPLES from `time` on, or earlier."""
+        """This voice, but silent within GLIDE_SAMPLES from `time` on, or earlier."""
         if self.ramp.end <= time + GLIDE_SAMPLES:
             return self
         ramp = falling(time, self.ramp.gain_at(time))
@@ -91,7 +91,7 @@ class Fade:
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rises`.
+    """The changes to the current source's samples: `fades` are mixed under it, and `rises` are its own ramps.
 
     A source has several rises when it begins with a crossfade and glides to another timescale during it.
     """
@@ -111,14 +111,14 @@ class Voices:
         return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time < fade.ramp.end), rises)
 
     def later(self, samples: int) -> "Voices":
-        """The voices moved by so many samples, because the music has stood still."""
+        """The voices moved later by this many samples, because the music stood still."""
         if self.are_one:
             return self
         rises = tuple(rise.later(samples) for rise in self.rises)
         return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
 
     def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
-        """A source that begins with `rise`, and the one before, with its rises, goes on as `fade`."""
+        """The voices when a source begins with `rise`, and the source before, with its rises, goes on as `fade`."""
         over = (old if old.until is not None else replace(old, until=rise.start) for old in self.rises)
         return Voices((*self.fades, fade), (*over, rise))
 
@@ -130,7 +130,7 @@ class Voices:
 
     @property
     def are_one(self) -> bool:
-        """True when the current source's samples are passed on as they are."""
+        """True when the current source's samples stay unchanged."""
         return not self.fades and not self.rises
 
 
@@ -143,7 +143,7 @@ def falling(time: int, level: float = 1.0) -> Ramp:
 
 
 def rising(time: int) -> Ramp:
-    """The ramp by which a sound fades in that begins in its middle at `time`."""
+    """The ramp by which a sound fades in at `time` when it begins in its middle."""
     return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
 
 
@@ -152,8 +152,8 @@ def mixed(
 ) -> Planes:
     """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped.
 
-    `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness: what
-    fades out under it is mixed so that it keeps its own in the end.
+    `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness. The
+    mix compensates for them, so that a source that fades out keeps its own gain.
     """
     samples = np.frombuffer(pcm, dtype=PCM_DTYPE).reshape(-1, CHANNELS)
     planes: Planes = samples.T.astype(np.float32, order="C")
