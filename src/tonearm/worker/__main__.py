@@ -1,10 +1,11 @@
 """A decoder process, started by the node only.
 
-`python -m tonearm.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE` runs a decoder process.
-`python -m tonearm.worker SOCKET_FD NODE_PID MEMORY_LIMIT_MB SANDBOX_MODE template` runs the template, from which other
-processes are forked. `python -m tonearm.worker SANDBOX_MODE` is a trial for `tonearm doctor`: it does everything that
-a decoder process does before its first source. It prints a JSON object: `libav`, the version; `missing`, the codecs of
-`codecs` that libav lacks; `sandbox`, the level that the kernel allows; `problem`, why the level is not higher.
+`python -m tonearm.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE` runs a decoder process. `python -m
+tonearm.worker SOCKET_FD NODE_PID MEMORY_LIMIT_MB SANDBOX_MODE template` runs the template, from which other processes
+are forked. `python -m tonearm.worker SANDBOX_MODE` is a trial for `tonearm doctor`: it does everything that a decoder
+process does before its first source. It prints a JSON object: `libav`, the version; `codecs`, the number of required
+codecs; `missing`, those that libav lacks; `sandbox`, the level that the kernel allows; `problem`, why the level is not
+higher.
 
 The exit code is 0 when the node closes the socket, 77 when the memory is used up, 78 when the sandbox is required but
 not available, and 1 with a traceback for a bug.
@@ -35,7 +36,7 @@ def main() -> None:
 
 
 def _try(mode: SandboxMode) -> None:
-    import json  # decoder processes do without
+    import json  # decoder processes do not need it
 
     report = prepare(_TRIAL_MEMORY_MB, mode).enter()
     told = {

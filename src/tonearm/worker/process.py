@@ -1,8 +1,9 @@
-"""The life of a decoder process: its limits and its warm-up, then its sandbox, then its work. Also the life of the
-template, a process that has loaded and tried everything that a decoder process needs, and forks one on each order.
+"""The life cycle of a decoder process: its limits and warm-up, then its sandbox, then its work. Also that of the
+template, a process that has loaded and tried everything that a decoder process needs, and forks a decoder process on
+each order.
 
-The template has one thread and opens no sources, so it contains nothing that a decoder process should not know. It
-keeps a decoder's socket only as long as a fork takes, and its own socket is closed in the processes that it forks.
+The template has one thread and opens no sources, so it has no data that a decoder process must not see. It keeps a
+decoder's socket only as long as a fork takes. The processes that it forks close the template's own socket.
 """
 
 import array  # noqa: F401 - imported by socket.recv_fds when it is called
@@ -52,12 +53,12 @@ _NOT_NEEDED: Final = frozenset({"av.__main__", "av.datasets"})
 
 
 class Exercise:
-    """Opens early what a decoder process would open late: once it is confined, it can open nothing. Python imports
-    modules at their first use, PyAV some at the first source, libc loads a library when a thread ends. So the process
-    does once what it is for.
+    """Opens early all files that a decoder process would open late: once it is confined, it can open nothing. Python
+    imports modules at their first use, PyAV some at the first source, and libc loads a library when a thread ends. So
+    the process does its usual work once.
 
-    A call decodes and filters the beginning of the bundled clip, which it has open. Raises what goes wrong. Making it
-    imports what is imported late. Raises `OSError` when the clip is not there. `close` closes the clip.
+    The constructor opens the bundled clip and imports the late modules. It raises `OSError` when the clip is missing. A
+    call decodes and filters the beginning of the clip, and raises any error. `close` closes the clip.
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,7 @@ class Exercise:
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
         libavutil()
-        if not opus_problem(None):  # found by looking into folders
+        if not opus_problem(None):  # libopus is found by a search in folders
             OpusEncoder(Output("opus")).encode(SILENT_FRAME)
 
     def __call__(self) -> None:
@@ -89,15 +90,15 @@ class Exercise:
 EXIT_BUG: Final = 1
 READ_BYTES: Final = 64 * 1024
 PING_WITHIN_S: Final = 1.0
-NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
+NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler behind a pipe
 # A source that waits for bytes keeps its thread, and the whole stack counts in RLIMIT_AS. Formats, damaged or not, use
-# 28 KiB of it, MPEG-TS 144 with the newest libav, MP3 being encoded 40 and Opus 60 (x86-64).
+# 28 KiB of the stack, MPEG-TS 144 with the newest libav. Encoding MP3 uses 40 and Opus 60 (x86-64).
 THREAD_STACK_BYTES: Final = 320 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
 
 
 def prepare(memory_limit_mb: int, mode: SandboxMode) -> Confinement:
-    """Everything that does not need the node's socket: limits, warm-up, a trial of the sandbox. One thread runs
+    """Does everything that does not require the node's socket: limits, warm-up, a trial of the sandbox. One thread runs
     afterwards."""
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -109,10 +110,10 @@ def prepare(memory_limit_mb: int, mode: SandboxMode) -> Confinement:
 
 
 def serve_node(node: socket.socket, suspects_descriptor: int, confinement: Confinement, mode: SandboxMode) -> NoReturn:
-    """Confines the process, serves the node until that closes the socket, and exits."""
+    """Confines the process, serves the node until it closes the socket, and exits."""
     name_process("tonearm-decoder")
     suspects = mmap.mmap(suspects_descriptor, SUSPECT_BYTES)
-    os.close(suspects_descriptor)  # it keeps one of its own
+    os.close(suspects_descriptor)  # `mmap` keeps its own descriptor
     sandbox = confinement.enter()
     if mode.needs_seccomp and not sandbox.seccomp:
         _refuse_work(node, sandbox)
@@ -133,7 +134,7 @@ def _set_limits(memory_bytes: int) -> None:
 
 
 def _tried_confinement(mode: SandboxMode) -> Confinement:
-    """Tries the sandbox, before the first thread starts: it confines this thread and those that it starts."""
+    """Tries the sandbox before the first thread starts: the sandbox confines this thread and the threads it starts."""
     if mode is SandboxMode.OFF:
         return Confinement()
     if mode is SandboxMode.TRAP:
@@ -147,8 +148,8 @@ def _tried_confinement(mode: SandboxMode) -> Confinement:
 
 
 def _refuse_work(node: socket.socket, sandbox: SandboxReport) -> None:
-    """Tells the node why the process ends. The node's messages, such as its first `Ping`, are read: closing the socket
-    with unread data would look like a crash."""
+    """Reports to the node why the process ends. The node's messages, such as its first `Ping`, are read, because
+    closing the socket with unread data would look like a crash."""
     with suppress(OSError):
         node.sendall(pack(Ready(sandbox)))
         node.settimeout(PING_WITHIN_S)
@@ -171,16 +172,16 @@ def _run(worker: Worker) -> int:
     return 0
 
 
-TEMPLATE: Final = "template"  # the last argument of its command line
+TEMPLATE: Final = "template"  # the last argument of the template's command line
 _DECODER: Final = "decoder"  # the last argument in forked processes
 
 
 def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mode: SandboxMode) -> None:
-    """Forks at each order from the node, the process `node_id`. Returns in the template when the node closes the
+    """Forks at each order from the node, the process `node_id`. In the template this returns when the node closes the
     socket; a forked process runs in here until it exits."""
     name_process("tonearm-template")
     if mode is not SandboxMode.OFF:
-        with suppress(SandboxUnavailable):  # each decoder process tries it again, and tells
+        with suppress(SandboxUnavailable):  # each decoder process tries again, and reports the problem
             give_up_privileges()
     command_line = _CommandLine()
     # The objects stay in memory that all processes share: the garbage collector would write to it.
@@ -201,10 +202,10 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
         for descriptor in descriptors:
             os.close(descriptor)
     die_with_the_node()
-    if os.getppid() != node_id:  # it has died, or knows itself by another number, or this kernel makes no siblings
+    if os.getppid() != node_id:  # the node has died, or has another process id here, or this kernel forks no siblings
         _answer(node, number, -errno.ENOSYS)
         return
-    # The new process says itself that it is there, so that the node knows of it even if the template dies meanwhile.
+    # The new process answers itself, so that the node has its id even if the template dies meanwhile.
     _answer(node, number, os.getpid())
     node.close()
     os.setsid()
@@ -214,12 +215,12 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
 
 
 def _answer(node: socket.socket, number: int, process_id: int) -> None:
-    with suppress(OSError):  # It is gone, and so is this process soon.
+    with suppress(OSError):  # The node is gone, and this process ends soon.
         node.send(FORK_ANSWER.pack(number, process_id))
 
 
 class _CommandLine:
-    """What `ps` shows of this process. It lies in memory, where a forked process finds it in the same place."""
+    """The command line that `ps` shows of this process. It is in memory, for a forked process at the same address."""
 
     def __init__(self) -> None:
         try:
@@ -230,7 +231,7 @@ class _CommandLine:
             self._end = 0
 
     def replace_last(self, argument: str, new: str) -> None:
-        """Replaces the last argument by `new`, which is not longer, if that argument is `argument`."""
+        """Replaces the last argument by `new`, if it is `argument`. `new` must not be longer."""
         old = b"\0" + argument.encode() + b"\0"
         begin = self._end - len(old)
         if self._end and ctypes.string_at(begin, len(old)) == old:

@@ -12,12 +12,12 @@ from tonearm.core.frame import FRAME_S
 from tonearm.worker.sources.cursor import UNHEARD_SLACK_S
 from tonearm.worker.sources.scheduler import UrgencyQueue
 
-RESERVE_S: Final = 0.2  # frames are to be rendered so long before the node runs out of frames
+RESERVE_S: Final = 0.2  # a session is due this long before the node runs out of its frames
 _NO_WAIT: Final = (math.inf, math.inf, math.inf)
 
 
 class Turn(NamedTuple):
-    """A session that is rendered next, and when the node runs out of its frames."""
+    """The session that is rendered next, and when the node runs out of its frames."""
 
     session: int
     runs_out_s: float
@@ -29,7 +29,7 @@ class RenderOrder:
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._sessions: UrgencyQueue[int] = UrgencyQueue()
-        self._waits: dict[int, tuple[float, float, float]] = {}  # when it is due, its urgency, when it runs out
+        self._waits: dict[int, tuple[float, float, float]] = {}  # when due, the urgency, when frames run out
         self._late_s = 0.0
 
     def __bool__(self) -> bool:
@@ -38,11 +38,12 @@ class RenderOrder:
     def add(
         self, session: int, sent_at_s: float, frames_ahead: int, yields_s: float = 0.0, *, is_heard: bool = True
     ) -> None:
-        """At `sent_at_s` the node had `frames_ahead` rendered frames that it had not sent. Sessions that are due less
-        than `yields_s` later go first. Of several calls before its turn the most urgent one counts."""
+        """Adds a session. At `sent_at_s` the node had `frames_ahead` rendered frames that it had not sent. Sessions
+        that are due less than `yields_s` later go first. Of several calls before the session's turn the most urgent
+        counts."""
         now_s = self._now_s()
         runs_out_s = sent_at_s + frames_ahead * FRAME_S if frames_ahead > 0 else sent_at_s
-        # What is late is due now: else one that has waited for its source, however long, would go before all others.
+        # A late session is due now: otherwise a session that waited long for its source would go before all others.
         from_s = max(now_s, runs_out_s)
         due_s = max(now_s, runs_out_s - RESERVE_S)
         if not is_heard:
@@ -54,14 +55,14 @@ class RenderOrder:
             self._sessions.add(session, urgency_s)
 
     def take(self) -> Turn:
-        """Removes and returns the session that comes next. Raises IndexError when there is none."""
+        """Removes and returns the next session. Raises IndexError when there is none."""
         session = self._sessions.take()
         due_s, _, runs_out_s = self._waits.pop(session)
         self._late_s = max(self._late_s, self._now_s() - due_s)
         return Turn(session, runs_out_s)
 
     def take_late_s(self) -> float:
-        """How late the latest session was since the last call, with those that are late now."""
+        """The longest delay of a session since the last call, with sessions that are late now."""
         late_s = max(self._late_s, self._now_s() - min((due_s for due_s, *_ in self._waits.values()), default=math.inf))
         self._late_s = 0.0
         return max(0.0, late_s)

@@ -1,4 +1,4 @@
-"""Notes which source a decoder process is working on. The node reads the note after the process has died. Ends the
+"""Notes which source a decoder process is working on: the node reads the note after the process has died. Ends the
 process when it runs out of memory.
 """
 
@@ -19,27 +19,26 @@ from tonearm.worker.memory import (
     read_statm,
 )
 
-# A step that takes this share of the memory limit is the cause when memory is used up. The largest ordinary step,
+# When memory is used up, a step that took this share of the memory limit is the cause. The largest ordinary step,
 # opening a long file, takes some 30 MiB.
 SUSPECT_SHARE: Final = 0.25
 
-# Python 3.13 has a SystemError where there is not even the memory for a MemoryError.
+# Python 3.13 raises SystemError when there is not even memory for a MemoryError.
 MEMORY_ERRORS: Final = (MemoryError, SystemError)
 
-_RESERVE_BYTES: Final = 2 * 1024 * 1024  # as much as Python asks for at once, twice; address space until it is touched
+_RESERVE_BYTES: Final = 2 * 1024 * 1024  # twice what Python allocates at once; only address space until it is touched
 
 _STATM_BYTES: Final = END_MEMORY.stop - END_MEMORY.start
 _PREAD: Final = ctypes.PyDLL(None).pread  # keeps the interpreter lock
 
 
 class SuspectNotes:
-    """Notes for the node, in the shared memory that it reads after the end (`SUSPECT_SLOTS`); and that end, when the
-    memory is used up.
+    """Writes notes for the node into shared memory, which the node reads after the process has ended (`SUSPECT_SLOTS`).
+    Ends the process when its memory is used up.
 
-    A crash happens in the code of a source that is worked on, but memory can be used up by many players together. Then
-    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for. Where
-    PyAV finds no memory for its read buffer it crashes, before anybody gets to call `end`: so while there is hardly
-    any, a note says so.
+    A crash happens in the code of the source that is worked on, but many players together can use up the memory. Then a
+    suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the suspect's step. PyAV crashes when it
+    finds no memory for its read buffer, before any code can call `end`. So a note is present while memory is scarce.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class SuspectNotes:
         statm_at_end: Callable[..., object] = _PREAD,
         exit_process: Callable[[int], NoReturn] = os._exit,
     ) -> None:
-        """`statm_at_end` reads the same as `statm`, as pread(2), and takes no memory."""
+        """`statm_at_end` reads the same as `statm`, in the manner of pread(2), and allocates no memory."""
         self._notes = notes
         self._statm_at_end = statm_at_end
         self._exit_process = exit_process
@@ -60,25 +59,25 @@ class SuspectNotes:
         self._scarce_from_bytes = memory_limit_bytes - LEAST_LEFT_BYTES if is_limited else math.inf
         self._is_scarce = False
         self._statm = statm
-        # For the end, when nothing can be made any more.
+        # For the end, when no more memory can be allocated.
         self._reserve = [bytes(_RESERVE_BYTES)]
         self._end_memory = (ctypes.c_char * _STATM_BYTES).from_buffer(notes, END_MEMORY.start)
 
     def note(self, slot: int, suspect: int) -> None:
-        """A step of `suspect` begins in this slot; with 0 the last one has ended. From any thread."""
+        """A step of `suspect` begins in this slot; with 0 the last step has ended. Call it from any thread."""
         guilty_from_bytes = private_memory_bytes(self.note_memory()) + self._guilty_growth_bytes if suspect else 0
         SUSPECT_NOTE.pack_into(self._notes, slot * SUSPECT_NOTE.size, suspect, guilty_from_bytes)
 
     def note_session(self, session: int, source: int) -> None:
-        """The rendering thread begins a step of this session, in which `source` sounds; with 0 the last one has ended.
+        """The rendering thread begins a step of this session, in which `source` plays; with 0 the last step has ended.
 
-        Only that thread writes there, and memory is not looked at: it is called for each block.
+        Only this thread writes to the slot. The note has no memory figure, because it is written for each block.
         """
         SUSPECT_NOTE.pack_into(self._notes, SESSION_SLOT * SUSPECT_NOTE.size, session << 32 | source, 0)
 
     def note_memory(self) -> bytes:
-        """Notes what memory there is, while hardly any is left; returns it, as /proc/self/statm has it. To be called
-        often where memory is taken, from any thread."""
+        """Notes the memory in use while it is scarce. Returns it in the format of /proc/self/statm. Call it often where
+        memory is allocated, from any thread."""
         statm = self._statm()
         was_scarce, self._is_scarce = self._is_scarce, address_space_bytes(statm) > self._scarce_from_bytes
         if self._is_scarce or was_scarce:
@@ -86,8 +85,8 @@ class SuspectNotes:
         return statm
 
     def is_memory_used_up(self) -> bool:
-        """Whether a MemoryError comes of what the process holds. Otherwise the step in which it came asked for more
-        than `SUSPECT_SHARE` of the limit at once, and there is room for the others."""
+        """Whether a MemoryError is caused by the memory that the process uses. Otherwise the failed step requested more
+        than `SUSPECT_SHARE` of the limit at once, and there is room for the other steps."""
         if self.memory_limit_bytes == resource.RLIM_INFINITY:
             return False
         try:
@@ -96,8 +95,8 @@ class SuspectNotes:
             return True
 
     def ends_without_memory(self, work: Callable[[], None]) -> Callable[[], None]:
-        """`work` for a thread: where the memory is used up in it, the process ends. Otherwise that thread would die
-        and others wait for it for ever."""
+        """`work` for a thread: the process ends when the memory is used up in it. Otherwise the thread would die, and
+        others would wait for it for ever."""
 
         def run() -> None:
             try:
@@ -109,15 +108,15 @@ class SuspectNotes:
         return run
 
     def end_if_used_up(self, error: BaseException) -> None:
-        """Ends the process if `error`, which nothing has caught, comes of lack of memory."""
+        """Ends the process if `error`, which nothing has caught, is caused by lack of memory."""
         if isinstance(error, MemoryError) or (isinstance(error, SystemError) and self.is_memory_used_up()):
             self.end()
 
     def end(self) -> NoReturn:
         """Ends the process because its memory is used up.
 
-        Takes next to no memory, and does not let the interpreter lock go: threads inside libav may hold it for many
-        seconds before they notice.
+        Allocates hardly any memory, and does not release the interpreter lock: threads inside libav could then keep it
+        for many seconds.
         """
         try:
             self._reserve.clear()

@@ -1,4 +1,5 @@
-"""The decoder process: one thread reads the socket, one renders and writes, the others open and decode.
+"""The decoder process: one thread reads the socket, one renders and writes, one encodes MP3, the others open and
+decode.
 
 The threads share the inbox (a queue), the stores and readers of the sources (each with a lock), and the table in which
 the reading thread looks up the source for received bytes (single operations on a dict). Everything else belongs to
@@ -68,10 +69,10 @@ from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
 from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
-# A chunk of data and some grants. For more, libc would map memory anew for each read.
+# A chunk of data and some grants. For a larger buffer libc would map memory anew at each read.
 RECEIVE_BYTES: Final = 96 * 1024
-_MEMORY_NOTED_BYTES: Final = 64 * 1024  # after so many were received, the process notes how much memory it has
-_ROUND_S: Final = 0.1  # in a round for so long at most, before decoding resumes for sources whose PCM was rendered
+_MEMORY_NOTED_BYTES: Final = 64 * 1024  # after this many received bytes, the process notes its memory
+_ROUND_S: Final = 0.1  # the longest round; then decoding resumes for sources whose PCM was rendered
 _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 
 _TOO_MANY_FILES: Final = PlayFailure(
@@ -83,7 +84,7 @@ _TOO_MANY_FILES: Final = PlayFailure(
 
 
 class _PcmDecoded(NamedTuple):
-    """A source of this session has new PCM, and the session waits for some."""
+    """A source of this session has new PCM, for which the session waits."""
 
     session: int
 
@@ -116,14 +117,14 @@ _R = TypeVar("_R")
 
 
 class _Served:
-    """A session, and its sources by the numbers of the node."""
+    """A session, and its sources by the node's numbers."""
 
     def __init__(self, order: OpenSession, now_s: float) -> None:
-        self.sources: dict[int, SessionSource] = {}  # all whose PCM may be rendered
+        self.sources: dict[int, SessionSource] = {}  # all sources whose PCM may be rendered
         self.session = RenderSession(order, self.sources)
-        self.decoded: dict[int, DecodingSource | LiveMember] = {}  # those that are open, or being opened
-        self.dropped: set[int] = set()  # those whose PCM may be rendered again
-        self.sent_at_s = now_s  # when the node told what it has sent
+        self.decoded: dict[int, DecodingSource | LiveMember] = {}  # sources that are open, or being opened
+        self.dropped: set[int] = set()  # dropped sources whose PCM may be rendered again
+        self.sent_at_s = now_s  # when the node last reported what it has sent
         self.claim = order.claim
         self.plays_on = order.plays_on
         self.yields_s = NEWEST_YIELDS_S
@@ -132,11 +133,11 @@ class _Served:
 class Worker:
     """Serves the sessions of one process until the node closes the socket.
 
-    Work is done in steps, each of one session. What raises in a step ends that session and no other (`_step`).
+    Work is done in steps, each for one session. An exception in a step ends that session and no other (`_step`).
 
-    `suspects` notes which source is worked on, where the node can read it after a crash. `sandbox` is what the
-    process reported about its confinement. `opus_library` is the libopus to call, None: ours or the system's. `now_s`
-    is a monotonic clock.
+    `suspects` notes the current source for the node to read after a crash. `sandbox` is the report about the process's
+    confinement. `opus_library` is the libopus to call; None stands for ours or the system's. `now_s` is a monotonic
+    clock.
     """
 
     def __init__(
@@ -168,10 +169,10 @@ class Worker:
             memory=self._memory,
         )
         self._served: dict[int, _Served] = {}  # by session
-        # By session and the number with which the source was opened, for received bytes.
+        # By session and the source's number when it was opened, for received bytes.
         self._receivers: dict[tuple[int, int], DecodingSource] = {}
-        # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads it after it has
-        # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
+        # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads the set after it has
+        # appended to a store; the rendering thread writes the set and then checks the stores once more. So at least one
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
@@ -184,7 +185,7 @@ class Worker:
         self._reported_s = self._now_s()
 
     def run(self) -> None:
-        """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket. Ends
+        """Serves until the node has closed the socket or died. Raises errors of the thread that reads the socket. Ends
         the process when the memory is used up."""
         try:
             self._serve()
@@ -194,7 +195,7 @@ class Worker:
 
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
-        self._source_services.threads.add(RENDER_SLOT)  # one for each slot of the schedulers
+        self._source_services.threads.add(RENDER_SLOT)  # one thread for each slot of the schedulers
         self._send(Ready(self._sandbox, opus_problem(self._opus_library)))
         if not self._flush():
             return
@@ -202,9 +203,9 @@ class Worker:
             pass
 
     def _serve_round(self) -> bool:
-        """Waits for a message or a block to render, and does what is due. False when the node is gone.
+        """Waits for a message or a block to render, and does the work that is due. False when the node is gone.
 
-        New messages are read after each block, since they may be more urgent than the other blocks.
+        It reads new messages after each block, since they may be more urgent than the other blocks.
         """
         touched: set[int] = set()
         item = self._next_item() if self._order else self._wait_for_item()
@@ -231,7 +232,7 @@ class Worker:
             item = self._next_item()
         if not self._flush():
             return False
-        # Only now: threads that decode and the one that renders would take the interpreter lock from each other.
+        # Only after rendering: decoding threads and the rendering thread would compete for the interpreter lock.
         resumed = [
             session_id
             for session_id in touched
@@ -251,11 +252,11 @@ class Worker:
             raise gone.error
 
     def _step(self, session_id: int, work: Callable[[_T], _R], on: _T, *, if_it_raises: _R) -> _R:
-        """Does a step of a session's work, which is noted meanwhile. An exception ends the session, since its state may
-        be inconsistent.
+        """Does a step of a session's work, with a note of it meanwhile. An exception ends the session, since its state
+        may be inconsistent.
 
-        Only when memory is used up the process ends, so that its sessions move to another one. An exception while the
-        session is being ended ends the process, too, and counts against this session.
+        When memory is used up the process ends instead, so that its sessions move to another process. An exception
+        while the session is being ended ends the process, too, and counts against this session.
         """
         self._suspects.note_session(session_id, self._current_source(session_id))
         try:
@@ -292,7 +293,7 @@ class Worker:
         """Sends the packed messages. False when the node is gone."""
         try:
             for first in range(0, len(self._outgoing), _MOST_PARTS):
-                # Audio goes to the system from where it lies: joined first, it would be copied once more.
+                # Audio goes to the system without joining, which would copy it once more.
                 parts = self._outgoing[first : first + _MOST_PARTS]
                 written = os.writev(self._node.fileno(), parts)
                 if written < sum(map(len, parts)):
@@ -341,7 +342,7 @@ class Worker:
             case Heard(claim=claim):
                 session.heard()
                 served.claim = claim
-                self._update_sources(item.session)  # at once: a round takes long while many sources are opened
+                self._update_sources(item.session)  # at once: a round takes long while many sources are being opened
             case DropSource():
                 self._drop_source(served, item)
             case SeekSource():
@@ -352,12 +353,12 @@ class Worker:
             self._mp3.do(job)
 
     def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
-        """Ends a session when the others use so much memory that there is none for it. A session that has rendered
-        frames goes on, unless `though_it_sounds`. True when it was ended."""
+        """Ends a session when the others use so much memory that none remains for it. A session that has rendered
+        frames goes on, unless `though_it_sounds`. True when the session was ended."""
         served = self._served.get(session_id)
         if served is None or (served.session.has_rendered and not though_it_sounds):
             return False
-        # One that is heard has got the place of one that nobody hears, whose memory is not free yet.
+        # A session with listeners took the place of a session without, whose memory is not free yet.
         full = TOO_FULL_MEMORY if served.session.is_heard else FULL_MEMORY
         promised = self._memory.promised(plays_on=served.plays_on and not though_it_sounds)
         if len(self._served) == 1 or promised < full:
@@ -382,7 +383,7 @@ class Worker:
         return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s, self._memory.count())
 
     def _order_by_claim(self) -> None:
-        """Has the sources of newer sessions yield to those of older ones."""
+        """Makes the sources of newer sessions yield to those of older sessions."""
         by_claim = sorted(self._served.values(), key=lambda served: served.claim)
         for place, served in enumerate(by_claim):
             served.yields_s = yields_s(place, len(by_claim))
@@ -393,7 +394,7 @@ class Worker:
     def _pass_on(self, report: CursorReport | Encoded) -> None:
         if isinstance(report, Opened) and not self._give_up_for_others(report.session):
             self._memory.began()
-        if report.session in self._served:  # after its end the node takes nothing more for it
+        if report.session in self._served:  # after the session's end the node accepts nothing more for it
             self._send(report)
 
     def _open_session(self, order: OpenSession) -> None:
@@ -413,7 +414,7 @@ class Worker:
         freed_memory.note_session()
 
     def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
-        if not order.is_shared:  # of a shared source the sessions that join it are ended instead
+        if not order.is_shared:  # for a shared source, the sessions that join it are ended instead
             self._give_up_for_others(order.session)
         served = self._served.get(order.session)
         if served is None:
@@ -427,7 +428,7 @@ class Worker:
         source = self._make_source(order, descriptor, is_beginning=not session.has_begun)
         served.decoded[order.source], served.sources[order.source] = source, source.cursor
         if isinstance(source, DecodingSource):
-            # Before it starts, so that the first bytes that it requests reach it.
+            # Before the source starts, so that the first bytes that it requests reach it.
             self._receivers[order.session, order.source] = source
         source.used(order.start_sample, Use(session.is_current(order.source), session.is_heard))
         source.start()
@@ -452,7 +453,7 @@ class Worker:
 
     def _seek_source(self, served: _Served, order: SeekSource) -> None:
         source = served.decoded.pop(order.source, None)
-        if source is None:  # it could not even be opened
+        if source is None:  # the source could not even be opened
             self._send(Failed(order.session, order.new_source, _TOO_MANY_FILES, gave_audio=False))
             return
         served.sources[order.source] = source.seek(order)
@@ -464,13 +465,13 @@ class Worker:
         if is_out_of_memory and self._give_up_for_others(report.session, though_it_sounds=True):
             return
         source = served.sources.get(report.source)
-        if isinstance(source, Cursor):  # and was not sought meanwhile
+        if isinstance(source, Cursor):  # and no seek came meanwhile
             source.finish(report)
             if report.source not in served.dropped:
                 self._send(report)
 
     def _render_block(self, turn: Turn) -> bool:
-        """Renders the next block of a session; more is left for later. False when the node is gone."""
+        """Renders the next block of a session and no further block. False when the node is gone."""
         session_id = turn.session
         served = self._served.get(session_id)
         if served is None:
@@ -490,18 +491,18 @@ class Worker:
         else:
             for measured in session.take_measured():
                 self._send(measured)
-        # The blocks of other sessions may take long. But sending each block by itself would cost more.
+        # The blocks of other sessions may take long. But sending every block alone would cost more.
         is_urgent = self._packed_runs_out_s - self._now_s() < FIRST_BLOCK_FRAMES * FRAME_S
         return self._flush() if is_urgent and self._order else True
 
     def _add_to_order(self, session_id: int, served: _Served) -> None:
         session = served.session
-        # A change that somebody waits for is soon made; what begins is not.
+        # A change that a listener waits for is rendered quickly; the beginning of a session is not.
         yields_s = 0.0 if session.is_changed and session.has_rendered else served.yields_s
         self._order.add(session_id, served.sent_at_s, session.frames_ahead, yields_s, is_heard=session.is_heard)
 
     def _update_sources(self, session_id: int) -> bool:
-        """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.
+        """Reports to the sources how far they were rendered, and forgets dropped sources that are not needed any more.
 
         True when a source resumed decoding because of it.
         """
@@ -519,7 +520,7 @@ class Worker:
         return resumed
 
     def _fill_up(self, session_id: int) -> None:
-        """Resumes all sources with room for more PCM, since decoding them one after the other uses the CPU's caches."""
+        """Resumes all sources with room for more PCM: decoding one right after the other uses the CPU's caches."""
         served = self._served.get(session_id)
         for source in () if served is None else served.decoded.values():
             source.fill_up()
@@ -539,7 +540,7 @@ class Worker:
         except OSError:
             pass  # the node is gone
         except BaseException as caught:  # noqa: BLE001 - raised again in the main thread
-            self._suspects.end_if_used_up(caught)  # to tell the main thread takes memory
+            self._suspects.end_if_used_up(caught)  # informing the main thread takes memory
             error = caught
         self._inbox.put(_NodeGone(error))
 
