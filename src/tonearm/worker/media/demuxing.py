@@ -1,4 +1,4 @@
-"""Decodes the packets of an opened container one by one, skips damaged ones, and gives frames their positions.
+"""Decodes the packets of an opened container one by one, skips damaged packets, and gives frames their positions.
 
 A position counts the source's own samples, from its first audible one.
 """
@@ -27,7 +27,7 @@ from tonearm.worker.reading.guarded_reader import GuardedReader
 
 # About six seconds of MP3: more than a scratch.
 MAX_BAD_PACKETS_IN_A_ROW: Final = 250
-# After an error a demuxer usually continues behind the damage with the next call. One that cannot fails for ever.
+# After an error a demuxer usually continues after the damage at the next call. A demuxer that cannot fails for ever.
 MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
 _TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
@@ -38,9 +38,10 @@ class PacketDecoder:
     def __init__(
         self, container: InputContainer, stream: AudioStream, guard: GuardedReader, codec: AudioCodecContext | None
     ) -> None:
-        """`codec` decodes instead of the stream's own, which lives as long as the container and cannot be freed."""
-        self.good = self.bad = 0  # packets that could be decoded, and that could not, since the container was opened
-        self.packet: Packet[AudioStream] | None = None  # decoded last
+        """`codec` decodes instead of the stream's own decoder, which exists as long as the container and cannot be
+        freed."""
+        self.good = self.bad = 0  # decoded and undecodable packets since the container was opened
+        self.packet: Packet[AudioStream] | None = None  # the last decoded packet
         self._container = container
         self._stream = stream
         self._guard = guard
@@ -52,14 +53,14 @@ class PacketDecoder:
     def next_frames(self) -> list[AudioFrame] | None:
         """The frames of the next packet (perhaps none), or None at the end.
 
-        Raises PlayError: that of the reader, `corrupt` after many bad packets in a row, or `limit_exceeded`.
+        Raises PlayError: the reader's error, `corrupt` after many bad packets in a row, or `limit_exceeded`.
         """
         self.packet = packet = self.next_packet()
         if packet is None:
             return None
         try:
             frames: list[AudioFrame] = packet.decode() if self.codec is None else self._decoded(self.codec, packet)
-        except (av.FFmpegError, MemoryError, ValueError) as error:  # PyAV 19 says so of a codec that it does not know
+        except (av.FFmpegError, MemoryError, ValueError) as error:  # PyAV 19 raises this for an unknown codec
             self._guard.raise_failure()
             raise_if_out_of_memory(self._guard.source_name, error)
             self._count_bad()
@@ -68,8 +69,8 @@ class PacketDecoder:
             self.good += 1
             self._bad_in_a_row = 0
             if self._is_ogg_vorbis and packet.pts is not None and packet.duration:
-                # libav takes the block before each for a short one (vorbis_packet in libavformat/oggparsevorbis.c), so
-                # that the first short block after a long one begins too late. Where it ends is right.
+                # libav assumes a short block before each block (vorbis_packet in libavformat/oggparsevorbis.c). So the
+                # first short block after a long one begins too late. Its end is right.
                 frames[0].pts = packet.pts + packet.duration - frames[0].samples
         return frames
 
@@ -83,13 +84,13 @@ class PacketDecoder:
     def _decoded(codec: AudioCodecContext, packet: "Packet[AudioStream]") -> list[AudioFrame]:
         frames: list[AudioFrame] = codec.decode(packet if packet.size else None)
         if frames and packet.pts is not None and packet.has_sidedata("skip_samples"):
-            # The samples are left out already, but only a stream's own decoder says so in the timestamp.
+            # The samples are skipped already, but only a stream's own decoder adjusts the timestamp.
             skipped_s = Fraction(trimming(packet)[0], codec.sample_rate)
             frames[0].pts = packet.pts + int(skipped_s / packet.time_base + Fraction(1, 2))
         return frames
 
     def skip_before(self, timestamp: int) -> bool:
-        """Skips the next packets that begin before `timestamp`, without decoding them. False when there was none.
+        """Skips the next packets that begin before `timestamp`, without decoding them. False when there were none.
         Raises PlayError."""
         skipped = False
         while (packet := self.next_packet()) is not None:
@@ -100,7 +101,7 @@ class PacketDecoder:
         return skipped
 
     def next_packet(self) -> "Packet[AudioStream] | None":
-        """The next packet, not decoded, None at the end. Raises PlayError."""
+        """The next packet, not decoded; None at the end. Raises PlayError."""
         try:
             packet = next(self._packets, None)
         except (av.FFmpegError, MemoryError) as error:
@@ -132,13 +133,13 @@ class PacketDecoder:
 
 
 def raise_if_out_of_memory(source_name: str, error: Exception) -> None:
-    """Raises PlayError when libav's `error` is that it got no memory."""
+    """Raises PlayError when libav's `error` is a lack of memory."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         raise errors.limit_exceeded(source_name, "it asks for more memory than any sound needs") from error
 
 
 def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
-    """How many samples at the start and at the end of a packet are not to be heard."""
+    """The number of inaudible samples at the start and at the end of a packet."""
     for side_data in packet.iter_sidedata():
         if side_data.data_type == "skip_samples":
             values: tuple[int, int] = _TRIMMING.unpack_from(bytes(side_data))
@@ -162,8 +163,8 @@ def check_limits(name: str, sample_rate_hz: int, channels: int) -> None:
 class SourcePositions:
     """Converts timestamps of a stream to positions.
 
-    `grid` is set when the container's clock is coarser than a sample (milliseconds in Matroska) and all frames have the
-    same length, or multiples of one: (samples of the first frame, that length). Positions then snap to it.
+    `grid` is set when the container's clock is coarser than a sample (milliseconds in Matroska) and the lengths of all
+    frames are multiples of one unit: (samples of the first frame, unit). Positions then snap to the grid.
     """
 
     sample_rate_hz: int
@@ -201,19 +202,19 @@ class SourcePositions:
 
 
 def _vorbis_unit(stream: AudioStream) -> int | None:
-    """What all frames of a Vorbis stream have a multiple of: a quarter of its short blocks (Vorbis I specification,
-    4.2.2 and 4.3.8). None for other codecs."""
+    """The unit of all frame lengths of a Vorbis stream: a quarter of its short blocks (Vorbis I specification, 4.2.2
+    and 4.3.8). None for other codecs."""
     header = stream.codec_context.extradata or b""
     at = header.find(b"\x01vorbis") if stream.codec_context.name == "vorbis" else -1
     return (1 << (header[at + 28] & 15)) // 4 if 0 <= at < len(header) - 28 else None
 
 
 def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> tuple[int, int]:
-    """Where to begin in the source to get the output from `sample` (at 48 kHz) on.
+    """The start in the source that gives the output from `sample` (at 48 kHz) on.
 
-    Returns the source position to begin at, and how many output samples to drop from there. The resampler begins where
-    a source sample and an output sample coincide, and `settle_samples` of output earlier, to fill its filter: then its
-    output is exactly that of a resampler that ran from the start of the source.
+    Returns the source position to begin at, and the number of output samples to drop from there. The resampler begins
+    where a source sample and an output sample coincide, and `settle_samples` of output earlier, to fill its filter.
+    Then its output is exactly that of a resampler that ran from the start of the source.
     """
     if sample_rate_hz == SAMPLE_RATE_HZ:
         return sample, 0
@@ -225,8 +226,8 @@ def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> t
 def cut(frame: AudioFrame, start: int, stop: int) -> AudioFrame:
     """The samples from `start` to `stop` of a frame, as a frame of its own.
 
-    The samples go through libav's own buffer: PyAV takes what lies behind the eighth plane of a frame for a ninth one,
-    so a sound of eight channels that is read through `planes` or `to_ndarray` ends the process.
+    The samples go through libav's own buffer, because PyAV takes the memory after a frame's eighth plane for a ninth
+    plane. So reading a sound of eight channels through `planes` or `to_ndarray` crashes the process.
     """
     frame.pts = None
     samples = AudioFifo()

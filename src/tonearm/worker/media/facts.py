@@ -1,4 +1,4 @@
-"""The metadata of a source: its tags, its picture, and the titles of a live stream."""
+"""Reads the metadata of a source: its tags, its picture, and the titles of a live stream."""
 
 import re
 import threading
@@ -40,7 +40,7 @@ _AUTHOR_KEYS: Final = ("artist", "album_artist", "albumartist", "author", "perfo
 _ISRC_KEYS: Final = ("isrc", "tsrc", "com.apple.itunes:isrc")
 _R128_REFERENCE_LUFS: Final = -23.0
 _REPLAYGAIN_REFERENCE_LUFS: Final = -18.0
-_MOST_GAIN_DB: Final = 51.0  # what ReplayGain's binary form can hold: more is no gain
+_MOST_GAIN_DB: Final = 51.0  # the maximum of ReplayGain's binary format: a larger value is not a gain
 _ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url")
 
 # PyAV's names for the side data that libav's Ogg demuxer adds to the first packet after new comments, by version.
@@ -52,9 +52,9 @@ def source_facts(
 ) -> SourceFacts:
     """The facts of an opened source.
 
-    `sound_bytes` is the size of the file without a tag at its beginning, None if unknown. `is_seekable` says it of the
-    reader, `is_exact` of the container's length. A live source has no length and is not seekable, and its tags are
-    those of the present title.
+    `sound_bytes` is the size of the file without a tag at its beginning, None if unknown. `is_seekable` applies to the
+    reader, `is_exact` to the container's length. A live source has no length and is not seekable, and its tags belong
+    to the current title.
     """
     counted_s = Fraction(0) if is_live or not opened.has_true_length else counted_length_s(opened)
     length_s = counted_s
@@ -102,7 +102,7 @@ class Tags:
 
 
 def read_tags(*sources: Mapping[str, str]) -> Tags:
-    """Takes each tag from the first of `sources` that has it: give the container's tags before the stream's."""
+    """Takes each tag from the first of `sources` that has it: pass the container's tags before the stream's."""
     found: dict[str, str] = {}
     for source in sources:
         for key, value in source.items():
@@ -121,11 +121,11 @@ def read_tags(*sources: Mapping[str, str]) -> Tags:
 
 
 def _loudness_lufs(tags: Mapping[str, str], kind: str) -> float | None:
-    """The loudness that a track or album was measured at: a tag has the gain from there to its reference.
+    """The measured loudness of a track or album: a tag has the gain from this loudness to its reference.
 
     References: RFC 7845, 5.2.1 (R128_TRACK_GAIN: 1/256 dB, relative to -23 LUFS); ReplayGain 2.0 specification,
-    "Reference level" (-18 LUFS). Of both, R128_TRACK_GAIN counts: it is relative to the header's output gain, which
-    libav applies.
+    "Reference level" (-18 LUFS). When both tags are present, R128_TRACK_GAIN counts: it is relative to the header's
+    output gain, which libav applies.
     """
     r128 = re.fullmatch(r"[+-]?[0-9]{1,5}", tags.get(f"r128_{kind}_gain", ""))
     if r128:
@@ -142,7 +142,7 @@ def _loudness_lufs(tags: Mapping[str, str], kind: str) -> float | None:
 def clean_text(text: str) -> str:
     """`text` without lone surrogates, control characters and outer blanks, cut to `MAX_TAG_CHARACTERS`.
 
-    Bytes that are not UTF-8 arrive as surrogate escapes. They are read as Windows-1252, which old taggers wrote.
+    Bytes that are not UTF-8 arrive as surrogate escapes. They are read as Windows-1252, the encoding of old taggers.
     """
     text = readable(text)
     visible = "".join(" " if character in "\t\r\n" else character for character in text)
@@ -165,7 +165,7 @@ def _isrc(text: str | None) -> str | None:
 def _link(text: str | None) -> str | None:
     if text is None or not text.lower().startswith(("http://", "https://")):
         return None
-    # A link that was cut off is of no use.
+    # A truncated link is useless.
     return text if " " not in text and len(text) < MAX_TAG_CHARACTERS else None
 
 
@@ -180,15 +180,15 @@ class TitleChange:
 class StreamTitles:
     """Finds the sample at which each title of a live stream begins, to within a packet and a resampler's delay.
 
-    Radio servers mix titles into the bytes. The node takes them out and passes them on with their offsets (`expect`,
-    from any thread). Ogg streams are chained, one for each title (RFC 3533, 4), with the title in their comments.
+    Radio servers mix titles into the bytes. The node removes them and passes them on with their offsets (`expect`, from
+    any thread). Ogg streams are chained, one stream for each title (RFC 3533, 4), with the title in its comments.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expected: deque[tuple[int, str]] = deque()
         self._changes: list[TitleChange] = []
-        self.skipped_bytes = 0  # at the beginning, which libav did not get
+        self.skipped_bytes = 0  # bytes at the beginning that libav did not receive
 
     def expect(self, offset: int, title: str) -> None:
         with self._lock:
@@ -210,7 +210,7 @@ class StreamTitles:
 
 
 def title_of(tags: Tags) -> str | None:
-    """Artist and title in one text, as radio servers write them."""
+    """Artist and title in one text, in the form of radio servers."""
     if tags.author and tags.title:
         return f"{tags.author} - {tags.title}"
     return tags.title
@@ -230,8 +230,8 @@ def _strings(raw: bytes) -> Mapping[str, str]:
 
 
 def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
-    """The first picture in the file as it is stored, not decoded; `b""` when there is none. Reads at most as much as
-    opening the audio may. Raises PlayError."""
+    """The first picture in the file as stored, not decoded; `b""` when there is none. The limits on reading are those
+    of opening audio. Raises PlayError."""
     timed = TimedReader(reader, name)
     first = read_first_bytes(timed)
     pictures = PictureHider(RewoundReader(first, timed))
@@ -262,6 +262,6 @@ def read_picture(reader: MediaReader, *, name: str, content_type: str | None, si
 
 
 def _picture_stream(container: InputContainer) -> VideoStream | None:
-    """The stream of a picture: libav makes a video stream of it, with a single packet."""
+    """The stream of a picture: for libav a picture is a video stream with a single packet."""
     streams = (stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic)
     return next(streams, None)

@@ -1,4 +1,4 @@
-"""The containers and codecs that are allowed, by libav's names, and the limits for libav. All others are refused."""
+"""The allowed containers and codecs, by libav's names, and the limits for libav. All others are rejected."""
 
 import ctypes
 import threading
@@ -10,7 +10,7 @@ import av
 
 from tonearm.worker.reading.reader import MediaReader
 
-# Demuxers. None that opens other files or addresses (hls, concat, sdp, dash, image2 …).
+# Demuxers, but none that opens other files or addresses (hls, concat, sdp, dash, image2 …).
 CONTAINERS: Final = (
     "aac",
     "ac3",
@@ -58,8 +58,8 @@ MAX_CHANNELS: Final = 8
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
 
 _MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
-# libav's index of an MP4 has 24 bytes in one block for each frame, for which the file has 4. For 60 hours of AAC at
-# 48 kHz it has 243 MB.
+# libav's index of an MP4 takes 24 bytes in one block for each frame, and the file has 4 bytes for it. For 60 hours of
+# AAC at 48 kHz the index takes 243 MB.
 _ALLOCATED_FOR_READ: Final = 8
 _MOST_FOR_INDEX_BYTES: Final = 256 * 1024 * 1024
 
@@ -74,7 +74,7 @@ def libav_version() -> str:
 
 
 def probe_name(container_name: str) -> str:
-    """The container's name as tracks show it, from libav's (a comma-separated list for some)."""
+    """The container's name for tracks, from libav's name (a comma-separated list for some)."""
     names = container_name.split(",")
     if "mp4" in names:
         return "mp4"
@@ -84,10 +84,9 @@ def probe_name(container_name: str) -> str:
 
 
 def limit_allocation_size() -> None:
-    """Makes every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. To be called once, at its
-    start.
+    """Makes every allocation of libav above 64 MiB fail with ENOMEM, in the whole process. Call it once, at the start.
 
-    A header of a kilobyte can ask for gigabytes; only the index of a very long file needs a block of this size.
+    A header of a kilobyte can request gigabytes; only the index of a very long file needs a block of this size.
     Raises RuntimeError when the library is not found: decoding untrusted files is not safe then.
     """
     _limit_allocations(_MAX_ALLOCATION_BYTES)
@@ -101,14 +100,14 @@ def _limit_allocations(max_bytes: int) -> None:
 
 
 class EarningReader:
-    """A reader of a file that is being opened, by which libav may allocate more the more it has read: a small file
-    still cannot ask for much. It does so from `with` on to its end.
+    """A reader of a file that is being opened. Within its `with` block the limit of libav's allocations grows with the
+    bytes read, so a small file still cannot allocate much.
 
-    The limit is the process's: what is opened meanwhile has as much.
+    The limit belongs to the process: other files that are opened meanwhile have the same limit.
     """
 
     _lock: ClassVar = threading.Lock()
-    _earned: ClassVar[dict[int, int]] = {}  # by reader, above what all may have
+    _earned: ClassVar[dict[int, int]] = {}  # by reader, where above the general limit
 
     def __init__(self, reader: MediaReader) -> None:
         self._reader = reader
@@ -141,9 +140,9 @@ class EarningReader:
 
 @cache
 def libavutil() -> ctypes.CDLL:
-    """The libavutil that PyAV uses, looked up once: later the process opens no path. Raises RuntimeError."""
-    # The copy that `import av` has mapped into this process, from the wheel or from the system. Another copy would
-    # have its own limit.
+    """The libavutil that PyAV uses, looked up once: later the process can open no path. Raises RuntimeError."""
+    # The copy that `import av` has mapped into this process, from the wheel or the system. Another copy would have its
+    # own limit.
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.rpartition(" ")[2])
         if path.name.startswith("libavutil"):

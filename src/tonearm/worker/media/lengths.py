@@ -15,21 +15,21 @@ _COUNTING_CONTAINERS: Final = frozenset(
     {"aiff", "au", "caf", "flac", "matroska/webm", "mp4", "ogg", "w64", "wav", "wv"}
 )
 
-_HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for everything up to the count
-_VBRI_OFFSET: Final = 36  # Fraunhofer's header lies behind 32 bytes of side information, whatever the frame has
+_HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for all fields up to the count
+_VBRI_OFFSET: Final = 36  # Fraunhofer's header always comes after 32 bytes of side information, for any frame
 _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
 
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
-_LONGEST_S: Final = 366 * 24 * 3600  # a longer length is taken for an error
+_LONGEST_S: Final = 366 * 24 * 3600  # a longer length counts as an error
 
 
 def audible_source_samples(opened: OpenedAudio) -> int | None:
-    """The number of audible samples of the source if its container cuts the last packet short; else None.
+    """The number of audible samples of the source if its container cuts the last packet short; otherwise None.
 
     In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
-    libav cuts the beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count
+    libav uses it to cut the beginning, but not the end. Lossless codecs have a short last packet, and edit lists count
     milliseconds only.
     """
     is_cut_short = (
@@ -56,10 +56,10 @@ def _said_length_s(opened: OpenedAudio) -> Fraction:
             return Fraction(0)
         duration_s = Fraction(container_duration, _CONTAINER_CLOCK_HZ)
         if "matroska" in container_name:
-            # Matroska's duration includes the samples that are dropped at the beginning.
+            # Matroska's duration includes the dropped samples at the beginning.
             duration_s -= Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
     elif container_name == "ogg":
-        # libav counts from timestamp 0 to that of the last page, with Opus's pre-skip. Audio may begin before 0.
+        # libav counts from timestamp 0 to that of the last page, including Opus's pre-skip. Audio may begin before 0.
         first_timestamp = opened.first_frames[0].pts or 0
         duration_s -= first_timestamp * _time_base(opened) + Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
     elif container_name == "mpegts":
@@ -70,7 +70,7 @@ def _said_length_s(opened: OpenedAudio) -> Fraction:
 
 
 def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
-    """An estimate for MP3 and the like from servers without range requests, where libav gives no duration."""
+    """An estimate for MP3 and similar formats from servers without range requests, where libav gives no duration."""
     bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
     if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
         return Fraction(0)
@@ -94,7 +94,7 @@ def _opus_pre_skip(opened: OpenedAudio) -> int:
 
 
 class FirstSound:
-    """A reader that remembers the first bytes behind the tag of a file while they pass."""
+    """A reader that stores the first bytes after a file's tag while they pass."""
 
     def __init__(self, reader: MediaReader, tag_bytes: int) -> None:
         self._reader = reader
@@ -109,7 +109,7 @@ class FirstSound:
         self._position += len(data)
         while len(self.head) < _HEAD_BYTES and start <= (wanted := self._at + len(self.head)) < start + len(data):
             self.head += data[wanted - start : self._at + _HEAD_BYTES - start]
-            if tag_bytes := id3_tag_bytes(self.head):  # another tag behind the first one
+            if tag_bytes := id3_tag_bytes(self.head):  # another tag after the first one
                 self._at += tag_bytes
                 self.head = b""
         return data
@@ -123,18 +123,18 @@ class FirstSound:
 
 
 def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
-    """Whether the length that libav gives counts the samples of the audio. `first_sound`: the bytes behind a tag."""
+    """Whether libav's length is a count of the audio's samples. `first_sound`: the first bytes after a tag."""
     container = probe_name(opened.container.format.name)
     if container == "mp3":
         return has_frame_count(first_sound)
-    # A container's own duration is that of its longest stream, which may be a picture's or a film's.
+    # A container's own duration is that of its longest stream, which may be a picture or a film.
     return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
 
 
 def has_frame_count(head: bytes) -> bool:
     """Whether an MP3 that begins with these bytes has a header in its first frame that counts its frames.
 
-    The header of Xing and LAME lies behind the frame's 4 bytes and its side information (ISO 11172-3, 2.4.1.7).
+    The header of Xing and LAME comes after the frame's 4 bytes and its side information (ISO 11172-3, 2.4.1.7).
     """
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
         return False

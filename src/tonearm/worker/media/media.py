@@ -1,4 +1,4 @@
-"""One opened source: decoded piece by piece into the node's PCM, and seekable to a sample."""
+"""An opened source: decodes it piece by piece into the node's PCM, and seeks to a sample."""
 
 import sys
 import time
@@ -46,15 +46,15 @@ from tonearm.worker.reading.ogg_repair import OggRepairer
 from tonearm.worker.reading.pictures import PictureHider
 from tonearm.worker.reading.reader import MediaReader
 
-# How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
-# bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
+# How far before the target position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
+# bit rates, 80 ms for Opus). The longer preroll is tried when the container lands after the position.
 _PREROLLS_S: Final = (0.5, 5.0)
 # After a seek in Ogg, libav's timestamps are wrong for FLAC up to the end of the page, and for all codecs on the last
-# page. Pages can be some seconds long. The others are for holes, in which libav finds only what is behind them: without
-# these everything from the start on would be read.
+# page. Pages can be some seconds long. The longer prerolls are for holes, where libav finds only the packets after the
+# hole: without these prerolls everything from the start on would be read.
 _OGG_PREROLLS_S: Final = (10.0, 30.0, 120.0, 600.0, 3600.0)
-_OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) remembers for longer than half a second
-# Of HLS, ISO 13818-1 (2.4.2.1) and ISO 14496-12 (8.8.12). In packed audio time begins anew with each demuxer.
+_OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) depends on more than half a second
+# Containers of HLS, ISO 13818-1 (2.4.2.1) and ISO 14496-12 (8.8.12). In packed audio each demuxer restarts the time.
 _WITH_COMMON_CLOCK: Final = frozenset({"mpegts", "mp4"})
 _NO_FRAME: Final = -1
 
@@ -72,10 +72,10 @@ def open_media(
 ) -> "Media":
     """Opens the audio in the bytes of `reader`.
 
-    `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
-    `titles` collects the titles of a live source. `audio` names one of several sounds, see `open_audio`.
-    `now_s` is a monotonic clock.
-    Reads at most 32 MiB and takes at most 15 s. Raises PlayError; one that the reader raises is passed on unchanged.
+    `name` is the file's name for messages, `content_type` the server's content type. `size_bytes` is None if unknown.
+    `titles` collects the titles of a live source. `audio` names one of several audio streams, see `open_audio`. `now_s`
+    is a monotonic clock. Reads at most 32 MiB, not counting the index of an MP4 and hidden pictures, and takes at most
+    15 s. Raises PlayError; an error of the reader is passed on unchanged.
     """
     timed = TimedReader(reader, name, now_s)
     first = read_first_bytes(timed, is_live=is_live)
@@ -86,7 +86,7 @@ def open_media(
         raise errors.foreign(name, content_type, what)
     if not reader.seekable() and has_mp4_index_at_end(first):
         raise errors.index_at_end(name)
-    # A transport stream comes in whole segments, with video perhaps, not drop by drop.
+    # A transport stream arrives in whole segments, perhaps with video, not in real time.
     is_slow = is_live and not is_transport_stream(first)
     if is_slow and is_in_frames(first, media_type(content_type)) and not id3_tag_bytes(first):
         skipped_bytes, first = from_first_frame(first, timed)
@@ -107,7 +107,7 @@ def open_media(
         )
         pictures.on_hidden = guard.allow
         opened = open_audio(guard, pcm_container(first), is_slow=is_slow, audio=audio)
-    # libav takes the length of the first fragment for the whole if it reads the fragments in order.
+    # libav takes the length of the first fragment for the whole length if it reads the fragments in order.
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     timed.unlimit()
     guard.begin_playing()
@@ -123,7 +123,7 @@ def open_media(
 
 
 class Media:
-    """An opened source. Only the thread that decodes may use it, `close` included. `timed` limits its reading."""
+    """An opened source. Only the decoding thread may use it, `close` included. `timed` limits its reading."""
 
     def __init__(
         self,
@@ -159,13 +159,13 @@ class Media:
         return self._positions.first_timestamp * self._positions.time_base
 
     def decode_block(self) -> bytes:
-        """As `decode`, as much as is resampled at once."""
+        """As `decode`, with the amount that is resampled at once."""
         return self.decode(self._block_samples)
 
     def decode(self, at_least_samples: int) -> bytes:
         """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` samples or more; `b""` only at the end.
 
-        Raises PlayError when the source was interrupted, after all PCM decoded before that was returned.
+        Raises PlayError when the source was interrupted, once all PCM before the interruption was returned.
         """
         if self._interruption is not None:
             raise self._interruption
@@ -187,14 +187,14 @@ class Media:
         return b"".join(parts)
 
     def take_opus_packets(self) -> OpusPackets | None:
-        """The packets of a source whose packets can be passed through; else None. The caller takes them instead of
-        calling `decode`, and seeks with `seek_packets`."""
+        """The packets of a source whose packets can be passed through; otherwise None. The caller takes packets instead
+        of calling `decode`, and seeks with `seek_packets`."""
         if self._packets is not None:
             self._pending_frames.clear()
         return self._packets
 
     def seek_packets(self, sample: int) -> list[SourcePacket]:
-        """As `seek`, for packets. The returned packets hold the sample, unless that is behind the end; the next packets
+        """As `seek`, for packets. The returned packets contain the sample, unless it is after the end; the next packets
         follow them. Raises PlayError."""
         assert self._packets is not None
         positions = self._seekable_positions()
@@ -206,8 +206,9 @@ class Media:
     def seek(self, sample: int) -> None:
         """Makes the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
 
-        Behind the end, `decode` returns the end. Raises PlayError when the source cannot be sought. One that is not
-        seekable (`facts.is_seekable`) goes on where it was; one that failed during the seek has nothing more to decode.
+        After a seek past the end, `decode` returns `b""`. Raises PlayError when the seek is impossible. A source that
+        is not seekable (`facts.is_seekable`) goes on where it was; a source that failed during the seek has nothing
+        more to decode.
         """
         positions = self._seekable_positions()
         wanted, drop_output_samples = source_start_for(
@@ -225,7 +226,7 @@ class Media:
         self._pass_whole_up_to = _NO_FRAME
 
     def close(self) -> None:
-        """Frees everything. The reader stays open."""
+        """Frees all memory. The reader stays open."""
         self._resampler = None
         self._pending_frames.clear()
         self._opened.container.close()
@@ -264,7 +265,7 @@ class Media:
         return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
 
     def _push(self, frame: AudioFrame) -> bytes:
-        """Resamples a frame. If it needs a new resampler, returns the PCM that the last one still held."""
+        """Resamples a frame. If it needs a new resampler, returns the rest of the PCM in the last resampler."""
         if self._resampler is not None and self._resampler.push(frame):
             return b""
         source = SourceFormat.of_frame(frame)
@@ -279,15 +280,15 @@ class Media:
         self._pass_whole_up_to = sys.maxsize if self._audible_samples is None else self._audible_samples
 
     def _audible_part(self, frame: AudioFrame) -> AudioFrame | None:
-        """The frame without its samples before the sought position, and without those behind the end that the container
-        gives (AAC in MP4 is padded to a whole packet). None when nothing is left."""
+        """The frame without its samples before the target position, and without samples after the container's end (AAC
+        in MP4 is padded to a whole packet). None when no samples are left."""
         start, stop = 0, frame.samples
         if self._is_before_start:
             position = self._positions.of_frame(frame) if self._positions is not None else None
             start = 0 if position is None else self._source_position - position
             if start >= stop:
                 return None
-            if start <= -stop:  # the position is in a hole, and what comes behind it is heard from its start
+            if start <= -stop:  # the position is in a hole, and the sound after it is audible from its start
                 self._source_position -= start
                 self._drop_output_bytes = 0
             start = max(start, 0)
@@ -320,20 +321,20 @@ class Media:
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
-        """Seeks the container to somewhere before the wanted source position. Returns the first frames there; those
-        behind it where the position is in a hole of the timestamps."""
+        """Seeks the container to a point before the target source position. Returns the first frames there, or those
+        after the position where it is in a hole of the timestamps."""
         behind: int | None = None
         for timestamp in self._timestamps_to_try(wanted, positions):
             if not self._seek_container(timestamp):
                 continue
             has_passed = False
             if self.facts.probe_name == "ogg":
-                # Only demuxed up to there, since the timestamps are right after the first page.
+                # Up to this point packets are only demuxed; the timestamps are right after the first page.
                 decoded = int(_OGG_DECODED_PREROLL_S * positions.sample_rate_hz)
                 has_passed = self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
             frames = self._next_decoded_frames()
             position = positions.of_frame(frames[0]) if frames else None
-            # The second way leads from before it to behind it, too: the position is in a hole.
+            # A second timestamp leads from before the position to after it, too: the position is in a hole.
             is_hole = has_passed and position is not None and behind is not None and position <= behind
             if position is not None and (position <= wanted or is_hole):
                 return frames
@@ -346,7 +347,7 @@ class Media:
         prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S
         before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in prerolls_s]
         start = positions.first_timestamp
-        # Some containers have packets before the first audio (an encoder's delay), and some refuse a time before it.
+        # Some containers have packets before the first audio (an encoder's delay), and some reject a time before it.
         return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
 
     def _seek_container(self, timestamp: int) -> bool:

@@ -1,4 +1,4 @@
-"""Opens a container from bytes and decodes its first packets, to be sure that it holds audio."""
+"""Opens a container from bytes and decodes its first packets, to be sure that it contains audio."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from tonearm.worker.media.opus_format import OpusHead, opus_codec
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
 
-# How much libav may read before its first packet. Its default of 5 MB is meant for video.
+# The most that libav may read before its first packet. Its default of 5 MB is meant for video.
 PROBE_BYTES: Final = 256 * 1024
-# In a container for plain samples libav reads all of that to find out whether they are DTS or AC-3. Eight of their
-# frames are enough.
+# For a container of plain samples libav reads this much to find out whether they are DTS or AC-3. Eight frames of these
+# are enough.
 PCM_PROBE_BYTES: Final = 32 * 1024
 
 # By default libav analyses more than a second of MP3 or AAC before it opens.
@@ -35,8 +35,8 @@ _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
 @dataclass(slots=True)
 class OpenedAudio:
-    """A container whose first audio frames are decoded, from `first_packets`. `choice`: which of its sounds it is.
-    `has_true_length`: the length that libav gives is right."""
+    """A container whose first audio frames are decoded, from `first_packets`. `choice`: the chosen one of several audio
+    streams. `has_true_length`: libav's length is right."""
 
     container: InputContainer
     stream: AudioStream
@@ -50,9 +50,9 @@ class OpenedAudio:
 def open_audio(
     guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False, audio: str = ""
 ) -> OpenedAudio:
-    """Opens the bytes of `guard` and decodes the first packets of an audio stream: the one that `audio` names by number
-    or language, else the one marked as the default among those that can be decoded, else the first of them. Raises
-    PlayError.
+    """Opens the bytes of `guard` and decodes the first packets of an audio stream. `audio` names the stream by number
+    or language. By default it is the decodable stream that is marked as the default, otherwise the first decodable
+    stream. Raises PlayError.
 
     `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
     the bytes arrive in real time, so every byte that libav analyses first delays the audio.
@@ -73,7 +73,7 @@ def open_audio(
 
 
 def open_container(guard: GuardedReader, container_name: str | None = None, *, is_slow: bool = False) -> InputContainer:
-    """The container alone, whatever is in it; arguments as for `open_audio`. Raises PlayError."""
+    """The container alone, with any content; arguments as for `open_audio`. Raises PlayError."""
     options = {
         "protocol_whitelist": "none",
         "format_whitelist": ",".join(formats.CONTAINERS),
@@ -81,7 +81,7 @@ def open_container(guard: GuardedReader, container_name: str | None = None, *, i
         "probesize": str(PROBE_BYTES if container_name is None else PCM_PROBE_BYTES),
     }
     if guard.index.is_long:
-        # To follow an edit list libav copies the whole index. Here it would only cut off the encoder's delay.
+        # To follow an edit list libav copies the whole index. The list would only cut off the encoder's delay.
         options["advanced_editlist"] = "0"
     if is_slow:
         options["analyzeduration"] = str(SLOW_ANALYSIS_US)
@@ -123,7 +123,7 @@ def _chosen_audio_stream(container: InputContainer, name: str, wanted: str) -> t
     for other in container.streams:
         if other.index != stream.index:
             other.discard = Discard.all
-    # None when libav has no decoder for it, whatever its type annotation says.
+    # None when libav has no decoder for the stream, despite the type annotation.
     codec_context = cast("AudioCodecContext | None", stream.codec_context)
     if codec_context is None:
         raise errors.unsupported_codec(name, "something unknown")
@@ -131,7 +131,7 @@ def _chosen_audio_stream(container: InputContainer, name: str, wanted: str) -> t
         raise errors.unsupported_codec(name, codec_context.name)
     if codec_context.sample_rate and codec_context.layout.nb_channels:
         check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
-    # Decoding needs a fraction of a core: more threads would only cost switches.
+    # Decoding needs a fraction of a core: more threads would only add context switches.
     codec_context.thread_count = 1
     return stream, choice if len(streams) > 1 else None
 
@@ -142,13 +142,13 @@ def _best_of(streams: Sequence[AudioStream]) -> int:
         can_be_decoded = codec_context is not None and codec_context.name in formats.CODECS
         return can_be_decoded, bool(streams[index].disposition & Disposition.default)
 
-    return max(range(len(streams)), key=rank)  # the first of equal ones
+    return max(range(len(streams)), key=rank)  # the first of several equals
 
 
 def _first_frames(
     decoder: PacketDecoder, guard: GuardedReader, *, wanted_packets: int
 ) -> "tuple[list[AudioFrame], list[Packet[AudioStream]]]":
-    """Decodes until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
+    """Decodes until the data is plausibly audio: libav finds a few MP3 frames even in random bytes."""
     frames: list[AudioFrame] = []
     packets: list[Packet[AudioStream]] = []
     while decoder.good < wanted_packets:

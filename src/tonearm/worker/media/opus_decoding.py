@@ -20,8 +20,8 @@ _FULL_SCALE: Final = np.float32(FULL_SCALE)
 class PacketDecoding:
     """Decodes packets to PCM. For one thread at a time.
 
-    A decoder takes 180 kB, and a source whose packets are all passed through needs none. So the decoder is made when a
-    packet is to be decoded, and freed when it is not needed for now. `codec` is a decoder that exists already.
+    A decoder takes 180 kB, and a source whose packets are all passed through needs none. So the decoder is made for the
+    first packet to decode, and freed when it is not needed for now. `codec` is an existing decoder.
     """
 
     def __init__(self, channels: int, codec: AudioCodecContext | None = None) -> None:
@@ -29,7 +29,7 @@ class PacketDecoding:
         self._codec = codec
 
     def restart(self) -> None:
-        """Forgets what came before."""
+        """Forgets all earlier packets."""
         if self._codec is not None:
             self._codec.flush_buffers()
 
@@ -66,7 +66,7 @@ class PacketDecoding:
 
 
 def _put(frame: AudioFrame, sound: Planes) -> int:
-    """Copies a frame to the start of `sound` in 16-bit units, mono to both sides. Returns how many samples."""
+    """Copies a frame to the start of `sound` in 16-bit units, mono to both sides. Returns the number of samples."""
     planes: Any = frame.planes
     samples: int = min(frame.samples, sound.shape[1])
     left, right = planes[0], planes[-1]

@@ -19,21 +19,22 @@ _CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS
 
 
 def can_pass_through(packet: bytes | memoryview) -> bool:
-    """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins packets that the
-    node encodes."""
+    """Whether a packet of a source can be sent as it is: one CELT frame of 20 ms, which joins packets that the node
+    encodes."""
     return 0 < len(packet) <= MOST_OPUS_PACKET_BYTES and packet[0] in _CAN_PASS
 
 
 def can_follow_ours(packet: bytes | memoryview) -> bool:
-    """Whether a decoder that got an encoded packet of this node instead of `packet` decodes the packet after it right.
+    """Whether a decoder that received a packet of this node's encoder instead of `packet` decodes the next packet
+    correctly.
 
-    Not while CELT's post-filter is on, since the encoded packet does not set its state (RFC 6716, 4.3.7.1).
+    It does not while CELT's post-filter is on, since our packet does not set the filter's state (RFC 6716, 4.3.7.1).
     """
     return len(packet) < 2 or not packet[1] & 0x80
 
 
 def packet_samples(packet: bytes | memoryview) -> int:
-    """How many samples at 48 kHz a packet holds (RFC 6716, 3.1 and 3.2). 0 for an invalid packet."""
+    """The number of samples at 48 kHz in a packet (RFC 6716, 3.1 and 3.2). 0 for an invalid packet."""
     if not packet:
         return 0
     config, code = packet[0] >> 3, packet[0] & 3
@@ -50,7 +51,7 @@ def packet_samples(packet: bytes | memoryview) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OpusHead:
-    """The identification header (RFC 7845, 5.1). `gain` is in 1/256 dB; `family` says how channels are mapped."""
+    """The identification header (RFC 7845, 5.1). `gain` is in 1/256 dB; `family` is the mapping of the channels."""
 
     channels: int
     pre_skip_samples: int
@@ -59,7 +60,7 @@ class OpusHead:
 
     @classmethod
     def of(cls, codec: AudioCodecContext) -> "OpusHead | None":
-        """The header of a stream; None for a stream that is not Opus, or has no header."""
+        """The header of a stream; None for a stream without a header, or of another codec."""
         header = codec.extradata if codec.name == "opus" else None
         if header is None or len(header) < 19 or not header.startswith(b"OpusHead"):
             return None

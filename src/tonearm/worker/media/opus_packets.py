@@ -1,7 +1,7 @@
-"""The packets of a source that is Opus, each with its place in the source, read without decoding them.
+"""Reads the packets of an Opus source without decoding them, and gives each packet its position in the source.
 
-Places are samples at 48 kHz from the first one that is heard. A packet's sound may begin before that (pre-skip) and end
-behind the last one (end trimming); containers say so in side data of the packet, as libav gives it.
+Positions are samples at 48 kHz from the first audible sample. A packet's sound may begin before it (pre-skip) and end
+after the last audible sample (end trimming); libav reports both in side data of the packet.
 """
 
 from collections import deque
@@ -19,12 +19,12 @@ from tonearm.worker.media.facts import StreamTitles
 from tonearm.worker.media.opening import OpenedAudio
 from tonearm.worker.media.opus_format import OpusHead, can_pass_through, packet_samples
 
-# A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
+# A decoder that begins in the middle gains 6 dB of accuracy with each packet, so more than 16 bits after these 20.
 PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
 
 
 class SourcePacket(NamedTuple):
-    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`; it is heard from
+    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`. It is audible from
     `audible_from` up to `audible_to`."""
 
     start: int
@@ -61,8 +61,8 @@ class OpusPackets:
         audible_samples: int | None,
         titles: StreamTitles | None = None,
     ) -> "OpusPackets | None":
-        """None for a source whose packets cannot be passed through, so that nothing is gained by keeping them. `titles`
-        collects those of a live source."""
+        """None for a source whose packets cannot be passed through, so that storing them has no use. `titles` collects
+        the titles of a live source."""
         head = OpusHead.of(opened.stream.codec_context)
         if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
             return None
@@ -86,28 +86,28 @@ class OpusPackets:
         self._pending = deque(first)
         self._positions = positions
         self._end = audible_samples
-        self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
-        self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
+        self._at = self._begun_at = 0  # the next audible sample, and the first one
+        self._next_start: int | None = None  # the start of the next packet's sound, unless its own data gives it
         self._interruption: PlayError | None = None
         assert first[0].pts is not None
-        # The timestamp and place of the first packet, from which those of others follow.
+        # The timestamp and position of the first packet, from which those of the others follow.
         self._first_timestamp, self._first_start = first[0].pts, -trimming(first[0])[0]
 
     def take_codec(self) -> AudioCodecContext | None:
-        """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
+        """The decoder of the first packets, for use with further packets. Nothing is decoded here afterwards."""
         codec, self._decoder.codec = self._decoder.codec, None
         return codec
 
     def begin_at(self, sample: int) -> None:
-        """Gives the next packets these places: they continue an earlier part of the source."""
+        """Gives the next packets positions from `sample` on: they continue an earlier part of the source."""
         self._at, self._begun_at, self._next_start = sample, sample, None
         if self._end is not None:
             self._end += sample
 
     def take(self, at_least_samples: int) -> list[SourcePacket]:
-        """The next packets, so many samples or a few more; none only at the end.
+        """The next packets, for this many samples or a few more; none only at the end.
 
-        Raises PlayError when the source was interrupted, after all packets before that were returned.
+        Raises PlayError when the source was interrupted, once all packets before the interruption were returned.
         """
         if self._interruption is not None:
             raise self._interruption
@@ -139,8 +139,9 @@ class OpusPackets:
         return packets
 
     def seek(self, sample: int, seek_to: Callable[[int], bool], timestamps: list[int]) -> list[SourcePacket]:
-        """Goes to before a sample. Returns the packets up to it, and those that a decoder needs before it; the next
-        ones come with `take`. Tries these timestamps one after the other; raises LookupError when none leads there."""
+        """Seeks to before a sample. Returns the packets that a decoder needs before the sample, and those up to it;
+        `take` returns the packets after these. Tries the timestamps one after the other; raises LookupError when none
+        leads to the sample."""
         self._pending.clear()
         self._interruption = None
         is_behind_end = False
@@ -157,12 +158,12 @@ class OpusPackets:
             if first is None or is_behind_end or first.pts is None:
                 continue
             start = self._start_of(first)
-            # The second way leads from before it to behind it, too: the sample is in a hole.
+            # A second timestamp leads from before the sample to after it, too: the sample is in a hole.
             is_hole = has_passed and behind is not None and start <= behind
             if start > max(needed_from, self._first_start) and not is_hole and timestamp != timestamps[-1]:
                 behind = start
                 continue
-            # Holes are left out, so what comes behind one sounds there.
+            # Holes are skipped, so the sound after a hole comes in its place.
             start = min(start, max(sample, self._first_start))
             self._next_start, self._at = start, max(start, 0)
             self._pending.append(first)
@@ -190,12 +191,12 @@ class OpusPackets:
         audible_to = start + samples - from_end
         if self._end is not None:
             audible_to = min(audible_to, self._end)
-        self._next_start = None if from_end else start + samples  # what follows begins anew
+        self._next_start = None if from_end else start + samples  # the next packet begins anew
         self._at = max(audible_to, at)
         return SourcePacket(start, samples, at, self._at, data)
 
     def _start_of(self, packet: "Packet[AudioStream]") -> int:
-        """Where the sound of a packet that a seek led to begins, by its timestamp."""
+        """The start of a packet's sound after a seek, by the packet's timestamp."""
         assert packet.pts is not None
         ticks = packet.pts - self._first_timestamp
         samples = round(ticks * self._positions.time_base * SAMPLE_RATE_HZ)

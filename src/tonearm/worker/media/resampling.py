@@ -1,7 +1,7 @@
 """Converts decoded frames of any rate, sample format and channel layout to the node's PCM.
 
-A filter graph is fed many frames and pulled in blocks of 200 ms, because each pull that finds nothing raises an
-exception, and all further work for a block is done less often.
+A filter graph is fed many frames and pulled in blocks of 200 ms. Each pull without a result raises an exception, and
+long blocks also make all further work less frequent.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from av.filter.context import FilterContext
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 
 BLOCK_SAMPLES: Final = 9600
-LIVE_BLOCK_SAMPLES: Final = 4800  # of a source whose bytes come no faster than it is heard
+LIVE_BLOCK_SAMPLES: Final = 4800  # of a source whose bytes arrive in real time
 
-# Twice libswresample's default length, with which high tones from 44.1 kHz have aliases that can be heard.
-# exact_rational keeps the length exact.
+# Twice libswresample's default length, at which high tones from 44.1 kHz have audible aliases. exact_rational keeps the
+# length exact.
 FILTER_TAPS: Final = 64
 _RESAMPLER_OPTIONS: Final = f"filter_size={FILTER_TAPS}:phase_shift=10:exact_rational=1:linear_interp=0:dither_method=0"
 
 # ITU-R BS.775 (libswresample's own coefficients), scaled so that full scale in every channel stays full scale.
 _DOWNMIX_OPTIONS: Final = "rematrix_maxval=1.0"
 
-# Float samples of a file can have any value; libswresample turns those above 65536 times full scale to full negative.
+# Float samples of a file can have any value; libswresample turns values above 65536 times full scale to full negative.
 # The floats of codecs, which are planar, stay far below.
 _UNBOUNDED_FORMATS: Final = ("flt", "dbl")
 
@@ -56,7 +56,7 @@ class Resampler:
         self._is_mono = source.channels == 1
         self._pushed_source_samples = 0
         self._pulled_samples = 0
-        # At least half a filter, in output samples: pushed samples that cannot be pulled yet.
+        # Pushed samples that cannot be pulled yet, in output samples: at least half a filter.
         self._held_back_samples = settle_samples(source.sample_rate_hz) // 2
         self._next_block_at = self._source_samples_for_a_block()
         self._graph, self._source, self._sink = _build_graph(source, block_samples)
@@ -98,7 +98,7 @@ class Resampler:
                 return b"".join(blocks)
 
     def _source_samples_for_a_block(self) -> int:
-        """How many source samples must have been pushed for the next block to be certainly ready."""
+        """The number of pushed source samples from which the next block is certainly ready."""
         samples = self._pulled_samples + self._block_samples + self._held_back_samples
         return -(-samples * self.source.sample_rate_hz // SAMPLE_RATE_HZ)
 
@@ -118,7 +118,8 @@ def _build_graph(source: SourceFormat, block_samples: int) -> tuple[Graph, Filte
     try:
         return _configured_graph(source, block_samples, rename_channels_to=None)
     except (av.FFmpegError, ValueError):
-        # A layout that libav cannot mix (ambisonic, discrete channels): assume the usual one of as many channels.
+        # For a layout that libav cannot mix (ambisonic, discrete channels), assume the usual layout of as many
+        # channels.
         if source.channels > len(_LAYOUT_OF_CHANNELS):
             raise
         return _configured_graph(source, block_samples, rename_channels_to=_LAYOUT_OF_CHANNELS[source.channels - 1])
@@ -128,7 +129,7 @@ def _configured_graph(
     source: SourceFormat, block_samples: int, *, rename_channels_to: str | None
 ) -> tuple[Graph, FilterContext, FilterContext]:
     graph = Graph()
-    graph.threads = 1  # by default libav starts one a core for each graph, with 8 MB of address space each
+    graph.threads = 1  # by default libav starts a thread per core for each graph, with 8 MB of address space each
     buffer = graph.add_abuffer(
         sample_rate=source.sample_rate_hz,
         format=source.sample_format,
@@ -141,7 +142,7 @@ def _configured_graph(
     if source.sample_format in _UNBOUNDED_FORMATS:
         chain.append(graph.add("asoftclip", "type=hard:threshold=1"))
     if source.sample_format.startswith(("s32", "s64")) and source.sample_rate_hz == SAMPLE_RATE_HZ:
-        # libswresample truncates if only the sample format changes. It rounds from float.
+        # libswresample truncates when only the sample format changes. It rounds from float.
         chain.append(graph.add("aformat", "sample_fmts=dbl" if source.sample_format.startswith("s64") else "fltp"))
     out_layout = "mono" if source.channels == 1 else "stereo"
     chain.append(
@@ -151,7 +152,7 @@ def _configured_graph(
         )
     )
     # A link between two filters has all its buffers in the size of the largest, and asetnsamples takes a block from the
-    # link before it. Without a filter between, each short frame of aresample would get the memory of a block: 0.3 MB
+    # link before it. Without a filter in between, each short frame of aresample would get the memory of a block: 0.3 MB
     # for a source.
     chain.append(graph.add("anull"))
     chain.append(graph.add("asetnsamples", f"n={block_samples}:p=0"))
@@ -170,5 +171,5 @@ def _named_layout(source: SourceFormat) -> str:
 
 
 def settle_samples(source_rate_hz: int) -> int:
-    """Output samples after which a new resampler gives the same output as one that ran before: twice its filter."""
+    """The output samples after which a new resampler gives the same output as a running one: twice its filter."""
     return 2 * FILTER_TAPS * max(1, -(-SAMPLE_RATE_HZ // source_rate_hz))
