@@ -1,8 +1,8 @@
-"""MP3 of the frames that were sent, made in a thread of its own.
+"""Encodes sent frames to MP3, in a separate thread.
 
-The encoder's state cannot be copied, so frames are encoded only when no plan can void them any more. Encoding takes
-three times as long as Opus, so the rendering thread does not wait for it. This thread also encodes the Opus that a
-stream begins with: two seconds that were sent before.
+The encoder's state cannot be copied, so frames are encoded only when no plan can void them any more. Encoding MP3 takes
+three times as long as Opus, so the rendering thread does not wait for it. This thread also encodes the Opus at the
+beginning of a stream: two seconds that were sent before.
 """
 
 import queue
@@ -32,12 +32,12 @@ from tonearm.worker.packets.opus_encoder import encoded_alone
 _COMPRESSION_LEVEL: Final = "7"
 _MP3_FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
 
-# Drives the last of the sound out of the encoder.
+# Flushes the last samples out of the encoder.
 MP3_FLUSH_PCM: Final = SILENT_FRAME * -(-MP3_DELAY_SAMPLES // FRAME_SAMPLES)
 
 
 class Mp3Encoder:
-    """Encodes PCM as it comes. Each frame stands alone, without bits from those before it, so that silence can come in
+    """Encodes PCM as it arrives. Each frame is independent of the bits of earlier frames, so that silence can come in
     between."""
 
     def __init__(self, bitrate_bps: int) -> None:
@@ -51,7 +51,7 @@ class Mp3Encoder:
         self._samples = 0
 
     def encode(self, pcm: bytes) -> list[bytes]:
-        """The MP3 frames, each of 24 ms, that s16le stereo PCM completes."""
+        """The MP3 frames, each of 24 ms, that this s16le stereo PCM completes."""
         self._pcm += pcm
         frames: list[bytes] = []
         while len(self._pcm) >= _MP3_FRAME_BYTES:
@@ -66,8 +66,8 @@ class Mp3Encoder:
 
 
 class Mp3Job(NamedTuple):
-    """Frames of a session that were sent, `first_frame` to before `end_frame`. For Opus they stand alone. `is_first`:
-    nothing of the session was encoded for this output, or not lately."""
+    """Sent frames of a session, from `first_frame` to before `end_frame`. For Opus the packets are encoded
+    independently. `is_first`: no frames of the session were encoded for this output, or not recently."""
 
     session: int
     output: Output
@@ -81,20 +81,20 @@ class Mp3Job(NamedTuple):
 
 
 class SentFrames:
-    """Which frames of a session were sent, and handed in for each MP3 output. Only frames that were sent become MP3.
+    """Tracks which frames of a session were sent, and handed in for each MP3 output. Only sent frames become MP3.
 
-    `mp3_from`: the first frame that an earlier process rendered, and that was sent but not encoded when it died. It is
-    rendered once more for that (None: there is none).
+    `mp3_from`: the first frame that an earlier process rendered and that was sent, but not encoded when the process
+    died. It is rendered again for MP3 (None: there is no such frame).
     """
 
     def __init__(self, session: int, mp3_from: int | None) -> None:
         self._session = session
         self._begins = mp3_from
-        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
-        self._begun: set[Output] = set()  # of these a frame was handed in
+        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not handed in
+        self._begun: set[Output] = set()  # outputs for which a frame was handed in
 
     def keep(self, outputs: Outputs) -> None:
-        """Only these forms are listened to: one that comes back begins with what is sent then."""
+        """Only these outputs have listeners: an output that returns begins with the frames that are sent then."""
         self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
         self._begun &= outputs
 
@@ -108,12 +108,14 @@ class SentFrames:
         *,
         is_over: bool,
     ) -> list[Mp3Job]:
-        """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`. Frames before
-        `rendered` were rendered; `pcm_between` gives those from a frame to before another, and `pcm_before` what was
-        sent before a frame, with which a form begins. `is_over`: nothing is played that would bring the last samples
-        out of the encoder."""
+        """Makes a job for each MP3 output from the frames sent since the last call: those before `sent`.
+
+        Frames before `rendered` were rendered. `pcm_between` returns the PCM from one frame to before another, and
+        `pcm_before` the PCM sent before a frame, with which an output begins. `is_over`: no further sound will flush
+        the last samples out of the encoder.
+        """
         wanted = {form for form in outputs if form.format == "mp3"}
-        sent_to = min(sent, rendered)  # what an earlier process rendered was sent before it is rendered once more
+        sent_to = min(sent, rendered)  # an earlier process's frames were sent before they are rendered again
         jobs = []
         for form in sorted(wanted):
             first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
@@ -135,9 +137,9 @@ class SentFrames:
 
 
 class Mp3Thread:
-    """Does jobs in their order. `deliver` is called with the result of each, in the thread. A job that cannot be done
-    has no frames for a result: its listeners get silence, and the thread goes on. `tell(doing, error)` logs why.
-    `guarded` is put around what the thread does."""
+    """Does jobs in order, and calls `deliver` in the thread with each result. A failed job has a result without frames:
+    its listeners get silence, and the thread goes on. `tell(doing, error)` logs the cause. `guarded` wraps the thread's
+    work."""
 
     def __init__(
         self,
@@ -153,7 +155,7 @@ class Mp3Thread:
         self._has_started = False
 
     def do(self, job: Mp3Job) -> None:
-        """Starts the thread with the first job. While the system has none, jobs are not done."""
+        """Queues a job. The first job starts the thread. While the system cannot start a thread, jobs fail."""
         if not self._has_started:
             try:
                 threading.Thread(target=self._guarded(self._run), name="mp3", daemon=True).start()

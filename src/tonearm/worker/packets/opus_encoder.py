@@ -1,9 +1,9 @@
-"""The encoder of Opus: the libopus that comes with the `av` wheel, or the system's, called directly.
+"""The Opus encoder: calls the libopus of the `av` wheel, or the system's, directly.
 
-So the library releases the interpreter lock while it encodes, and the encoder's state can be copied: one flat block of
-memory. Encoding can begin again from any frame that was not sent, and gives the same packets. A state is saved at the
-start of each block of frames only; in between it follows from the PCM since then. See opus_defines.h and opus_encoder.h
-of libopus 1.6.
+Direct calls release the interpreter lock while the library encodes, and the encoder's state, a flat block of memory,
+can be copied. So encoding can restart from any frame that was not sent, and gives the same packets. A state is saved
+only at the start of each block of frames; in between it follows from the PCM since then. See opus_defines.h and
+opus_encoder.h of libopus 1.6.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ class OpusMissing(Exception):
 
 class OpusEncoder:
     """Encodes frames one after the other. For one thread at a time. Raises OpusMissing when there is no libopus in
-    `library`; None: there is none of ours and none of the system's."""
+    `library`; with None, when neither our libopus nor the system's exists."""
 
     def __init__(self, settings: Output, library: Path | None = None) -> None:
         self._library = _libopus(library)
@@ -73,8 +73,8 @@ class OpusEncoder:
     def encode(self, pcm: bytes | memoryview, *, without_prediction: bool = False) -> bytes:
         """The packet of one frame, s16le stereo of FRAME_BYTES bytes.
 
-        `without_prediction`: the packet builds on nothing before it, for a decoder that heard something else there.
-        Raises ValueError for any other number of bytes.
+        `without_prediction`: the packet does not depend on earlier packets, for a decoder that received others. Raises
+        ValueError for any other number of bytes.
         """
         if len(pcm) != FRAME_BYTES:
             raise ValueError(f"a packet is made of {FRAME_BYTES} bytes, not {len(pcm)}")
@@ -89,11 +89,11 @@ class OpusEncoder:
         return ctypes.string_at(packet, length)
 
     def save(self) -> bytes:
-        """A copy of the state, from which another encoder of the same library can go on."""
+        """A copy of the state, from which another encoder of the same library can continue."""
         return self._memory.raw
 
     def restore(self, state: bytes) -> None:
-        """Goes on from where the state was saved, with the settings of then."""
+        """Continues from a saved state, with the settings at that time."""
         ctypes.memmove(self._memory, state, self._size_bytes)
 
     def _set(self, request: int, value: int) -> None:
@@ -104,8 +104,8 @@ class OpusEncoder:
 
 @cache
 def opus_problem(library: Path | None) -> str:
-    """Why nothing can be encoded to Opus with `library` (see `OpusEncoder`); empty where it can. The first call opens
-    files."""
+    """The reason why encoding to Opus with `library` (see `OpusEncoder`) is impossible; empty when it is possible. The
+    first call opens files."""
     try:
         OpusEncoder(Output("opus"), library)
     except OpusMissing as error:
@@ -114,7 +114,7 @@ def opus_problem(library: Path | None) -> str:
 
 
 def library_path() -> Path | None:
-    """Where the libopus of the `av` wheel is, or None."""
+    """The path of the `av` wheel's libopus, or None."""
     folder = Path(av.__file__).resolve().parent.parent / "av.libs"
     return next(iter(sorted(folder.glob("libopus-*.so*"))), None)
 
@@ -137,15 +137,15 @@ def _declared(library: Any) -> Any:
     library.opus_encoder_init.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int, ctypes.c_int]
     library.opus_encode.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int32]
     library.opus_encode.restype = ctypes.c_int32
-    # A variadic C function: only the fixed arguments are declared, the value is given as c_int.
+    # A variadic C function: only the fixed arguments are declared; the value is passed as c_int.
     library.opus_encoder_ctl.argtypes = [ctypes.c_void_p, ctypes.c_int]
     return library
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncoderPoint:
-    """Where an encoding stands: a saved state, and the frames that were encoded since. `is_fresh`: the encoder begins
-    in mid-stream, so that its first packet must not build on those before it."""
+    """A point in an encoding: a saved state, and the frames that were encoded since. `is_fresh`: the encoder begins in
+    mid-stream, so its first packet must not depend on earlier packets."""
 
     state: bytes
     pcm_since: bytes = b""
@@ -161,7 +161,7 @@ NO_POINTS: Final[EncoderPoints] = ()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedBlock:
-    """The packets of each output, and where its encoding stands before and after the block."""
+    """The packets of each output, and the points of its encoding before and after the block."""
 
     packets: tuple[tuple[Output, tuple[bytes, ...]], ...]
     before: EncoderPoints
@@ -187,10 +187,10 @@ class PacketEncoders:
         *,
         opens: bool = False,
     ) -> EncodedBlock:
-        """Encodes whole frames, going on from `points`. `opens`: a packet that is not of this encoder follows them.
+        """Encodes whole frames, continuing from `points`. `opens`: a packet of another encoder follows them.
 
-        `before` is for an output that has no point yet: it gives the last PRIMING_FRAMES frames before these, or fewer,
-        or None when these are the first ones of all.
+        `before` is for an output without a point: it returns the last PRIMING_FRAMES frames before these, or fewer, or
+        None when these are the first frames of all.
         """
         packets: list[tuple[Output, tuple[bytes, ...]]] = []
         points_before: list[tuple[Output, EncoderPoint]] = []

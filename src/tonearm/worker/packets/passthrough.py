@@ -1,17 +1,17 @@
-"""Which packets of a source go to Opus listeners as they are, and what has to be encoded.
+"""Decides which packets of a source go to Opus listeners unchanged, and which frames have to be encoded.
 
-The packet of a frame is heard OPUS_LOOKAHEAD_SAMPLES later than its PCM, because that is what our encoder needs. So is
-each packet of a source whose pre-skip is as long, if the source begins with a frame. Where it begins within one, or has
-another pre-skip, its packets fit only with a *lag* of 0 to 959 samples: all Opus listeners hear everything so much
-later, and what is encoded is delayed by it. The lag changes where a track begins and all is silent, and at a cut.
+A frame's packet is heard OPUS_LOOKAHEAD_SAMPLES later than its PCM, because our encoder needs this look-ahead. The same
+holds for packets of a source with an equal pre-skip that begins with a frame. If the source begins within a frame, or
+has another pre-skip, its packets fit only with a *lag* of 0 to 959 samples. The lag delays all sound for all Opus
+listeners, encoded sound included. It changes where a track begins in silence, and at a cut.
 
-Frames are passed through in runs. Measured, with decoders that hear the result:
+Frames are passed through in runs. Measurements with decoders gave these rules:
 
-- A packet builds on the one before. So a run begins with the second packet of a source that is heard whole, after one
-  of ours that was encoded without prediction. A decoder that has heard nothing takes any packet.
-- It must not begin while CELT's post-filter is on. That is off again after one to three packets; after WAIT_FRAMES the
-  run begins nevertheless, and then after a packet of ours with prediction: the state that it leaves in a decoder is
-  nearer to what the source's next one needs than none (36 to 42 dB for pitched tones instead of 7 to 10).
+- A packet depends on the packet before. So a run begins with the second fully audible packet of a source, after a
+  packet of ours that was encoded without prediction. A decoder without any earlier packet accepts any packet.
+- A run must not begin while CELT's post-filter is on. The filter is off again after one to three packets. After
+  WAIT_FRAMES the run begins nevertheless, and then after a packet of ours with prediction: the decoder's state after it
+  suits the source's next packet better than none (36 to 42 dB for pitched tones instead of 7 to 10).
 - After a run the encoder begins anew, primed with the frames before (`opus_encoder`).
 """
 
@@ -42,18 +42,18 @@ from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 
 WAIT_FRAMES: Final = 50
-# For so many frames, from the one on in which a track begins, the lag may change for it.
+# The lag may change for a track within this many frames, from the frame in which the track begins.
 _LAG_FRAMES: Final = 3
 _NO_GAIN_DB: Final = 0.05
 _SILENT_BELOW: Final = 10  # 70 dB below full scale, in 16-bit units
-# What is needed of the frames before to begin encoding with any lag.
+# The number of earlier frames that encoding needs to begin with any lag.
 RUN_HISTORY_FRAMES: Final = PRIMING_FRAMES + 1
 
 
 class Before(Enum):
     """The kind of the packet before a frame."""
 
-    NOTHING = "nothing"  # there was none
+    NOTHING = "nothing"  # there was no packet
     PASSED = "passed"
     ENCODED = "encoded"
     READY = "ready"  # encoded, and a packet of the source may follow
@@ -63,7 +63,7 @@ class Before(Enum):
 @dataclass(frozen=True, slots=True)
 class Passthrough:
     """The state before a frame. `last`: the PCM of the frame before it, None after a run that was passed through.
-    `waited`: for so many frames the post-filter of a source has kept its packets from being passed through."""
+    `waited`: the number of frames for which a source's post-filter has prevented passing its packets through."""
 
     before: Before = Before.NOTHING
     lag_samples: int = 0
@@ -72,19 +72,19 @@ class Passthrough:
 
     @property
     def follows_passed(self) -> bool:
-        """Whether the packet before was one of a source, so that encoding begins anew."""
+        """Whether the packet before came from a source, so that encoding begins anew."""
         return self.last is None
 
     def cut(self) -> "Passthrough":
-        """The state before a frame with which another sound begins."""
+        """The state before a frame in which another sound begins."""
         return self if self.before is Before.NOTHING else replace(self, before=Before.CUT, waited=0)
 
     def delayed(self, pcm: bytes) -> bytes:
-        """The PCM to encode for whole frames of `pcm`: later by the lag."""
+        """The PCM to encode for whole frames of `pcm`: delayed by the lag."""
         return self._delayed_by(self.lag_samples, pcm) if self.lag_samples else pcm
 
     def primer(self, history: bytes, frames: int) -> bytes:
-        """The PCM that was encoded, or would have been, for the last frames of `history`."""
+        """The PCM that was encoded for the last frames of `history`, or would have been."""
         end = len(history) - self.lag_samples * SAMPLE_BLOCK_BYTES
         return history[max(end - frames * FRAME_BYTES, 0) : max(end, 0)].rjust(frames * FRAME_BYTES, b"\0")
 
@@ -100,7 +100,7 @@ class Passthrough:
         return mixed.tobytes()
 
     def may_change_to(self, lag_samples: int, pcm: bytes) -> bool:
-        """Whether the lag may change to `lag_samples`: the sound that is repeated or left out by that is silent."""
+        """Whether the lag may change to `lag_samples`: true when the repeated or skipped sound is silent."""
         assert self.last is not None
         first = FRAME_BYTES - max(self.lag_samples, lag_samples, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
         around = self.last[first:] + pcm[: GLIDE_SAMPLES * SAMPLE_BLOCK_BYTES]
@@ -117,11 +117,11 @@ NOTHING_PASSED: Final = Passthrough()
 
 @dataclass(frozen=True, slots=True)
 class PacketRun:
-    """The next `frames` frames, which are all passed through as `packets`, or all encoded when there are none.
+    """The next `frames` frames. They are all passed through as `packets`, or all encoded when there are no packets.
 
-    `lag_samples`: the lag that they should have. When it differs from the lag before, the run has one frame. `opens`: a
-    packet of the source follows the last one, which is encoded without prediction for it, unless it `predicts`.
-    `waited`: as in `Passthrough`, after them.
+    `lag_samples`: the lag that the frames should have. When it differs from the lag before, the run has one frame.
+    `opens`: a packet of the source follows the last frame, which is therefore encoded without prediction, unless it
+    `predicts`. `waited`: as in `Passthrough`, after the frames.
     """
 
     frames: int
@@ -141,8 +141,8 @@ def first_allowed(
     is_stretched: bool = False,
     has_overlays: bool = False,
 ) -> int | None:
-    """The first frame from `time` (samples since frame 0) on whose packets may go to listeners as they are: 0, or when
-    all that fades is over. None when none may. `loudness` is that of the sources in these frames."""
+    """The first frame from `time` (samples since frame 0) on whose packets may go to listeners unchanged: 0, or the
+    first frame after all fades. None when no packets may. `loudness` is that of the sources in these frames."""
     effects = state.filters.effects
     limiter, target_lufs = effects.limiter, effects.target_lufs
     limits = not state.limiter.is_idle or (limiter is not None and limiter.enabled is True)
@@ -151,7 +151,7 @@ def first_allowed(
     gains_db = [state.level.now_db]
     if target_lufs is not None:
         if any(source.tagged_lufs is None for source in loudness):
-            return None  # it is measured, and may get a gain at any time
+            return None  # the loudness is measured, and may change the gain at any time
         gains_db += [source.first_gain_db(0.0, target_lufs) for source in loudness]
     if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db):
         return None
@@ -162,8 +162,8 @@ def first_allowed(
 def next_run(
     state: Passthrough, frames: int, segments: Sequence[Segment], first: int | None, store_of: Callable[[int], object]
 ) -> PacketRun:
-    """The next run, of at most `frames` frames. `segments` say what lies in these; what comes before frame `first` is
-    encoded, all of them with None."""
+    """The next run, of at most `frames` frames. `segments` are the sources' parts in these frames. Frames before
+    `first` are encoded; with None all are."""
     finder = _Finder(segments, store_of)
     lag_samples = _lag_to_begin_with(state, segments, first, finder)
     if state.before is Before.CUT and lag_samples != state.lag_samples:
@@ -190,11 +190,11 @@ def _lag_to_begin_with(state: Passthrough, segments: Sequence[Segment], first: i
 
 
 def _encoded_run(finder: "_Finder", lag_samples: int, frames: int, first: int, waited: int) -> PacketRun:
-    """The run up to where a packet of the source may follow, from frame `first` on."""
+    """The encoded run up to the first point, from frame `first` on, where a packet of the source may follow."""
     for frame in range(first, frames):
         wanted = finder.wanted_lag(frame)
         if wanted is not None and wanted != lag_samples:
-            return PacketRun(frame, lag_samples)  # so that the lag may change there
+            return PacketRun(frame, lag_samples)  # so that the lag may change at this frame
         before = finder.packet_before(frame, lag_samples)
         if before is None or not finder.fits(frame, lag_samples):
             waited = 0
@@ -215,8 +215,8 @@ class _Finder:
         self._store_of = store_of
 
     def packets(self, frames: int, lag_samples: int, *, may_begin: bool) -> tuple[bytes, ...]:
-        """The packets for the first frames, as far as they fit. With `may_begin` the source's first one may be among
-        them, whose beginning is not heard."""
+        """The packets for the first frames, as far as they fit. With `may_begin` they may include the source's first
+        packet, whose beginning is not audible."""
         found = self._in(0)
         if found is None:
             return ()
@@ -236,7 +236,7 @@ class _Finder:
         return found is not None and bool(found[0].run_from(found[1] - OPUS_LOOKAHEAD_SAMPLES - lag_samples, 1))
 
     def packet_before(self, frame: int, lag_samples: int) -> bytes | None:
-        """The packet before that of a frame, if it is heard whole."""
+        """The packet before that of a frame, if it is fully audible."""
         found = self._in(frame)
         if found is None:
             return None
@@ -246,8 +246,8 @@ class _Finder:
         return packet.data if packet is not None and packet.start == start and packet.is_whole else None
 
     def wanted_lag(self, frame: int, *, anywhere: bool = False) -> int | None:
-        """The lag with which the packets of a track fit that begins in a frame or shortly before it, or with `anywhere`
-        of any. None for what is to begin exactly where it was asked to, and for what has no packets."""
+        """The lag at which a track's packets fit, for a track that begins in a frame or shortly before it; with
+        `anywhere`, for any track. None for a track that has to begin at an exact position, or has no packets."""
         begins = frame * FRAME_SAMPLES
         for segment in reversed(self._segments):
             if segment.offset + segment.length <= begins or segment.offset >= begins + FRAME_SAMPLES:
@@ -255,8 +255,8 @@ class _Finder:
             store = self._store_of(segment.source)
             if not isinstance(store, PacketStore) or store.start % FRAME_SAMPLES:
                 return None
-            origin = segment.offset - segment.sample  # where sample 0 of the source is
-            sample = max(segment.sample, begins + FRAME_SAMPLES - 1 - origin)  # the last one in the frame
+            origin = segment.offset - segment.sample  # the position of the source's sample 0
+            sample = max(segment.sample, begins + FRAME_SAMPLES - 1 - origin)  # the frame's last sample
             sample = min(sample, segment.sample + segment.length - 1)
             link = store.link_with(sample)
             if link is None:
@@ -269,7 +269,7 @@ class _Finder:
         return None
 
     def _in(self, frame: int) -> tuple[PacketStore, int, Segment] | None:
-        """The source that fills a frame, its sample there, and where it lies."""
+        """The source that fills a frame, its sample at the frame's start, and its segment."""
         begins = frame * FRAME_SAMPLES
         for segment in self._segments:
             if segment.offset <= begins and begins + FRAME_SAMPLES <= segment.offset + segment.length:
@@ -280,11 +280,11 @@ class _Finder:
         return None
 
 
-# The packets of a run, for the outputs that get packets of sources as they are
+# The packets of a run, for the outputs that receive packets of sources unchanged
 
 
 def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outputs) -> bool:
-    """Whether encoding begins anew, so that it needs the frames before."""
+    """Whether encoding begins anew, and so needs the frames before."""
     return passthrough.follows_passed or not outputs <= {output for output, _ in points}
 
 
@@ -299,11 +299,11 @@ def packets_of_run(
     *,
     is_silent: bool,
 ) -> tuple[EncodedBlock, Passthrough, Passthrough]:
-    """The packets of a run: those of the source, or encoded from the frames `pcm`; and the states of passthrough before
-    and after it.
+    """The packets of a run, from the source or encoded from the frames `pcm`, and the states of passthrough before and
+    after it.
 
-    `history` has the last RUN_HISTORY_FRAMES frames before, or fewer, where encoding begins anew; None when these are
-    the first ones. `is_silent`: no source sounds in them.
+    `history` has the last RUN_HISTORY_FRAMES frames before the run, or fewer, where encoding begins anew; None when
+    these are the first frames. `is_silent`: no source plays in the frames.
     """
     if run.packets:
         for output in outputs:
@@ -328,7 +328,7 @@ def packets_of_run(
     if run.opens:
         kind = Before.READY
     elif is_silent and passthrough.before is Before.CUT:
-        kind = Before.CUT  # what goes on comes later
+        kind = Before.CUT  # the next sound comes later
     else:
         kind = Before.ENCODED
     return block, passthrough, Passthrough(kind, lag_samples, pcm[-FRAME_BYTES:], run.waited)

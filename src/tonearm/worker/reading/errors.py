@@ -1,5 +1,5 @@
-"""The errors of opening and decoding, with their messages for users: each function returns a `PlayError` to raise. It
-also has the process's own errors, which are written to stderr.
+"""The errors of opening and decoding, with their messages for users: each function returns a `PlayError` to raise.
+`OwnErrors` writes the process's internal errors to stderr.
 """
 
 import sys
@@ -14,7 +14,7 @@ from tonearm.worker.reading.foreign_formats import Foreign
 
 
 class UnseekableSource(PlayError):
-    """Another position in the source cannot be reached. What it holds can still be played in order."""
+    """The source cannot be moved to another position. It can still be played in order."""
 
 
 def empty() -> PlayError:
@@ -34,7 +34,7 @@ def not_audio(name: str, content_type: str | None) -> PlayError:
 
 
 def foreign(name: str, content_type: str | None, what: Foreign) -> PlayError:
-    """The source is something else than sound, or a kind of sound that is not played."""
+    """The source is not sound, or sound of an unsupported kind."""
     hint = RESOLVER_HINT if content_type == UNRESOLVED_PAGE else what.hint
     return _decode_error(what.code, f"{_quoted(name)} is {what.is_what}.", hint)
 
@@ -104,8 +104,8 @@ def _quoted(name: str) -> str:
     return f"“{name}”" if name else "The source"
 
 
-_MOST_TOLD: Final = 20  # in the life of a process: who can cause errors must not be able to fill the log
-_MOST_CALLS: Final = 12  # of a traceback, the innermost ones
+_MOST_TOLD: Final = 20  # per process: clients that can cause errors must not fill the log
+_MOST_CALLS: Final = 12  # the innermost calls of a traceback
 _MOST_CHARACTERS: Final = 500  # of a line
 
 
@@ -114,10 +114,10 @@ class OwnErrors:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str, int]] = set()  # kind, and where it was raised
+        self._told: set[tuple[str, str, int]] = set()  # kind, file and line
 
     def tell(self, doing: str, error: Exception) -> None:
-        """Writes the traceback of `error`, which came up while the process was `doing` something. Never raises."""
+        """Writes the traceback of `error`, which occurred while the process was `doing` something. Never raises."""
         with suppress(Exception):
             calls = traceback.extract_tb(error.__traceback__)
             place = (calls[-1].filename, calls[-1].lineno or 0) if calls else ("", 0)

@@ -1,7 +1,7 @@
-"""Finds where the first frame begins in MPEG audio and ADTS, which a station may send from any byte on.
+"""Finds the start of the first frame in MPEG audio and ADTS, which a station may send from any byte on.
 
-From the middle of a frame on, libav takes up to 256 KiB to recognise MP3 and 64 KiB to recognise ADTS: seconds of a
-stream that comes in real time. From the first byte of a frame on it takes some KiB.
+From the middle of a frame on, libav needs up to 256 KiB to recognise MP3 and 64 KiB to recognise ADTS: seconds of a
+stream that arrives in real time. From the first byte of a frame on it needs some KiB.
 """
 
 from typing import Final
@@ -10,14 +10,14 @@ from tonearm.core.failure import PlayError
 from tonearm.core.mpeg_frames import first_frame
 from tonearm.worker.reading.reader import MediaReader
 
-# So much is read before a frame is looked for again. libav needs about as much to recognise what it gets.
+# The number of bytes to read before each search for a frame. libav needs about as much to recognise its input.
 _SEARCHED_BYTES: Final = (1024, 2048, 4096, 8192, 12_288, 16_384, 24_576)
 MOST_SEARCHED_BYTES: Final = _SEARCHED_BYTES[-1]
 
 
 def from_first_frame(first: bytes, reader: MediaReader) -> tuple[int, bytes]:
-    """`first` and what `reader` gives next, from the first frame on, and how many bytes were before it. All of it is
-    returned when no frame begins in `MOST_SEARCHED_BYTES`."""
+    """The number of bytes before the first frame, and `first` with the reader's next bytes, from this frame on. All
+    bytes are returned when no frame begins in `MOST_SEARCHED_BYTES`."""
     data = first
     for size in _SEARCHED_BYTES:
         data, at_end = _filled(data, size, reader)
@@ -30,11 +30,11 @@ def from_first_frame(first: bytes, reader: MediaReader) -> tuple[int, bytes]:
 
 
 def _filled(data: bytes, size: int, reader: MediaReader) -> tuple[bytes, bool]:
-    """`data` and the next bytes, up to `size` together, and whether no more can be read."""
+    """`data` with the next bytes, up to `size` in total, and whether no more can be read."""
     while len(data) < size:
         try:
             part = reader.read(size - len(data))
-        except PlayError:  # the next read raises it again: what came before it is still played
+        except PlayError:  # the next read raises it again: the bytes before it are still played
             return data, True
         if not part:
             return data, True

@@ -1,4 +1,4 @@
-"""Recognises, by their first bytes, common files that are not audio or not supported, so that error messages can name
+"""Recognises by their first bytes common files that are not audio or not supported, so that error messages can name
 them.
 """
 
@@ -10,7 +10,7 @@ from tonearm.core.file_formats import id3_tag_bytes, picture_type
 
 
 class Foreign(NamedTuple):
-    """`is_what` completes the sentence `This is …`, `hint` says what to do instead."""
+    """`is_what` completes the sentence `This is …`; `hint` is advice for the user."""
 
     is_what: str
     hint: str
@@ -75,7 +75,7 @@ _BY_FIRST_BYTES: Final = (
     (b"d8:announce", Foreign("a torrent, which names files elsewhere", _GIVE_SOUND)),
 )
 _STARTS: Final = tuple(start for start, _ in _BY_FIRST_BYTES)
-# The first bytes, others, and where these are.
+# The first bytes, further bytes, and the offset of these.
 _BY_TWO_WORDS: Final = ((b"FRM8", b"DSD ", 12, _DSD), (b"RIFF", b"RMID", 8, _MIDI))
 _AUDIBLE: Final = _sound("an encrypted Audible book", "Convert the book to MP3 or M4B with the key of your account.")
 
@@ -101,7 +101,7 @@ _XML: Final = Foreign("XML of a kind that is not played", _GIVE_SOUND)
 
 
 def foreign_format(first: bytes) -> Foreign | None:
-    """The unsupported format that begins with these bytes; None if the bytes may be audio that can be played."""
+    """The unsupported format that begins with these bytes; None if the bytes may be playable audio."""
     bare = first[id3_tag_bytes(first) :] or first
     if bare.startswith(_STARTS):
         return next(foreign for start, foreign in _BY_FIRST_BYTES if bare.startswith(start))

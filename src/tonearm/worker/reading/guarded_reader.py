@@ -1,7 +1,7 @@
-"""The file object that libav reads from. It limits how much libav may read, and keeps errors from being lost.
+"""The file object that libav reads from. It limits the bytes that libav may read, and preserves errors.
 
-The first bytes of a source are read before libav gets it: they show the container where libav would guess wrong, and
-files that it could only read without end.
+The first bytes of a source are read before libav receives it. They show the container where libav would guess wrong,
+and files that libav could only read without end.
 """
 
 import io
@@ -14,20 +14,20 @@ from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.worker.reading import errors
 from tonearm.worker.reading.reader import Dropped, MediaReader
 
-# From the first read to the first decoded audio, so that a source whose bytes only trickle fails.
+# From the first read to the first decoded audio, so that a source with a trickle of bytes fails.
 OPENING_DEADLINE_S: Final = 15.0
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
-# Beside it libav may read the index of an MP4 file: for 60 hours of AAC 45 MB.
+# In addition libav may read the index of an MP4 file: 45 MB for 60 hours of AAC.
 MOST_INDEX_BYTES: Final = 64 * 1024 * 1024
 _LONG_INDEX_BYTES: Final = 10 * 1024 * 1024
 _LONG_S: Final = 16 * 3600
 _MOVIE_HEAD_BYTES: Final = 128
 # Between two audio packets of a playable file there is at most some video. This limit ends an endless stream of junk:
-# libav needs up to 3 s of CPU for as many bytes, if they look like Ogg pages.
+# libav needs up to 3 s of CPU for this many bytes, if they look like Ogg pages.
 SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
 
 FIRST_BYTES: Final = 4096
-# At 24 kbit/s 4096 bytes take more than a second.
+# At 24 kbit/s, 4096 bytes take more than a second.
 LIVE_FIRST_BYTES: Final = 256
 
 # The first bytes of a container, the bytes at offset 8, and libav's name for it.
@@ -44,14 +44,14 @@ _PCM_CONTAINERS: Final = (
 
 
 class TooLate(PlayError):
-    """Reading has taken too long. Unlike the errors of a source it is no end of the bytes: what came before is not
-    played."""
+    """Reading has taken too long. Unlike an error of the source this is not the end of the bytes: the bytes before it
+    are not played."""
 
 
 class TimedReader:
-    """Passes reads on up to a deadline, `OPENING_DEADLINE_S` from now at first.
+    """Passes reads on up to a deadline, at first `OPENING_DEADLINE_S` from now.
 
-    It stands next to the source: a reader above it may ask for many pieces to answer one read. `now_s` is a monotonic
+    It is next to the source, because a reader above it may read many pieces to answer one read. `now_s` is a monotonic
     clock.
     """
 
@@ -61,7 +61,7 @@ class TimedReader:
         self.limit(OPENING_DEADLINE_S, errors.opening_took_too_long(source_name, OPENING_DEADLINE_S))
 
     def limit(self, limit_s: float, too_late: PlayFailure) -> None:
-        """Limits the time to read from now on. After it `TooLate` is raised, with this failure."""
+        """Limits the time to read from now on. Later reads raise `TooLate` with this failure."""
         self._deadline_s: float | None = self._now_s() + limit_s
         self._too_late = too_late
 
@@ -81,8 +81,8 @@ class TimedReader:
 
 
 class Mp4Index(NamedTuple):
-    """The index of an MP4 file: its bytes, 0 for other files, and whether it is of so many hours that it is large by
-    its frames and not by a picture."""
+    """The index of an MP4 file: its size, 0 for other files, and whether the file has so many hours that frames make
+    the index large, not a picture."""
 
     size_bytes: int = 0
     is_long: bool = False
@@ -92,15 +92,15 @@ NO_INDEX: Final = Mp4Index()
 
 
 class GuardedReader:
-    """Passes reads on to a `MediaReader` as long as they are within the limits.
+    """Passes reads on to a `MediaReader` within the limits.
 
-    It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
+    It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for these, and a name would be a path for libav.
 
-    `failure` keeps the first error, because libav may swallow an exception of a callback or take it for the end of the
-    file. After it every read returns the end, so that libav returns soon. `interruption` keeps the error of a reader
-    that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
+    `failure` stores the first error, because libav may swallow an exception of a callback or take it for the end of the
+    file. After it every read returns the end, so that libav returns soon. `interruption` stores the error of a reader
+    without further bytes: libav sees the end of the file there, so that everything before it is still decoded.
 
-    `source_name` is for messages, as is `content_type`, which the server gave. `index`: see `mp4_index`.
+    `source_name` and the server's `content_type` are for messages. `index`: see `mp4_index`.
     """
 
     def __init__(
@@ -124,16 +124,16 @@ class GuardedReader:
         self._position = 0
 
     def begin_playing(self) -> None:
-        """The source is open: the byte budget is for each packet."""
+        """The source is open: from now on the byte budget applies to each packet."""
         self._budget_bytes = SILENT_BUDGET_BYTES
         self.packet_came()
 
     def begin_seeking(self) -> None:
-        """Gives a budget for the whole file: a container without an index is read through up to the position."""
+        """Sets a budget for the whole file: a container without an index is read up to the position."""
         self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
 
     def allow(self, more_bytes: int) -> None:
-        """So many bytes more may be read before the next packet."""
+        """Allows this many bytes more before the next packet."""
         self._budget_left += more_bytes
 
     def packet_came(self) -> None:
@@ -145,8 +145,7 @@ class GuardedReader:
             raise self.failure
 
     def raise_cause(self) -> None:
-        """Raises why there are no more bytes, if there was an error. To be called at the end, and after an error of
-        libav."""
+        """Raises the error, if any, that ended the bytes. Call this at the end, and after an error of libav."""
         self.raise_failure()
         if self.interruption is not None:
             raise self.interruption
@@ -158,7 +157,7 @@ class GuardedReader:
             return b""
         try:
             self._check_limits()
-            # Cut and converted: PyAV copies the whole object, unchecked, into a buffer of n bytes.
+            # Cut and converted, because PyAV copies the whole object unchecked into a buffer of n bytes.
             data = bytes(self._read_source(n)[:n])
         except Exception as error:
             self.failure = error
@@ -177,7 +176,7 @@ class GuardedReader:
             return b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Returns the new position; -1 where it cannot be known."""
+        """Returns the new position; -1 where it is unknown."""
         if self.failure is not None:
             return self._position
         if whence == io.SEEK_END:
@@ -207,7 +206,7 @@ class GuardedReader:
 
 
 class RewoundReader:
-    """Returns bytes that were already read once more, then those of the reader. For sources that are not seekable."""
+    """Returns already read bytes again, then those of the reader. For sources that are not seekable."""
 
     def __init__(self, first: bytes, reader: MediaReader) -> None:
         self._first = first
@@ -228,7 +227,7 @@ class RewoundReader:
 
 
 def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:
-    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live one."""
+    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live source."""
     parts: list[bytes] = []
     missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
     while missing > 0 and (part := reader.read(missing)):
@@ -240,8 +239,8 @@ def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:
 def pcm_container(first: bytes) -> str | None:
     """libav's name of a container for plain samples; None for all other containers, which libav recognises itself.
 
-    libav judges by all the bytes, and samples can look like anything: it takes a tone of 10 kHz in a WAV file for an
-    MPEG transport stream, because every 192nd byte has the right value.
+    libav detects a container by all the bytes, and samples can look like anything. For example, it takes a tone of 10
+    kHz in a WAV file for an MPEG transport stream, because every 192nd byte has the right value.
     """
     for start, kind, container in _PCM_CONTAINERS:
         if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
@@ -255,7 +254,7 @@ def is_transport_stream(first: bytes) -> bool:
 
 
 def is_fragmented_mp4(first: bytes) -> bool:
-    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), each of which gives only its own length."""
+    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), where each fragment gives only its own length."""
     position = 0
     while position + 8 <= len(first):
         size, kind = struct.unpack_from(">I4s", first, position)
@@ -273,8 +272,8 @@ def has_mp4_index_at_end(first: bytes) -> bool:
 
 
 def mp4_index(first: bytes, size_bytes: int | None, reader: MediaReader) -> Mp4Index:
-    """The index by what the file's first boxes say, at most as large as the file. `reader` has read `first`, and stands
-    there again afterwards."""
+    """The index according to the file's first boxes, at most as large as the file. `reader` has read `first`, and is at
+    the same position again afterwards."""
     for kind, start, size in _boxes_up_to_media(first):
         if kind == b"mdat":
             start, size = start + size, (size_bytes or 0) - start - size if size else 0

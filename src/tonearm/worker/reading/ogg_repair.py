@@ -1,7 +1,7 @@
 """Repairs the checksums of damaged Ogg pages, so that libav does not drop them.
 
-An Ogg page (RFC 3533) holds up to a second of audio under one checksum, and libav drops a page with a wrong one. A
-flipped bit is at most a click, so a page whose boundaries are intact gets a new checksum.
+An Ogg page (RFC 3533) contains up to a second of audio under one checksum, and libav drops a page with a wrong
+checksum. A flipped bit is at most a click, so a page with intact boundaries gets a new checksum.
 """
 
 from typing import Final
@@ -10,12 +10,12 @@ from tonearm.core.file_formats import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATT
 from tonearm.worker.reading.reader import MediaReader
 
 _READ_BYTES: Final = 16 * 1024
-# After so many false pages in a row the bytes only look like Ogg: the rest passes unchanged.
+# After this many false pages in a row the bytes only look like Ogg, and the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
 
 
 class OggRepairer:
-    """Passes on the bytes of a `MediaReader`, unchanged but for the checksums of damaged pages."""
+    """Passes on the bytes of a `MediaReader`, unchanged except for the checksums of damaged pages."""
 
     def __init__(self, reader: MediaReader) -> None:
         self._reader = reader
@@ -75,7 +75,7 @@ class OggRepairer:
         self._raw[place] = true_checksum if is_usable else stored_checksum
 
     def _whole_page(self) -> PageHead | None:
-        """The page at the start of raw; None when there is no whole one."""
+        """The page at the start of raw; None when there is no whole page."""
         self._has_raw(MOST_HEAD_BYTES)
         head = page_head(self._raw)
         return head if head is not None and self._has_raw(head.page_bytes) else None

@@ -1,7 +1,7 @@
 """Hides large pictures in files from libav, which would read them whole into memory before it plays anything.
 
-They are hidden in place, so that no offset changes: a block of FLAC (RFC 9639, 8) becomes padding, a frame of ID3v2 one
-of no known name, an item of MP4's tags free space. libav passes over all of these.
+Pictures are hidden in place, so that no offset changes. A block of FLAC (RFC 9639, 8) becomes padding, a frame of ID3v2
+gets an unknown name, and an item of MP4's tags becomes free space. libav skips all of these.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from typing import Final
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, id3_tag_bytes
 from tonearm.worker.reading.reader import MediaReader
 
-# Of all pictures in a file. A larger one than MAX_PICTURE_BYTES is not shown, and known by its size.
+# For all pictures in a file together. A picture above MAX_PICTURE_BYTES is not shown; its size identifies it.
 MOST_PICTURE_BYTES: Final = 2 * MAX_PICTURE_BYTES
 MOST_HIDDEN_BYTES: Final = 256 * 1024 * 1024
 
-_HEAD_BYTES: Final = 96  # of whatever stands at a place, as far as it is looked at
+_HEAD_BYTES: Final = 96  # the bytes of a part that are examined
 _MOST_STEPS: Final = 10_000
 _MOST_HIDDEN: Final = 64
 _LONGEST_BLOCK: Final = 0xFFFFFF
@@ -23,16 +23,16 @@ _BOXES: Final = (b"moov", b"udta", b"meta", b"ilst")
 
 
 class PictureHider:
-    """Passes on the bytes of a `MediaReader`, and follows the heads of a file's parts as they pass."""
+    """Passes on the bytes of a `MediaReader`, and follows the headers of a file's parts as they pass."""
 
     def __init__(self, reader: MediaReader) -> None:
-        # Told how many bytes are hidden, when they still have to be read because nothing can be skipped.
+        # Called with the number of hidden bytes that still have to be read, because the reader cannot skip them.
         self.on_hidden: Callable[[int], object] = lambda _: None
         self._reader = reader
         self._position = 0
         self._ahead = b""  # read, and not passed on yet
         self._step: Callable[[bytes], int | None] | None = self._begin
-        self._next = 0  # where the next head begins
+        self._next = 0  # the offset of the next header
         self._steps_left = _MOST_STEPS
         self._tag_end = 0
         self._tag_version = 0
@@ -82,11 +82,12 @@ class PictureHider:
         return data
 
     def _begin(self, head: bytes) -> int | None:
-        """Says which file this is. Each step gives the place of the next head; None when no further one matters."""
+        """Detects the kind of file. Each step returns the offset of the next header; None when no further header
+        matters."""
         if tag_bytes := id3_tag_bytes(head):
             self._tag_version, self._tag_end = head[3], self._next + tag_bytes
             self._step = self._id3_frame
-            # Names and sizes are not there as they are, or not yet.
+            # Otherwise names and sizes are encoded, or an extended header comes first.
             is_plain = self._tag_version in (2, 3, 4) and not head[5] & 0xC0
             return self._next + 10 if is_plain else self._tag_end
         if head.startswith(b"fLaC"):
@@ -102,7 +103,7 @@ class PictureHider:
             return None
         size = int.from_bytes(head[1:4], "big")
         if head[0] & ~_LAST == _PICTURE:
-            # Three bytes cannot hold the size of a larger one; libav, too, takes the picture's own then.
+            # Three bytes cannot express a larger size; then libav, too, takes the picture's own size.
             whole = _flac_picture_bytes(head[4:])
             if whole > size == whole & _LONGEST_BLOCK:
                 size = whole
@@ -114,7 +115,7 @@ class PictureHider:
         at = self._next
         while True:
             part = min(size, _LONGEST_BLOCK)
-            if 0 < size - part < 4:  # no room for another head
+            if 0 < size - part < 4:  # no room for another header
                 part -= 4
             flag = _LAST if is_last and part == size else 0
             self._changes[at] = bytes([flag | _PADDING]) + part.to_bytes(3, "big")
@@ -130,7 +131,7 @@ class PictureHider:
         if len(head) < head_bytes or not name.isalnum():  # padding
             return self._tag_end
         size = int.from_bytes(raw_size, "big")
-        if self._tag_version == 4 and max(raw_size) < 0x80:  # some programs write it as in version 3
+        if self._tag_version == 4 and max(raw_size) < 0x80:  # some programs write the size as in version 3
             size = sum(bits << 7 * place for place, bits in enumerate(reversed(raw_size)))
         if name in (b"PIC", b"APIC") and self._hides(size):
             self._changes[self._next] = b"X" * name_bytes
@@ -162,7 +163,7 @@ class PictureHider:
 
 
 def _flac_picture_bytes(head: bytes) -> int:
-    """The size of a picture's block by what is in it (RFC 9639, 8.8); 0 when `head` ends before that."""
+    """The size of a picture's block by its own fields (RFC 9639, 8.8); 0 when `head` ends before them."""
     at = 4
     for _ in ("media type", "description"):
         at += 4 + int.from_bytes(head[at : at + 4], "big")

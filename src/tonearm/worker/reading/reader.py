@@ -1,6 +1,6 @@
 """The bytes of a source as a file object for libav: from a file's descriptor, or requested from the node.
 
-`DescriptorQueue` receives the descriptors, which come over the socket beside the messages.
+`DescriptorQueue` receives the descriptors, which arrive over the socket beside the messages.
 """
 
 import errno
@@ -16,21 +16,21 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoder.message_coding import BrokenMessage
 from tonearm.decoder.messages import DATA_CHUNK_BYTES
 
-# Read at once from a file that is not in the page cache: during each such read another job has the slot.
+# Read at once from a file that is not in the page cache; another job uses the slot during each such read.
 DISK_CHUNK_BYTES: Final = 128 * 1024
-# Errors of file systems that cannot say whether a read would block (tmpfs, NFS, FUSE), of older kernels, and of filters
-# of system calls.
+# Errors of file systems that cannot report whether a read would block (tmpfs, NFS, FUSE), of older kernels, and of
+# system call filters.
 _CANNOT_ASK_CACHE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 LOST: Final = -1
-_DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes that a descriptor came with: one is expected
+_DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes of a descriptor: one is expected
 
 
 class MediaReader(Protocol):
     """A file object over the bytes of one source. Any method may raise `PlayError`.
 
-    `read` blocks until there is at least one byte, and returns `b""` only at the end. `seek` goes to an offset from the
-    start, and is called only if `seekable()` is true.
+    `read` blocks until at least one byte is available, and returns `b""` only at the end. `seek` moves to an offset
+    from the start; call it only if `seekable()` is true.
     """
 
     def read(self, n: int, /) -> bytes: ...
@@ -41,7 +41,7 @@ class MediaReader(Protocol):
 
 
 class Dropped(PlayError):
-    """The source was dropped: an order to stop, not a failure. A `PlayError`, since libav passes those on unchanged."""
+    """The source was dropped: an order to stop, not a failure. A `PlayError`, since libav passes these on unchanged."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,10 +50,10 @@ class Dropped(PlayError):
 
 
 class DescriptorReader:
-    """Reads an open file by position. A read that the page cache can answer is done at once; one that has to wait for
-    the disk is done inside `without_slot()`, so that a slow disk delays only the source that reads from it.
+    """Reads an open file by position. A read from the page cache happens at once; a read that waits for the disk
+    happens inside `without_slot()`, so that a slow disk delays only the source that reads from it.
 
-    `drop` is called by other threads.
+    Other threads call `drop`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DescriptorReader:
         self._without_slot = without_slot
         self._can_ask_cache = True
         self._offset = 0
-        self._chunk = b""  # read from the disk, more than was asked for
+        self._chunk = b""  # read from the disk, more than requested
         self._chunk_offset = 0
         self._is_dropped = False
 
@@ -106,7 +106,7 @@ class DescriptorReader:
         os.close(self._descriptor)
 
     def _read_cached(self, n: int) -> bytes | None:
-        """The part of the next `n` bytes that is in the page cache; None if nothing is, or the kernel does not say."""
+        """The part of the next `n` bytes in the page cache; None if no part is, or the kernel does not report it."""
         if not self._can_ask_cache:
             return None
         buffer = bytearray(n)
@@ -120,11 +120,11 @@ class DescriptorReader:
             self._can_ask_cache = False
             return None
         if count == 0 and self._offset < self._size_bytes:
-            return None  # Linux 5.9 and 5.10 mean "would block" by it
+            return None  # in Linux 5.9 and 5.10 this means "would block"
         return bytes(memoryview(buffer)[:count])
 
     def _read_disk(self, n: int) -> bytes:
-        """Reads, for as long as it takes, a chunk of which the first `n` bytes are returned."""
+        """Reads a chunk, however long that takes, and returns its first `n` bytes."""
         with self._without_slot():
             chunk = os.pread(self._descriptor, max(n, DISK_CHUNK_BYTES), self._offset)
         if self._is_dropped:
@@ -134,10 +134,10 @@ class DescriptorReader:
 
 
 class RequestingReader:
-    """Requests bytes from the node: holds one chunk, and requests the next one ahead.
+    """Requests bytes from the node: stores one chunk, and requests the next chunk ahead.
 
-    `request_read(offset, length)` sends a request. Every wait is inside `without_slot()`. `deliver`, `fail` and `drop`
-    are called by other threads.
+    `request_read(offset, length)` sends a request. Every wait is inside `without_slot()`. Other threads call `deliver`,
+    `fail` and `drop`.
     """
 
     def __init__(
@@ -184,11 +184,11 @@ class RequestingReader:
         return self._is_seekable
 
     def begin_at(self, offset: int) -> None:
-        """Reads from `offset` on, also what is not seekable."""
+        """Reads from `offset` on, even in a source that is not seekable."""
         self._offset, self._end_offset = offset, None
 
     def begin_next_part(self) -> bool:
-        """Goes on behind the end of a part. False at the end of the source.
+        """Goes on after the end of a part. False at the end of the source.
 
         Only a source that is not seekable and whose size is unknown can have parts. Raises `PlayError`.
         """
@@ -228,7 +228,7 @@ class RequestingReader:
         self._chunk = self._await_answer()
         self._chunk_offset = self._offset
         if not self._chunk:
-            self._end_offset = self._offset  # libav reads several times at the end: no request for each
+            self._end_offset = self._offset  # libav reads several times at the end: this avoids further requests
 
     def _request(self, offset: int) -> None:
         with self._changed:
@@ -260,7 +260,7 @@ class RequestingReader:
 
 
 class DescriptorQueue:
-    """Reads a socket and queues the descriptors in the order of the messages that they came with."""
+    """Reads a socket and queues the descriptors in the order of their messages."""
 
     def __init__(self) -> None:
         self._waiting: deque[int] = deque()
@@ -270,13 +270,13 @@ class DescriptorQueue:
         data, descriptors, flags, _ = socket.recv_fds(connection, length, _DESCRIPTORS_PER_READ)
         self._waiting.extend(descriptors)
         if flags & socket.MSG_CTRUNC:
-            # A descriptor was lost, most likely because this process has too many files open. Its place is kept:
-            # otherwise its source would play the file of the next one.
+            # A descriptor was lost, most likely because this process has too many open files. `LOST` takes its place:
+            # otherwise its source would play the next source's file.
             self._waiting.append(LOST)
         return data
 
     def take(self) -> int:
-        """The descriptor of the next message that has one, or `LOST`. Raises `BrokenMessage` when none came."""
+        """The descriptor of the next message with a descriptor, or `LOST`. Raises `BrokenMessage` when none came."""
         if not self._waiting:
             raise BrokenMessage("a message should have had a descriptor with it")
         return self._waiting.popleft()
