@@ -1,4 +1,4 @@
-"""Renders a player's session: follows the plans of the node and makes its numbered frames, again where a plan changed.
+"""Renders a player's session: follows the node's plans and makes its numbered frames, again where a plan changes.
 
 The parts are elsewhere: sources in `worker.sources`, mixing in `worker.mixing`, filters in `worker.filters`, encoders
 in `worker.packets`. The node's side of a session is `decoder.session`.

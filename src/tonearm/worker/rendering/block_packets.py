@@ -25,11 +25,11 @@ from tonearm.worker.rendering.timeline import Block, Gathered, RenderState, Time
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment, segments_between
 
-# Larger blocks cost less CPU time for each frame, in filters and messages. But a change waits until the block before it
+# Larger blocks cost less CPU time for each frame, in filters and messages. But a change waits until the current block
 # is done.
 BLOCK_FRAMES: Final = 20
 ENCODED_BLOCK_FRAMES: Final = 10  # fewer, since encoding takes most of the time
-PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES  # all that a grant allows: passing through is cheap
+PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES  # as a grant allows: passing through is cheap
 FIRST_BLOCK_FRAMES: Final = 4  # after a change, for whose first frame listeners wait
 
 Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
@@ -41,7 +41,7 @@ class BlockPackets:
     def __init__(self, sources: SessionSources) -> None:
         self._sources = sources
         self._encoders = PacketEncoders()
-        self._encoded = self._joined = NO_OUTPUTS  # the outputs that get no packets of sources, and those that do
+        self._encoded = self._joined = NO_OUTPUTS  # outputs without packets of sources, and with them
         self.outputs = PCM_ONLY
         self.are_encoded = False  # an output other than PCM has listeners
 
@@ -56,14 +56,14 @@ class BlockPackets:
     # Before a block is rendered
 
     def frames_of_block(self, passthrough: Passthrough) -> int:
-        """How many frames the next block has at most, with this state of passthrough before it."""
+        """The most frames of the next block, with this state of passthrough before it."""
         only_passes = passthrough.before is Before.PASSED and self._joined == self.outputs
         if only_passes:
             return PASSED_BLOCK_FRAMES
         return ENCODED_BLOCK_FRAMES if self.are_encoded else BLOCK_FRAMES
 
     def next_run(self, start: RenderState, gathered: Gathered, frames: int) -> PacketRun | None:
-        """Which of the next frames are passed through, or encoded, together. None when no output gets packets of
+        """The next frames that are passed through, or encoded, together. None when no output receives packets of
         sources."""
         if not frames or not self._joined:
             return None
@@ -85,25 +85,25 @@ class BlockPackets:
         return run
 
     def run_of_overlays(self, start: RenderState, frames: int) -> PacketRun | None:
-        """The run of frames that hold overlays alone: all of them are encoded."""
+        """The run of frames with overlays alone: all are encoded."""
         return PacketRun(frames, start.passthrough.lag_samples) if self._joined else None
 
     def needs_no_pcm(self, run: PacketRun | None) -> bool:
         return run is not None and bool(run.packets) and self._joined == self.outputs
 
     def stop_reading_pcm(self, segments: Sequence[Segment]) -> None:
-        """The PCM of these sources is not read for now, so it need not be decoded."""
+        """Marks the PCM of these sources as not read for now, so that it need not be decoded."""
         for segment in segments:
             store = self._sources.store_of(segment.source)
             if isinstance(store, PacketStore):
                 store.stop_reading()
 
     def history_for(self, timeline: Timeline, start: RenderState, run: PacketRun | None) -> bytes | None:
-        """The frames before a run, when its encoder begins anew; else None. To be called before the PCM of the run is
+        """The frames before a run, when its encoder begins anew; otherwise None. Call this before the PCM of the run is
         read, since packets are decoded in order."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
             return None
-        if start.passthrough.follows_passed:  # listeners heard the source as it is, whatever is on from here
+        if start.passthrough.follows_passed:  # listeners heard the source unchanged, whatever settings apply now
             return history_before(timeline, self._sources, RUN_HISTORY_FRAMES)
         return self._last_frames(timeline, RUN_HISTORY_FRAMES)
 
@@ -118,8 +118,8 @@ class BlockPackets:
         pcm: bytes,
         history: bytes | None,
     ) -> tuple[Block, RenderState, Packets]:
-        """The packets of a block that comes next in `timeline`, the block with all that is needed to encode its frames
-        again, and the state after it, which was `end` before they were encoded."""
+        """The block that comes next in `timeline`, with the data to encode its frames again; the state after it; and
+        its packets. `end` is the state after the block without encoding."""
         if not self.are_encoded or not (pcm or run is not None):
             return block, end._replace(encoders=NO_POINTS, passthrough=NOTHING_PASSED), ()
         start = block.start
@@ -142,7 +142,7 @@ class BlockPackets:
         return block, end, plain.packets + joined.packets
 
     def sent_before(self, timeline: Timeline, frames: int) -> bytes:
-        """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""
+        """Up to `frames` of the last frames as listeners heard them, or would have heard them, without overlays."""
         return self._last_frames(timeline, frames) or b""
 
     def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
@@ -161,7 +161,7 @@ class BlockPackets:
 
 
 def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:
-    """The music just before the next frame, with all its voices and without filters, as far as it is kept."""
+    """The music just before the next frame, with all its voices and without filters, as far as it is stored."""
     return b"".join([_unfiltered(block, last, sources) for block, last in timeline.last_blocks(frames)])
 
 

@@ -1,5 +1,5 @@
-"""Makes the PCM of a block: the sources' samples pass the filters, then normalization's gain and the overlays are
-applied, and the limiter comes last."""
+"""Makes the PCM of a block: filters the sources' samples, applies normalization's gain, adds the overlays, and limits
+the result."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from tonearm.worker.rendering.session_sources import SessionSources
 from tonearm.worker.rendering.timeline import Gathered, RenderState
 from tonearm.worker.sources.pcm_store import segments_between
 
-# The filters take whole frames, also for the samples that the limiter looks ahead.
+# The filters take whole frames, also for the limiter's look-ahead.
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
 _CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
 _FULL_PCM: Final = FULL_SCALE - 1.0
@@ -36,14 +36,14 @@ _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only releases 
 
 
 class BlockPcm:
-    """Makes the PCM of blocks, and the state of the filters after them: the same as often as it is asked for."""
+    """Makes the PCM of blocks, and the state of the filters after them. Repeated calls give the same results."""
 
     def __init__(self, sources: SessionSources, music: JoinedMusic) -> None:
         self._sources = sources
         self._music = music
 
     def limits(self, start: RenderState, frames: int) -> Limits:
-        """How the limiter acts on the next frames, or on fewer of them."""
+        """The limiter's action in the next frames, or in fewer of them."""
         state, music = start.filters, self._music
         if (
             state.limiter.follows is Follows.UNKNOWN
@@ -68,7 +68,7 @@ class BlockPcm:
         return Limits(frames, is_on=True, looks_ahead=True)
 
     def _loudest(self, start: RenderState) -> float:
-        """No sample from `start` on is above it, as long as nothing is planned anew: in 16-bit units."""
+        """The level, in 16-bit units, that no sample from `start` on exceeds, until a new plan comes."""
         filters = start.filters
         is_plain = filters.is_volume_alone and filters.passes_by_filters_alone
         if not is_plain or start.voices.fades or self._music.has_crossfades:
@@ -76,14 +76,13 @@ class BlockPcm:
         return start.overlays.loudest(start.time, FULL_SCALE * filters.filters.volume)
 
     def only_filters_change(self, start: RenderState, gathered: Gathered, limits: Limits) -> bool:
-        """Whether nothing but the filters is between the sources and what is heard: no gain, limiter, other voice or
-        overlay."""
+        """Whether only the filters change the sources' sound: no gain, limiter, other voice or overlay does."""
         is_plain = gathered.voices.are_one and start.overlays.change_nothing
         return is_plain and start.filters.passes_by_filters_alone and not limits.is_on
 
     def music(self, start: RenderState, frames: int, gathered: Gathered, limits: Limits) -> tuple[bytes, ChainState]:
-        """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
-        it."""
+        """`frames` frames of music from `start` on, with overlays. `gathered` may have more samples for the limiter's
+        look-ahead."""
         if self.only_filters_change(start, gathered, limits):
             return process(
                 start.filters, bytes(_filled(self._sources.pcm_of(gathered.segments), frames * FRAME_SAMPLES))
@@ -95,8 +94,8 @@ class BlockPcm:
     def overlays_alone(
         self, start: RenderState, frames: int, limits: Limits, before_pause: Callable[[], Gathered]
     ) -> tuple[bytes, ChainState]:
-        """Frames in which the music stands. Where that fades out, `before_pause` gives the frame with which it would
-        have gone on, and will."""
+        """Frames in which the music stands still. Where the music fades out, `before_pause` returns its next frame,
+        with which it goes on after the pause."""
         overlays, filters = start.overlays, start.filters
         samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits.looks_ahead else 0)
         planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
@@ -106,14 +105,14 @@ class BlockPcm:
         return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
     def _music_before_pause(self, start: RenderState, gathered: Gathered) -> Planes:
-        """One frame of music. It is not limited: what it is mixed with will be."""
+        """One frame of music. It is not limited: the limiter works on the mix later."""
         if not gathered.samples:
             return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
         sound = self._levelled(start, 1, gathered, looks_ahead=False)
         return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
 
     def _levelled(self, start: RenderState, frames: int, gathered: Gathered, *, looks_ahead: bool) -> "_FilteredMusic":
-        """The music behind its filters, and further than these frames if the limiter looks ahead."""
+        """The filtered music, with more than these frames if the limiter looks ahead."""
         filters = start.filters
         pcm, normalized = self._sources.pcm_of(gathered.segments), Levels(None, UNLEVELLED)
         whole_frames = frames + (_AHEAD_FRAMES if looks_ahead else 0)
@@ -122,7 +121,7 @@ class BlockPcm:
             normalized = self._levels(start, frames, gathered, whole_frames - frames, pcm)
             samples = whole_frames * FRAME_SAMPLES
         if filters.is_volume_alone and gathered.voices.are_one:
-            # Sample by sample, as the bytes are: turning them into two planes and back takes most of the time.
+            # Interleaved, like the bytes: the conversion to two planes and back would take most of the time.
             planes = np.frombuffer(_filled(pcm, samples), PCM_DTYPE).astype(np.float32).reshape(-1, CHANNELS).T
             if filters.filters.volume != 1.0:
                 planes *= np.float32(filters.filters.volume)
@@ -142,8 +141,8 @@ class BlockPcm:
         ahead_frames: int,
         pcm: bytes | memoryview,
     ) -> Levels:
-        """What normalization multiplies these frames by, and `ahead_frames` more, and its level after them. Only these
-        are measured, since the others come again; and only at the first time."""
+        """Normalization's factors for these frames and `ahead_frames` more, and its level after the frames. Only the
+        frames are measured, and only the first time: the look-ahead is measured later."""
         sources, level = self._sources, start.filters.level
         target_lufs = start.filters.filters.effects.target_lufs
         segments, loudness = gathered.segments, gathered.loudness
@@ -170,8 +169,8 @@ class BlockPcm:
         *,
         begins_anew: bool,
     ) -> tuple[bytes, ChainState]:
-        """The PCM of `frames` frames of a sound, which is changed, and the state after them. `begins_anew`: it begins
-        with the first sample."""
+        """The PCM of `frames` frames of a sound, and the state after them. `sound` is changed in place. `begins_anew`:
+        the sound begins with the first sample."""
         filters, overlays = start.filters, start.overlays
         planes, after, normalized = sound
         if normalized.factors is not None:
@@ -200,8 +199,8 @@ class BlockPcm:
 
 
 class _FilteredMusic(NamedTuple):
-    """Music behind its filters, the state of these after the frames that are made, and what normalization does to it.
-    It may go on behind them, for the limiter to look at."""
+    """Filtered music, the filters' state after the block's frames, and normalization's factors. The music may go on
+    after these frames, for the limiter's look-ahead."""
 
     planes: Planes
     after: ChainState
@@ -209,20 +208,20 @@ class _FilteredMusic(NamedTuple):
 
 
 def _filled(pcm: bytes | memoryview, samples: int) -> bytes | memoryview:
-    """The first `samples` samples; silence where there are fewer."""
+    """The first `samples` samples, filled up with silence."""
     size = samples * SAMPLE_BLOCK_BYTES
     return pcm[:size] if len(pcm) >= size else bytes(pcm).ljust(size, b"\0")
 
 
 def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:
-    """Whether the settings have the limiter on while these voices sound."""
+    """Whether the settings turn the limiter on while these voices play."""
     crossfades = any(fade.is_announced for fade in voices.fades)
     return filters.effects.limits(with_overlays=with_overlays, crossfades=crossfades)
 
 
 def levelled_again(pcm: bytes, filters: Filters, gain_db: float, voices: Voices) -> bytes:
-    """Frames behind these filters as listeners got them, as near as that is known: with normalization's gain, and
-    limited by a limiter that begins with them."""
+    """Filtered frames approximately as listeners received them: with normalization's gain, and limited by a limiter
+    that begins with these frames."""
     limits = _wants_limiter(filters, voices)
     if not gain_db and not limits:
         return pcm

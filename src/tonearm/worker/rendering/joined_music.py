@@ -1,7 +1,7 @@
-"""The music of a session: sources one after the other, joined sample for sample, crossfaded or cut.
+"""The music of a session: plays sources one after the other, joined without a gap, crossfaded or cut.
 
-Orders of a plan are kept here until they are rendered. Rendered frames are in blocks (`timeline`), so that they can be
-rendered again.
+The orders of a plan are stored here until they are rendered. Rendered frames are in blocks (`timeline`), so that they
+can be rendered again.
 """
 
 import sys
@@ -18,21 +18,21 @@ from tonearm.worker.rendering.session_sources import SessionSources
 from tonearm.worker.rendering.timeline import FROM_START, NO_SOURCE, Block, Gathered, RenderState, SourcePosition
 from tonearm.worker.sources.pcm_store import PcmStore
 
-_MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once while something fades
+_MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # the most samples gathered at once during a fade
 _UNLIMITED: Final = sys.maxsize
 
 
 class JoinedMusic:
     """Gathers the samples of the music for one block after the other.
 
-    `position` is where rendering goes on. At the end of a source it is already behind that end, while the timeline's
-    end is before it: a plan that begins there emits the END mark again.
+    Rendering goes on at `position`. At the end of a source it is already after this end, while the timeline's end is
+    before it: a plan that begins there emits the END mark again.
     """
 
     def __init__(self, sources: SessionSources) -> None:
         self.position = NO_SOURCE
         self._sources = sources
-        self._crossfades: dict[int, CrossfadeOrder] = {}  # by source: how the next one joins instead, before its end
+        self._crossfades: dict[int, CrossfadeOrder] = {}  # by source: the crossfade to the next source before the end
         self._must_flush = False
 
     # Plans
@@ -40,10 +40,10 @@ class JoinedMusic:
     def plan(
         self, order: Plan, before: RenderState, rendered: Collection[int], *, is_silent: bool, begins_anew: bool
     ) -> Voices:
-        """Goes on at `before` as a plan says. Returns the voices from there on.
+        """Follows a plan from `before` on. Returns the voices from there on.
 
-        `rendered` are the sources that may be rendered again. `is_silent`: nothing was heard just before a cut, so
-        nothing fades out. `begins_anew`: the source that is cut to does not continue an earlier session.
+        `rendered` are the sources that may be rendered again. `is_silent`: silence came just before a cut, so nothing
+        fades out. `begins_anew`: the source after the cut does not continue an earlier session.
         """
         self.position, voices = before.position, before.voices
         if order.switch_to is not None:
@@ -67,7 +67,7 @@ class JoinedMusic:
         return voices
 
     def flush(self) -> None:
-        """The next source is no longer waited for: a last partial frame is filled up with silence."""
+        """Stops waiting for the next source: a last partial frame is filled up with silence."""
         self._must_flush = True
 
     def comes_next(self, source: int) -> bool:
@@ -87,13 +87,13 @@ class JoinedMusic:
         self._crossfades = {source: fade for source, fade in self._crossfades.items() if source in reachable}
 
     def _cut_off(self, end: RenderState, order: Plan) -> Voices:
-        """The voices after a cut: those that faded out end within GLIDE_SAMPLES, and so does the current source, unless
-        it fades out as the new one comes in."""
+        """The voices after a cut: fading voices end within GLIDE_SAMPLES, and so does the current source, unless it
+        fades out while the new source fades in."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.fades)
         position = end.position
         tails = self._tails(end, end.voices)
         if not tails or tails[0].source != position.source:
-            return Voices(fades)  # it was at its end
+            return Voices(fades)  # the source was at its end
         if order.cut_fade is not None and order.switch_to and self._sources.has_samples(order.switch_to):
             samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
             out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
@@ -104,8 +104,8 @@ class JoinedMusic:
         return Voices((*fades, *tails))
 
     def _retimed(self, before: RenderState, voices: Voices) -> Voices:
-        """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
-        before goes over into the new one as in a cut, for both may be anywhere in their waves."""
+        """Goes on at the same position of the file at the newest timescale. Returns the voices after that. The old
+        sound glides into the new sound as in a cut, because their waves do not match."""
         position, sources = self.position, self._sources
         source = sources.file_of(position.source)
         store = sources.store_of(source)
@@ -123,8 +123,8 @@ class JoinedMusic:
         return Voices((*voices.fades, *tails), (*voices.rises, rising(before.time)))
 
     def _tails(self, end: RenderState, voices: Voices) -> tuple[Fade, ...]:
-        """How the current source goes on behind `end`, fading out within GLIDE_SAMPLES. Where it ends within them,
-        what joins there goes on: it would click otherwise."""
+        """The current source after `end`, fading out within GLIDE_SAMPLES. Where it ends within these samples, the
+        source that joins it goes on: otherwise it would click."""
         sources, position = self._sources, end.position
         if not position.has_begun:
             return ()
@@ -146,7 +146,7 @@ class JoinedMusic:
     # Gathering
 
     def gather(self, start: RenderState, samples: int) -> Gathered:
-        """Takes up to `samples` samples from the sources, and moves the position on."""
+        """Takes up to `samples` samples from the sources, and advances the position."""
         sources = self._sources
         gathered = Gathered(start.voices)
         samples = min(samples, self._fades_allow(gathered.voices, start.time))
@@ -156,7 +156,7 @@ class JoinedMusic:
                 break  # planned, but not opened yet
             if self.position.sample == FROM_START:
                 if store.end == store.oldest and not store.is_finished:
-                    break  # where it starts is not certain before
+                    break  # its start is not certain yet
                 if self.position.is_cut and store.start > 0 and sources.has_samples(self.position.source):
                     rise = rising(start.time + gathered.samples)
                     gathered.voices = Voices(gathered.voices.fades, (rise,))
@@ -186,14 +186,15 @@ class JoinedMusic:
         return gathered
 
     def frame_before_pause(self, start: RenderState) -> Gathered:
-        """The frame that the music would go on with, were it not paused at `start`. The position stays there."""
+        """The next frame of the music if it were not paused at `start`. The position stays there."""
         gathered = self.gather(start, FRAME_SAMPLES)
         self.position = start.position
         gathered.fill_frame()
         return gathered
 
     def has_enough(self) -> bool:
-        """Whether the music, which was missing under the overlays, may go on: with 200 ms, or up to its end."""
+        """Whether the music, which was missing under the overlays, may go on: with 200 ms decoded, or all up to its
+        end."""
         source, sample = self.position.source, self.position.sample
         store = None if not source else self._sources.made(source, sample + ENOUGH_SAMPLES)
         if store is None:
@@ -201,8 +202,8 @@ class JoinedMusic:
         return store.is_finished or store.end - max(sample, store.oldest) >= ENOUGH_SAMPLES
 
     def _end_source(self, store: PcmStore, first_frame: int, gathered: Gathered) -> bool:
-        """Ends the current source, of which all samples were taken. False when some are still to come, of this source
-        or of the one that joins its last ones."""
+        """Ends the current source, whose decoded samples were all taken. False when more samples may come, of this
+        source or of the source that joins it."""
         sources = self._sources
         source = sources.file_of(self.position.source)
         next_source = sources.next_of.get(source)
@@ -221,9 +222,9 @@ class JoinedMusic:
         return True
 
     def _silence_for_others(self, start: RenderState, gathered: Gathered, samples: int) -> int:
-        """How much silence is made of music that has no samples, because something else sounds."""
+        """The number of silent samples for music without samples, while another sound plays."""
         if begins_with_tail(start):
-            return FRAME_SAMPLES  # if it waited for the sound that comes, it would click
+            return FRAME_SAMPLES  # waiting for the next sound would click
         is_over = not self.position.source and not gathered.marks
         return samples if is_over and start.overlays.sound else 0
 
@@ -234,7 +235,7 @@ class JoinedMusic:
         return bool(self._crossfades)
 
     def crossfade_ahead(self, position: SourcePosition) -> CrossfadeOrder | None:
-        """The crossfade that ends the source of a position, in samples heard. None when it is past."""
+        """The crossfade that ends the source of a position, in heard samples. None when it is past."""
         crossfade = self._crossfades.get(self._sources.file_of(position.source))
         if crossfade is None:
             return None
@@ -246,15 +247,15 @@ class JoinedMusic:
         return crossfade if position.sample <= crossfade.at_sample else None
 
     def fading_samples(self, end: RenderState) -> dict[int, int]:
-        """For each source that fades out at `end` the first sample of the file that was not rendered yet."""
+        """For each source that fades out at `end`, the first sample of the file that was not rendered yet."""
         return {
             self._sources.file_of(fade.source): self._sources.file_sample(fade.source, fade.sample_at(end.time))
             for fade in end.voices.fades
         }
 
     def marks(self, block: Block, gathered: Sequence[Mark]) -> list[Mark]:
-        """The marks of a block in order: those that were gathered, those of crossfades that a cut began at its start,
-        and of those that end in it."""
+        """The marks of a block in order: the gathered marks, those of crossfades that a cut began at the block's start,
+        and those of crossfades that end in the block."""
         start, end_time, file_of = block.start, block.end_frame * FRAME_SAMPLES, self._sources.file_of
         fading = [
             Mark(MarkKind.FADING, start.frame, file_of(fade.source))
@@ -269,7 +270,8 @@ class JoinedMusic:
         return sorted([*fading, *gathered, *faded], key=lambda mark: mark.frame)
 
     def _crossfade_that_can_begin(self, position: SourcePosition) -> CrossfadeOrder | None:
-        """The crossfade ahead. A late one may begin at any time, so not while it waits for the next source."""
+        """The crossfade ahead. A late crossfade may begin at any time, so it is left out while the next source has no
+        samples."""
         crossfade = self.crossfade_ahead(position)
         if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
             return crossfade
@@ -277,8 +279,8 @@ class JoinedMusic:
         return crossfade if next_source is not None and self._sources.has_samples(next_source) else None
 
     def _begin_crossfade(self, crossfade: CrossfadeOrder, start: RenderState, gathered: Gathered) -> bool:
-        """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
-        and joins at the end."""
+        """Begins the next source while the current source fades out. False when the next source has no samples: it is
+        late, and joins at the end."""
         source = self._sources.file_of(self.position.source)
         next_source = self._sources.next_of.get(source)
         if next_source is None or not self._sources.has_samples(next_source):
@@ -295,14 +297,14 @@ class JoinedMusic:
         return True
 
     def _level_db(self, start: RenderState, samples: int) -> float:
-        """The gain that normalization gives the current source so many samples behind `start`."""
+        """Normalization's gain for the current source `samples` samples after `start`."""
         sources, effects = self._sources, start.filters.filters.effects
         source = sources.file_of(self.position.source)
         level = start.filters.level.towards(effects.target_lufs, source, sources.loudness_of)
         return level.later(samples).now_db
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
-        """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
+        """The number of samples from `time` on for which the decoded samples of fading sources suffice."""
         if not voices.fades:
             return _UNLIMITED
         allowed = _MOST_SAMPLES
@@ -317,12 +319,12 @@ class JoinedMusic:
 
 
 def begins_with_tail(start: RenderState) -> bool:
-    """Whether a sound was cut off right there, and still fades out."""
+    """Whether a sound was cut off exactly at `start`, and still fades out."""
     return any(fade.ramp.start == start.time for fade in start.voices.fades)
 
 
 def _remaining_crossfade(crossfade: CrossfadeOrder, position: SourcePosition) -> CrossfadeOrder | None:
-    """What is left of a crossfade that begins late, as soon as possible. None when that is too short."""
+    """The rest of a crossfade that begins late, as soon as possible. None when it is too short."""
     at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
     samples = crossfade.at_sample + crossfade.samples - at_sample
     is_enough = samples >= samples_of_ms(SHORTEST_LATE_MS) - FRAME_SAMPLES

@@ -1,5 +1,5 @@
-"""One player's audio in a decoder process: renders the numbered frames of its plans, and keeps what is needed to render
-them again.
+"""One player's audio in a decoder process: renders the numbered frames of its plans, and keeps the data to render them
+again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,15 +42,15 @@ from tonearm.worker.sources.pcm_store import Segment
 @dataclass(frozen=True, slots=True)
 class _Continuation:
     """The frames from `frame` on continue those of an earlier session, whose process died: the first cut is no new
-    beginning. `source`: what was cut to there. `is_due`: nothing was rendered of it yet."""
+    beginning. `source`: the source after this cut. `is_due`: no frame of it was rendered yet."""
 
     frame: int
     source: int = 0
     is_due: bool = True
 
     def with_cut(self, frame: int, source: int) -> "_Continuation":
-        """After a plan that cuts to a source. One for the same source may come again before the node has got any of
-        the frames."""
+        """The continuation after a plan that cuts to a source. A plan for the same source may come again before the
+        node has received any of the frames."""
         if self.is_due or (frame, source) == (self.frame, self.source):
             return _Continuation(self.frame, source)
         return self
@@ -60,7 +60,7 @@ _BEGINNING: Final = _Continuation(-1, is_due=False)
 
 
 class RenderSession:
-    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`."""
+    """Renders granted frames according to the newest plan. Its owner opens and drops the sources in `sources`."""
 
     def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
         self._id = order.session
@@ -78,20 +78,20 @@ class RenderSession:
             passthrough = Passthrough(Before.ENCODED, order.lag_samples)
         begin = RenderState(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passthrough=passthrough)
         self._timeline = Timeline(begin)
-        # By epoch: the newest plan's timeline, and the one that the node still sends from.
+        # By epoch: the newest plan's timeline, and the timeline that the node still sends from.
         self._timelines = {order.epoch: self._timeline}
         self._mp3 = SentFrames(order.session, order.mp3_from)
         self._mp3_jobs: list[Mp3Job] = []
-        self.is_changed = False  # the next frame differs from the one that was rendered under that number
-        self._due_before = 0  # earlier frames are made without missing music, as long as overlays sound
-        self._is_rebuffering = False  # the music was missing under overlays: it goes on once some is decoded ahead
+        self.is_changed = False  # the next frame differs from the frame rendered under that number
+        self._due_before = 0  # frames before it are made without missing music, while overlays play
+        self._is_rebuffering = False  # music was missing under overlays: it goes on when some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
 
-    # What its owner asks
+    # Questions of its owner
 
     @property
     def current_source(self) -> int:
-        """The source that sounds where the rendered frames end; 0 for none."""
+        """The source that plays where the rendered frames end; 0 for none."""
         return self._sources.file_of(self._music.position.source)
 
     @property
@@ -108,7 +108,7 @@ class RenderSession:
 
     @property
     def has_begun(self) -> bool:
-        """Whether frames of its player were rendered, in this session or an earlier one."""
+        """Whether frames of its player were rendered, in this session or an earlier session."""
         return self._timeline.end.frame > 0
 
     @property
@@ -117,7 +117,7 @@ class RenderSession:
 
     @property
     def has_overlays(self) -> bool:
-        """Whether something else than the music alone is in the frames that are rendered next."""
+        """Whether overlays add to or change the music in the next frames."""
         return not self._timeline.end.overlays.change_nothing
 
     @property
@@ -129,7 +129,7 @@ class RenderSession:
         return self._timeline.end.frame - self._sent
 
     def is_current(self, source: int) -> bool:
-        """True for a source that is being rendered; false for one that comes next or is over."""
+        """True for a source that is being rendered; false for a source that comes next or is over."""
         if source >= FIRST_OVERLAY_SOURCE:
             return True
         is_music = source == self._sources.file_of(self._music.position.source)
@@ -150,12 +150,12 @@ class RenderSession:
         return any(source == self._sources.file_of(used) for used in self._rendered_sources())
 
     def take_mp3_jobs(self) -> list[Mp3Job]:
-        """The frames to encode, in order, of those that were reported as sent."""
+        """The jobs for frames that were reported as sent, in order."""
         jobs, self._mp3_jobs = self._mp3_jobs, []
         return jobs
 
     def take_measured(self) -> Iterator[Measured]:
-        """New measurements of the loudness of sources, for the node to keep."""
+        """New loudness measurements of sources, for the node to store."""
         return self._sources.take_measured(self._id)
 
     # Orders
@@ -163,8 +163,8 @@ class RenderSession:
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
 
-        When fewer frames were rendered, the plan begins at the end of these, since frames have no gaps. Only a cut
-        begins exactly at `at_frame`: the frames before it are not wanted any more.
+        When fewer frames were rendered, the plan begins at their end, since frames have no gaps. Only a cut begins
+        exactly at `at_frame`: the frames before it are not needed any more.
         """
         base = self._timelines.get(order.base_epoch, self._timeline)
         self._timeline = base.cut_at(order.at_frame, self._rendered_again)
@@ -173,7 +173,7 @@ class RenderSession:
             voices = end.voices.at(order.at_frame * FRAME_SAMPLES)
             self._timeline = Timeline(end._replace(frame=order.at_frame, voices=voices))
         if order.from_silence and not self.has_overlays:
-            # Nothing that was heard is in filters, encoders or packets from here on, whoever listens or changes them.
+            # From here on filters, encoders and packets contain no earlier sound, whatever outputs or settings follow.
             end = self._timeline.end
             passthrough = replace(end.passthrough.cut(), last=SILENT_FRAME)
             self._timeline = Timeline(end._replace(encoders=NO_POINTS, passthrough=passthrough))
@@ -198,7 +198,7 @@ class RenderSession:
             filters = before.filters.at_once(order.filters)
         elif order.filters == before.filters.filters:
             filters = before.filters
-        else:  # audio that continues, if only to fade out, glides to the new settings
+        else:  # audio that goes on, if only to fade out, glides to the new settings
             filters = before.filters.changed(order.filters, history_before(self._timeline, self._sources))
         self._timeline.end = before._replace(
             position=self._music.position,
@@ -215,8 +215,8 @@ class RenderSession:
         self._is_for_nobody = False
 
     def grant(self, order: Grant, *, has_memory: bool = True) -> None:
-        """Notes which frames were sent and which may be rendered, and releases what no plan can need any more. Without
-        a burst, which takes a quarter of the session's memory, a stream begins with half a second at most."""
+        """Notes which frames were sent and which may be rendered, and releases data that no plan can need any more.
+        Without a burst, which takes a quarter of the session's memory, a stream begins with half a second at most."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
         self._due_before = order.due_before
@@ -243,8 +243,7 @@ class RenderSession:
             del self._timelines[epoch]
         kept_frames = HISTORY_FRAMES + (BURST_FRAMES if order.keeps_burst and has_memory else 0)
         for timeline in self._timelines.values():
-            # No plan begins before the frames that were sent. The PCM before them is what new filters are warmed up on,
-            # and a new stream begins with.
+            # No plan begins before the sent frames. The PCM before them warms up new filters, and begins new streams.
             timeline.forget_before(self._sent - kept_frames)
             if self._packets.are_encoded:
                 timeline.forget_pcm_before(self._sent)
@@ -264,7 +263,8 @@ class RenderSession:
     # Rendering
 
     def render(self) -> Audio | None:
-        """Renders the next block of granted frames, as far as their samples are decoded. None when there is none."""
+        """Renders the next block of granted frames, as far as their samples are decoded. None when no frames can be
+        made."""
         start = self._timeline.end
         if start.frame >= self._granted:
             return None
@@ -285,7 +285,7 @@ class RenderSession:
         return audio
 
     def _render_with_overlays(self, start: RenderState, frames: int) -> Audio | None:
-        """Overlays go on where the music is paused, is over, or is not there in time."""
+        """Renders overlays also where the music is paused, is over, or is late."""
         due_frames = self._due_before - start.frame
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
         if not frames:
@@ -305,8 +305,8 @@ class RenderSession:
         return self._render_overlays(start, frames) if overlays.sound else None
 
     def _render_music(self, start: RenderState, frames: int, *, is_tail: bool = False) -> Audio | None:
-        """Renders up to `frames` frames of music. `is_tail`: only the tail of the sound that was cut off, not yet the
-        new source."""
+        """Renders up to `frames` frames of music. `is_tail`: only the tail of the sound before a cut, not yet the new
+        source."""
         music, packets = self._music, self._packets
         limits = self._block_pcm.limits(start, frames) if packets.outputs else Limits(frames)
         frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
@@ -316,15 +316,15 @@ class RenderSession:
         else:
             gathered = music.gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
-        if music.position.source and gathered.segments:  # else nothing follows that could be waited for
+        if music.position.source and gathered.segments:  # otherwise no further samples will come
             samples -= ahead
         frames = min(frames, max(samples, 0) // FRAME_SAMPLES)
         run = packets.next_run(start, gathered, frames)
         if run is not None:
             frames = run.frames
         if gathered.samples > frames * FRAME_SAMPLES:
-            # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
-            # gathered again then.
+            # A partial frame waits for its other samples, and the look-ahead is rendered later. Both are gathered again
+            # then.
             music.position = position_after(start.position, gathered.segments, frames * FRAME_SAMPLES)
             marks = [mark for mark in marks if mark.frame < start.frame + frames]
             gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
@@ -349,9 +349,9 @@ class RenderSession:
         return self._emit(block, first, rate, marks, run, history)
 
     def _render_overlays(self, start: RenderState, frames: int) -> Audio:
-        """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
+        """Renders frames of overlays alone; the music stands still, with its filters and fades."""
         if start.overlays.gate is not None and start.overlays.gate.falls:
-            frames = 1  # of the music, which fades out in it, nothing is kept to make it once more
+            frames = 1  # the music fades out in this frame, and the frame cannot be made again from stored data
         limits = self._block_pcm.limits(start, frames) if self._packets.outputs else None
         position = start.position
         first = Segment(0, 0, 0, 0)
@@ -371,8 +371,8 @@ class RenderSession:
         run: PacketRun | None,
         history: bytes | None,
     ) -> Audio:
-        """Renders and keeps a block, if it has frames, and makes its message. `first` is where its first sample
-        lies."""
+        """Renders and stores a block, if it has frames, and makes its message. `first` has the position of its first
+        sample."""
         start, frames = block.start, block.frames
         pcm = b""
         packets: Packets = ()
@@ -402,7 +402,7 @@ class RenderSession:
         )
 
     def _made(self, block: Block, frames: int) -> tuple[bytes, RenderState]:
-        """The PCM of the first frames of a block, and the state after them, before they are encoded."""
+        """The PCM of the first frames of a block, and the state after them, without encoding."""
         start, pcm, filters = block.start, b"", block.start.filters
         if block.limits is not None and block.is_paused:
             before_pause = partial(self._music.frame_before_pause, start)
@@ -412,12 +412,12 @@ class RenderSession:
         return pcm, block.after(frames, filters)
 
     def _rendered_again(self, block: Block, frames: int) -> RenderState:
-        """The state after the first frames of a block, but not all of them: they are made once more, and not sent."""
+        """The state after the first frames of a block, but not all of them. The frames are made again, and not sent."""
         encoders, passthrough = block.encoded_after(frames)
         return self._made(block, frames)[1]._replace(encoders=encoders, passthrough=passthrough)
 
     def _heard_before(self, timeline: Timeline, frame: int, frames: int) -> bytes:
-        """Up to so many frames before one, as listeners heard them, or would have."""
+        """Up to `frames` frames before `frame`, as listeners heard them, or would have heard them."""
         return self._packets.sent_before(timeline.cut_at(frame, self._rendered_again), frames)
 
     def _render_for(self, outputs: Outputs) -> None:
@@ -425,12 +425,12 @@ class RenderSession:
         self._mp3.keep(outputs)
 
     def _warm_filters_up(self) -> None:
-        """When the first listener has come: gives the filters the state that they would have, had they run before."""
+        """Gives the filters, when the first listener comes, the state as if they had run before."""
         end = self._timeline.end
         if end.filters_idle and self._packets.outputs:
             settled = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
             self._timeline.end = end._replace(filters=settled, filters_idle=False)
 
     def _rendered_sources(self) -> set[int]:
-        """All that may be rendered again, by their own numbers."""
+        """All sources that may be rendered again, by the session's own numbers."""
         return {source for timeline in self._timelines.values() for source in timeline.oldest_samples()}

@@ -1,8 +1,8 @@
-"""The sources of a session as it reads them: by samples as they are heard.
+"""The sources of a session, read by heard samples.
 
 Without a timescale these are the samples of the files, and sources have the node's numbers. With a timescale,
-`StretchedSource`s are joined, mixed and kept, with numbers and samples of their own. Plans, messages and the release of
-PCM need the sources and samples of the files: `file_of`, `file_sample`.
+`StretchedSource`s are joined, mixed and stored, with numbers and samples of their own. Plans, messages and the release
+of PCM require the sources and samples of the files: `file_of`, `file_sample`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ from tonearm.worker.mixing.timescale import MARGIN_SAMPLES, StretchedSource, rea
 from tonearm.worker.rendering.timeline import SourcePosition, Timeline
 from tonearm.worker.sources.pcm_store import PcmStore, Segment
 
-# Sources at a timescale are numbered from here on, behind all that the node numbers.
+# Sources at a timescale are numbered from here on, above all numbers of the node.
 _FIRST_STRETCHED: Final = 1 << 32
 
 
@@ -30,14 +30,14 @@ class SessionSource(Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """True when it failed before it gave a sample, so that none will come."""
+        """True when the source failed before its first sample, so that no samples will come."""
 
 
 class SessionSources:
     """Reads the sources in `opened`, which their owner opens and drops. For the rendering thread.
 
-    `next_of` says which source joins at the end of another one, both by the node's numbers: at a timescale the first
-    samples behind a joint are made of both.
+    `next_of` has the source that joins at the end of another source, both by the node's numbers: at a timescale the
+    first samples after a joint are made of both.
     """
 
     def __init__(self, opened: Mapping[int, SessionSource], filters: Filters) -> None:
@@ -48,16 +48,16 @@ class SessionSources:
         self._has_measured = False
         self.next_of: dict[int, int | None] = {}
 
-    # Numbers and places
+    # Numbers and positions
 
     @property
     def position_rate(self) -> float:
-        """How many samples of a file pass in one that is heard."""
+        """The number of samples of a file for each heard sample."""
         return 1.0 if self._timescale is None else self._timescale.position_rate
 
     @property
     def reads_ahead(self) -> int:
-        """How many samples of a file have to be there for the next frame."""
+        """The number of decoded samples of a file that the next frame requires."""
         return 0 if self._timescale is None else reads_ahead(self._timescale)
 
     @property
@@ -69,7 +69,7 @@ class SessionSources:
         self._timescale = _timescale_in(filters)
 
     def is_at_newest_timescale(self, source: int) -> bool:
-        """Whether a source that is read is one at the timescale in force."""
+        """Whether a source that is read is at the timescale in force."""
         stretched = self._stretched.get(source)
         return (None if stretched is None else stretched.setting) == self._timescale
 
@@ -78,23 +78,23 @@ class SessionSources:
         return source if stretched is None else stretched.source
 
     def file_sample(self, source: int, sample: int) -> int:
-        """The sample of the file that a sample heard is."""
+        """The sample of the file for a heard sample."""
         stretched = self._stretched.get(source)
         return sample if stretched is None else round(stretched.file_sample(sample))
 
     def heard_sample(self, source: int, file_sample: int) -> int:
-        """The first sample heard that does not lie before one of the file."""
+        """The first heard sample that is not before a sample of the file."""
         stretched = self._stretched.get(source)
         return file_sample if stretched is None else stretched.heard_sample(file_sample)
 
     def position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
-        """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
-        end it begins."""
+        """The position of this sample of the file in a source at the newest timescale. `joins`: the source at whose end
+        it begins."""
         return self._position_at(self._timescale, source, sample, has_begun=has_begun, joins=joins)
 
     def joined_to(self, source: int) -> SourcePosition | None:
-        """The beginning of what joins at the end of a source, at the timescale of that source. None when nothing that
-        has samples does."""
+        """The beginning of the source that joins at the end of `source`, at the timescale of `source`. None when no
+        source with samples joins."""
         stretched = self._stretched.get(source)
         next_source = self.next_of.get(self.file_of(source))
         if next_source is None or not self.has_samples(next_source):
@@ -108,7 +108,7 @@ class SessionSources:
         if timescale is None:
             return SourcePosition(source, sample, has_begun)
         for number, stretched in self._stretched.items():
-            # Where it follows another source, or begins at another sample, the stretched waves lie elsewhere.
+            # After another source, or from another start, the pieces have other positions in the wave.
             known = stretched.source, stretched.setting, stretched.store.start, stretched.joins
             if known == (source, timescale, sample, joins) and stretched.store.oldest == sample:
                 return SourcePosition(number, sample, has_begun)
@@ -122,7 +122,7 @@ class SessionSources:
     # PCM
 
     def store_of(self, source: int) -> PcmStore | None:
-        """The PCM of a source as far as it is made. None for one that is not open yet."""
+        """The PCM of a source as far as it is made. None for a source that is not open yet."""
         known = self._stretched.get(source) or self._opened.get(source)
         return None if known is None else known.store
 
@@ -137,7 +137,7 @@ class SessionSources:
         return self.store_of(source)
 
     def view(self, source: int, sample: int, count: int) -> bytes | memoryview:
-        """Up to so many samples from one on, s16le stereo: fewer at the end, none of what was released."""
+        """Up to `count` samples from `sample` on, s16le stereo: fewer at the end, none of released PCM."""
         store = self.made(source, sample + count)
         if store is None:
             return b""
@@ -145,14 +145,14 @@ class SessionSources:
         return store.view(sample, count) if count > 0 and sample >= store.oldest else b""
 
     def pcm_of(self, segments: Iterable[Segment]) -> bytes | memoryview:
-        """The PCM of these segments, one after the other, without those of sources that are gone: not copied where
-        possible."""
+        """The PCM of these segments, one after the other, without segments of sources that are gone. It is not copied
+        where possible."""
         pieces = [self.view(source, sample, length) for _, source, sample, length in segments]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release(self, timelines: Collection[Timeline], current: int) -> None:
-        """Frees the PCM that lies before everything that these timelines may render again, and the sources at a
-        timescale that are in none of them, nor the `current` one."""
+        """Frees the PCM before all samples that these timelines may render again. Also frees the sources at a timescale
+        that are in none of the timelines, except the `current` source."""
         oldest: dict[int, int] = {}
         for timeline in timelines:
             for source, sample in timeline.oldest_samples().items():
@@ -169,10 +169,10 @@ class SessionSources:
             if number in oldest:
                 opened.store.release_before(oldest[number])
 
-    # State of those that the node numbers
+    # State of the sources with the node's numbers
 
     def start_of(self, source: int) -> int:
-        """The first sample of the file that is wanted."""
+        """The first requested sample of the file."""
         return self._opened[source].store.start
 
     def has_samples(self, source: int) -> bool:
@@ -180,12 +180,12 @@ class SessionSources:
         return opened is not None and opened.store.end > opened.store.oldest
 
     def may_give_samples(self, source: int) -> bool:
-        """Whether first samples of it may still come."""
+        """Whether its first samples may still come."""
         opened = self._opened.get(source)
         return opened is None or not (opened.has_failed or opened.store.is_finished)
 
     def may_go_on(self, source: int) -> bool:
-        """Whether more may be decoded of the file of a source that is read."""
+        """Whether more samples of a source's file may be decoded."""
         opened = self._opened.get(self.file_of(source))
         return opened is not None and not opened.has_failed
 
@@ -195,7 +195,7 @@ class SessionSources:
         if opened is None:
             return None
         store = opened.store
-        is_finished = store.is_finished or opened.has_failed  # asked for first, as it comes last
+        is_finished = store.is_finished or opened.has_failed  # read first, since it is set last
         return Supply(store.oldest, store.end, is_finished, store.is_interrupted)
 
     # Loudness
@@ -205,14 +205,14 @@ class SessionSources:
         return SourceLoudness() if known is None else known.loudness
 
     def measure(self, segment: Segment, pcm: bytes | memoryview) -> None:
-        """Takes the beginning of a segment into account for the loudness of its source."""
+        """Measures the PCM of a segment's beginning for the loudness of its source."""
         loudness = self.loudness_of(self.file_of(segment.source))
         if pcm and loudness.tagged_lufs is None:
             self._has_measured = True
             loudness.measure(pcm, self.file_sample(segment.source, segment.sample), self.position_rate)
 
     def take_measured(self, session: int) -> Iterator[Measured]:
-        """New measurements of the loudness of sources, for the node to keep."""
+        """New loudness measurements of sources, for the node to store."""
         if not self._has_measured:
             return
         self._has_measured = False

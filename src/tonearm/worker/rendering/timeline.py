@@ -1,7 +1,7 @@
-"""What a session has rendered, and from what: enough to render any kept frame again.
+"""Records what a session has rendered, and from which samples: enough to render any stored frame again.
 
-A `Timeline` says which samples of which source lie in which block of frames, and in which state each block begins. The
-state at a frame within a block is that after its first frames, made once more. The samples themselves are in the
+A `Timeline` has the samples of each source in each block of frames, and the state in which each block begins. The state
+at a frame within a block results from rendering the block's first frames again. The samples themselves are in the
 sources' stores (`sources.pcm_store`).
 """
 
@@ -23,14 +23,14 @@ from tonearm.worker.sources.pcm_store import Segment, segments_between
 FROM_START: Final = -1
 
 
-# Named tuples, since some of each are made for every block, and frozen dataclasses take longer.
+# Named tuples: some of each are made for every block, and frozen dataclasses take longer to make.
 
 
 class SourcePosition(NamedTuple):
     """The next sample of a source (0: no source). `has_begun`: its BEGIN mark was emitted.
 
-    `FROM_START` is the first sample of a source that may not be open yet. `is_cut`: the source was cut to, so that one
-    that begins in the middle fades in. `joins`: the source at whose end it begins.
+    `FROM_START` is the first sample of a source that may not be open yet. `is_cut`: the source comes after a cut, so it
+    fades in if it begins in its middle. `joins`: the source at whose end it begins.
     """
 
     source: int
@@ -41,7 +41,7 @@ class SourcePosition(NamedTuple):
 
     @property
     def goes_on(self) -> bool:
-        """Whether something sounded just before that it continues: itself, or the source that it joins."""
+        """Whether it continues earlier sound: its own, or that of the source that it joins."""
         return self.has_begun or self.joins != 0
 
 
@@ -49,9 +49,9 @@ NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
 
 class RenderState(NamedTuple):
-    """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, the overlays, and where the encoders and the passthrough of packets stand. `filters_idle`: the filters did
-    not run in the frames before, since there were no listeners."""
+    """The state from which rendering goes on at `frame`: the position in the source, the state of the filters, the
+    other voices, the overlays, and the states of the encoders and of passthrough. `filters_idle`: the filters did not
+    run in the frames before, since there were no listeners."""
 
     frame: int
     position: SourcePosition
@@ -68,7 +68,7 @@ class RenderState(NamedTuple):
         return self.frame * FRAME_SAMPLES
 
     def other_sounds(self) -> Sequence[tuple[int, int]]:
-        """The sounds beside the current source: for each source, the first sample that is needed to render from here
+        """The other sounds beside the current source: each source with the first sample that rendering needs from here
         on."""
         if not self.voices.fades:
             return () if self.overlays.is_empty else self.overlays.oldest_samples(self.time)
@@ -77,8 +77,8 @@ class RenderState(NamedTuple):
 
 
 class Gathered:
-    """What a session takes from its sources for a block: segments with silence after them, marks in them, and the
-    voices mixed to them. `loudness`: by source, as it was known when the block was rendered, with its own samples."""
+    """A session's input from its sources for a block: segments with silence after them, marks in them, and the voices
+    mixed to them. `loudness`: each source's loudness when the block was first rendered, its own samples included."""
 
     def __init__(self, voices: Voices) -> None:
         self.segments: list[Segment] = []
@@ -92,13 +92,13 @@ class Gathered:
         self.samples += length
 
     def fill_frame(self) -> int:
-        """Fills the last frame up with silence. Returns how much that was."""
+        """Fills the last frame up with silence. Returns the number of silent samples."""
         missing = -self.samples % FRAME_SAMPLES
         self.samples += missing
         return missing
 
     def begins(self, start: RenderState) -> list[tuple[int, int]]:
-        """Which sources begin in it: the sample after `start`, and the source."""
+        """The sources that begin in it: the offset in samples after `start`, and the source."""
         before = start.position.source if start.position.has_begun else None
         begins = []
         for segment in self.segments:
@@ -108,7 +108,7 @@ class Gathered:
         return begins
 
     def begins_anew(self, start: RenderState) -> bool:
-        """Whether music begins with the first sample after `start` and continues nothing that sounded before."""
+        """Whether music begins with the first sample after `start` and continues no earlier sound."""
         return bool(self.segments) and not (start.position.goes_on or self.voices.fades)
 
     def forget_behind(self, samples: int) -> None:
@@ -118,9 +118,9 @@ class Gathered:
 
 
 def position_after(start: SourcePosition, segments: Sequence[Segment], samples: int) -> SourcePosition:
-    """The position so many samples after `start`, from which these segments go on.
+    """The position `samples` samples after `start`, where these segments begin.
 
-    Just after the last sample of a source, the position is the end of that source, not yet the one that joins.
+    Just after the last sample of a source, the position is the end of that source, not yet the source that joins it.
     """
     for segment in reversed(segments):
         if segment.offset < samples:
@@ -130,11 +130,11 @@ def position_after(start: SourcePosition, segments: Sequence[Segment], samples: 
 
 
 class Block(NamedTuple):
-    """Rendered frames: the state in which they begin, and what they were rendered from, which may go further.
+    """Rendered frames: the state in which they begin, and their input, which may go on after them.
 
-    `limits` is what the limiter did; None when nothing was filtered: without listeners, or passed through. `is_paused`:
-    the music stood still, and only overlays are in the block. `pcm` is what was rendered, kept only where it is
-    encoded, and `passthrough` how that of packets stands after the block.
+    `limits` is the limiter's action; None when nothing was filtered: without listeners, or passed through. `is_paused`:
+    the music stood still, and only overlays are in the block. `pcm` is the rendered PCM, stored only where it is
+    encoded. `passthrough` is the state of passthrough after the block.
     """
 
     start: RenderState
@@ -150,7 +150,7 @@ class Block(NamedTuple):
         return self.start.frame + self.frames
 
     def after(self, frames: int, filters: ChainState) -> RenderState:
-        """The state after its first frames, which leave `filters` behind, and nothing encoded."""
+        """The state after its first frames, with `filters` after them, before encoding."""
         start, samples = self.start, frames * FRAME_SAMPLES
         voices, segments = self.gathered.voices, self.gathered.segments
         return start._replace(
@@ -162,10 +162,10 @@ class Block(NamedTuple):
         )
 
     def encoded_after(self, frames: int) -> tuple[EncoderPoints, Passthrough]:
-        """Where the encoders and the passthrough of packets stand after its first frames, but not all of them."""
+        """The states of the encoders and of passthrough after its first frames, but not all of them."""
         start, after = self.start, self.passthrough
         pcm = self.pcm[: frames * FRAME_BYTES]
-        # Of packets that were passed through nothing is known to delay, and they have no encoders.
+        # Passed packets have no PCM to delay, and no encoders.
         is_joined = any(output.passes_through for output, _ in start.encoders)
         delayed = start.passthrough.delayed(pcm) if is_joined else b""
         if after.before not in (Before.NOTHING, Before.PASSED):
@@ -177,20 +177,20 @@ class Block(NamedTuple):
 
 
 class Timeline:
-    """The rendered blocks of one epoch that are kept, oldest first and without gaps. Rendering goes on at `end`."""
+    """The stored rendered blocks of one epoch, oldest first and without gaps. Rendering goes on at `end`."""
 
     def __init__(self, end: RenderState, blocks: list[Block] | None = None) -> None:
         self.end = end
         self._blocks = blocks or []
 
     def append(self, block: Block, end: RenderState) -> None:
-        """Adds a block that begins at `end`, and moves `end` behind it."""
+        """Adds a block that begins at the present `end`, and moves `end` after it."""
         self._blocks.append(block)
         self.end = end
 
     def cut_at(self, frame: int, state_after: Callable[[Block, int], RenderState]) -> "Timeline":
-        """The timeline up to `frame`. A frame beyond its end, or before the oldest kept frame, counts as that one.
-        `state_after` renders the first frames of a block once more."""
+        """The timeline up to `frame`. A frame beyond the end counts as the end, a frame before the oldest stored frame
+        as that frame. `state_after` renders the first frames of a block again."""
         if frame >= self.end.frame:
             return Timeline(self.end, list(self._blocks))
         for index in range(len(self._blocks) - 1, -1, -1):
@@ -207,7 +207,7 @@ class Timeline:
             del self._blocks[0]
 
     def forget_pcm_before(self, frame: int) -> None:
-        """Frees what was rendered in the blocks that lie wholly before `frame`."""
+        """Frees the rendered PCM of the blocks that are wholly before `frame`."""
         for index, block in enumerate(self._blocks):
             if block.end_frame > frame:
                 break
@@ -216,8 +216,8 @@ class Timeline:
                 self._blocks[index] = block._replace(start=start, pcm=b"", passthrough=NOTHING_PASSED)
 
     def pcm_between(self, first_frame: int, end_frame: int, heard_before: Callable[[int, int], bytes]) -> bytes:
-        """What was rendered in these frames; silence where nothing is kept. `heard_before` gives that of so many frames
-        before one, or fewer: they were rendered before anybody wanted it encoded."""
+        """The rendered PCM of these frames; silence where none is stored. `heard_before` returns up to a number of
+        frames before a given frame: they were rendered before any encoded output had listeners."""
         pieces: list[bytes] = []
         frame = first_frame
         for block in self._blocks:
@@ -233,8 +233,8 @@ class Timeline:
         return b"".join(pieces)
 
     def last_blocks(self, frames: int) -> list[tuple[Block, int]]:
-        """The blocks of the last `frames` frames, or fewer, oldest first, and how many of its last frames each has
-        among them. Those in which the music stood still are left out."""
+        """The blocks of the last `frames` frames, or fewer, oldest first, each with the number of its last frames that
+        count. Blocks in which the music stood still are left out."""
         blocks: list[tuple[Block, int]] = []
         for block in reversed(self._blocks):
             if frames <= 0:
@@ -245,7 +245,7 @@ class Timeline:
         return blocks[::-1]
 
     def oldest_samples(self) -> dict[int, int]:
-        """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""
+        """For each source in the timeline and at its end, the oldest sample that rendering again needs."""
         oldest = {self.end.position.source: self.end.position.sample}
         for block in self._blocks:
             for _, source, sample, _ in block.gathered.segments:
