@@ -1,7 +1,7 @@
-"""Where a source is for its session: its number, its target, how far ahead it is decoded, how it ended, and its store.
+"""The state of a source for its session: its number, its target, how far ahead it is decoded, its end, and its store.
 
 After a seek the same open source goes on under another number and with another store. Frames before the seek can still
-be rendered again from the store before.
+be rendered again from the old store.
 """
 
 import threading
@@ -33,17 +33,17 @@ from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source_content import DECODED_STEP_SAMPLES
 
 AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
-# How far ahead packets are read that are not decoded. They take so little time that a slot itself would cost more.
+# How far ahead packets are read without decoding. Reading takes so little time that a slot itself would cost more.
 PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
 PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-FIRST_STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 10  # of PCM one block, whatever its length
-NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
-UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by so much
+FIRST_STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 10  # for PCM one block of any length
+NEXT_SOURCE_SLACK_S: Final = 5.0  # added to the deadline of a source that only waits to come next
+UNHEARD_SLACK_S: Final = 30.0  # added to the deadline of a source whose session has no listeners
 
 
 class Use(NamedTuple):
-    """How a session uses a source. `rate`: how many of its samples pass in one that is heard; `reads_ahead`: how many
-    have to be there before a frame can be made. Sources whose deadlines are less than `yields_s` later go first."""
+    """How a session uses a source. `rate`: the source's samples for each heard sample. `reads_ahead`: the samples that
+    have to be decoded before a frame can be made. Sources whose deadlines are less than `yields_s` later go first."""
 
     is_current: bool
     is_heard: bool = True
@@ -53,13 +53,13 @@ class Use(NamedTuple):
 
 
 class Demand:
-    """How much a session wants of a source. The rendering thread changes `use`, any thread may read it.
+    """A session's demand for a source's samples. The rendering thread changes `use`, any thread may read it.
 
-    `reads_only`: packets are kept, and their PCM is not read. `left`: decoded samples that were not used yet.
+    `reads_only`: packets are stored, and their PCM is not read. `left`: decoded samples that were not used yet.
     """
 
     def __init__(self, memory: MemoryBudget) -> None:
-        """The less `memory` there is, the less is decoded ahead."""
+        """With less free `memory`, less is decoded ahead."""
         self._memory = memory
         self.use = Use(is_current=False)
 
@@ -72,12 +72,13 @@ class Demand:
         return left <= self.ahead_samples(reads_only=reads_only) - step_samples(reads_only=reads_only) // 2
 
     def ahead_samples(self, *, reads_only: bool) -> int:
-        """How far ahead is decoded: what is heard in 1.2 s, or in 4 s when packets are only read. Hardly more than a
-        step without listeners, since it may never be heard, and when memory is short."""
+        """How far ahead the source is decoded: for 1.2 s of listening, or 4 s when packets are only read. It is hardly
+        more than a step when memory is short, or without listeners, since the sound may never be heard."""
         use = self.use
         rate = max(use.rate, 1.0)
-        # More than a step: whole frames are used, and part of a frame must not delay the next step. Nor may what a
-        # frame is made of: with so much left that no step is due, and too little for a frame, nothing would go on.
+        # More than a step: whole frames are used, and part of a frame must not delay the next step. The input of a
+        # frame must not delay it either: with too many samples left for a step and too few for a frame, decoding would
+        # stall.
         least = step_samples(reads_only=reads_only) + max(int(FIRST_STEP_SAMPLES * rate), use.reads_ahead)
         if not use.is_heard:
             return least
@@ -86,10 +87,10 @@ class Demand:
         return usual if used <= LESS_AHEAD_FROM else ahead(usual, least, used)
 
     def deadline_s(self, now_s: float, left: int) -> float:
-        """When the samples that are left will be used up; later for a source that is not current or has no listeners.
+        """When the remaining samples will be used up; later for a source that is not current or has no listeners.
 
         It is a point in time, so that a source becomes more urgent while it waits. Ordered by `left` alone, later
-        requests with a little less left would always come first, and in a busy process the source would starve.
+        requests with slightly less left would always come first, and in a busy process the source would starve.
         """
         use = self.use
         slack_s = (0.0 if use.is_current else NEXT_SOURCE_SLACK_S) + (0.0 if use.is_heard else UNHEARD_SLACK_S)
@@ -112,7 +113,7 @@ CANNOT_SEEK: Final = PlayFailure(
 
 
 class LeftSource(NamedTuple):
-    """A source under the number that it had before a seek: the PCM that was decoded until then."""
+    """A source under its number before a seek, with the PCM that was decoded until then."""
 
     store: PcmStore
     loudness: SourceLoudness
@@ -120,10 +121,10 @@ class LeftSource(NamedTuple):
 
 
 class Cursor:
-    """What a session has of a source that is decoded, and what the node is told of it by `report`.
+    """A session's state of a source that is decoded. `report` sends messages about it to the node.
 
     Each change is made and reported under one lock, so reports come in the order of the changes. One thread decodes: it
-    appends and ends. The rendering thread seeks, uses and finishes. To read an attribute takes no lock.
+    appends and ends. The rendering thread seeks, uses and finishes. Reading an attribute takes no lock.
     """
 
     def __init__(self, order: OpenSource, report: Callable[[CursorReport], None]) -> None:
@@ -132,9 +133,9 @@ class Cursor:
         self._lock = threading.Lock()
         self._number = order.source
         self.session = order.session
-        self.facts: SourceFacts | None = None  # once they were reported
-        self.target = order.start_sample if order.start_sample and not order.is_live else None  # to be gone to
-        self.begin = order.begin  # the place from which the target is reached, if the container cannot seek
+        self.facts: SourceFacts | None = None  # set when they are reported
+        self.target = order.start_sample if order.start_sample and not order.is_live else None  # the sample to seek to
+        self.begin = order.begin  # the position from which the target is reached, if the container cannot seek
         self.ended: End | None = None
         self.used_up_to = order.start_sample
         self.store = PcmStore(order.start_sample)
@@ -148,19 +149,19 @@ class Cursor:
 
     @property
     def gave_audio(self) -> bool:
-        """Whether anything was decoded from where it began."""
+        """Whether any sample of the store was decoded."""
         return self.store.end > self.store.start
 
     @property
     def is_empty(self) -> bool:
-        """Whether it gave nothing although it was decoded from its beginning."""
+        """Whether the source gave no samples although it was decoded from its beginning."""
         with self._lock:
             return self.store.end == self.store.start == 0 and self.target is None
 
     # By the rendering thread
 
     def seek(self, order: SeekSource, *, is_seekable: bool) -> LeftSource:
-        """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
+        """Goes on as `order.new_source` from another sample on. Returns the rest of the source under its old number."""
         with self._lock:
             left = self._renumber(order)
             continued = None if self.target is not None else self.store.continued_from(order.start_sample)
@@ -177,7 +178,7 @@ class Cursor:
         return left
 
     def stay(self, order: SeekSource) -> LeftSource:
-        """As `seek`, for a source that cannot be sought and continues where it is."""
+        """As `seek`, for a source that cannot seek and continues where it is."""
         with self._lock:
             left = self._renumber(order)
             self._stay()
@@ -186,7 +187,7 @@ class Cursor:
         return left
 
     def finish(self, report: Failed | Decoded) -> None:
-        """Applies the source's last report. To be called when the report is sent to the node."""
+        """Applies the source's last report. Call this when the report is sent to the node."""
         if isinstance(report, Failed) and not report.gave_audio:
             self.has_failed = True
         else:
@@ -195,7 +196,8 @@ class Cursor:
     # By the thread that decodes
 
     def opened(self, facts: SourceFacts, packet_store: Callable[[int], PacketStore] | None = None) -> None:
-        """`packet_store`: makes the store from a sample on, if packets will be appended."""
+        """Reports the facts of the opened source. `packet_store` makes the store from a sample on, if packets will
+        follow."""
         with self._lock:
             if packet_store is not None:
                 self.store = packet_store(self.store.start)
@@ -206,18 +208,18 @@ class Cursor:
             self._report(Opened(self.session, self._number, facts))
 
     def begin_with(self, store: PcmStore) -> None:
-        """Appends samples to `store`, which is empty, from now on."""
+        """From now on samples are appended to `store`, which is empty."""
         with self._lock:
             self.store = store
 
     def arrive(self, target: int) -> None:
-        """The next sample that is decoded is `target`, which may not be wanted any more."""
+        """The next decoded sample is `target`, which may be out of date."""
         with self._lock:
             if self.target == target:
                 self.target = None
 
     def begin_again(self, why: PlayFailure) -> None:
-        """The next sample that is decoded is the first one: it could not seek."""
+        """The next decoded sample is the source's first, because the seek failed."""
         with self._lock:
             self.target = None
             self.store.begin_at(0)
@@ -225,11 +227,11 @@ class Cursor:
             self._report(SeekRefused(self.session, self._number, why))
 
     def append(self, pcm: bytes) -> bool:
-        """Takes the next samples, unless it has to go elsewhere. False when it has the last one that is wanted."""
+        """Appends the next samples, unless a seek is due. False when the last requested sample is in the store."""
         end_sample = self._order.end_sample
         with self._lock:
             if self.target is not None:
-                return True  # of the position that was left
+                return True  # these samples belong to the old position
             is_last = end_sample is not None and self.store.end + len(pcm) // SAMPLE_BLOCK_BYTES >= end_sample
             if end_sample is not None and is_last:
                 pcm = pcm[: max(end_sample - self.store.end, 0) * SAMPLE_BLOCK_BYTES]
@@ -257,7 +259,7 @@ class Cursor:
             self._report(Titled(self.session, self._number, sample, title))
 
     def end(self, how: End) -> None:
-        """Nothing follows what was appended, unless it has to go elsewhere. Only the first end counts."""
+        """Notes that no samples follow, unless a seek is due. Only the first end counts."""
         with self._lock:
             if self.ended is None and (how != "complete" or self.target is None):
                 self.ended = how

@@ -1,7 +1,7 @@
 """A live stream that is decoded once for all sessions of a process that play it.
 
-Each session has a store of its own, whose samples are numbered from where the session joined. The stores share the
-decoded pieces. So a session renders and releases as with a source of its own, and does not affect the others.
+Each session has its own store, whose samples are numbered from where the session joined. The stores share the decoded
+pieces. So a session renders and releases as with its own source, and does not affect the others.
 """
 
 import threading
@@ -20,9 +20,9 @@ from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.source import DecodingSource, SourceServices
 
-# What is kept for a session that reads nothing since it is paused. The node gives up one that is paused for long.
+# The samples stored for a session that reads none because it is paused. The node ends a source that is paused for long.
 MOST_BEHIND_SAMPLES: Final = 15 * SAMPLE_RATE_HZ
-# What a session that was so far behind has left when it goes on with what is new.
+# A session that was this far behind goes on with new samples when it has only this much left.
 _REJOIN_SAMPLES: Final = SAMPLE_RATE_HZ // 5
 _NEVER_S: Final = 1e12
 
@@ -35,24 +35,24 @@ _ENDED: Final = PlayFailure(
 
 
 class LiveSource(DecodingSource):
-    """Decodes a live stream for its members, ahead of the one that needs it most.
+    """Decodes a live stream for its members, by the demand of the most urgent member.
 
-    `cursor.store` keeps what was decoded last: with that a member begins that comes later.
+    `cursor.store` has the newest samples, with which later members begin.
     """
 
     def __init__(self, order: OpenSource, services: SourceServices) -> None:
         super().__init__(order, None, services)
-        self.reads_only = True  # its packets are kept, and no member reads them decoded
-        self._lock = threading.Lock()  # who holds it may change what is told to members
+        self.reads_only = True  # its packets are stored, and no member reads their PCM
+        self._lock = threading.Lock()  # guards the reports to members
         self._members: tuple[LiveMember, ...] = ()  # replaced as a whole
-        self._is_open = False  # who joins is given what there is
-        self._last: End | None = None  # how it ended
-        self._told: deque[TitleChange] = deque()  # the title of the oldest sample in the store, and those after it
+        self._is_open = False  # a new member receives the stored samples
+        self._last: End | None = None  # how the stream ended
+        self._told: deque[TitleChange] = deque()  # titles from the store's oldest sample on
 
     # Called by the rendering thread
 
     def join(self, member: "LiveMember") -> None:
-        """A session plays it, too, from about where the others are."""
+        """Adds a session, which begins at about the position of the others."""
         with self._lock:
             if self._last is not None:
                 member.cursor.end(self._last)
@@ -67,7 +67,7 @@ class LiveSource(DecodingSource):
             self._members = tuple(other for other in self._members if other is not member)
 
     def enter_again(self, member: "LiveMember") -> None:
-        """A member that was too far behind goes on with what is new."""
+        """Lets a member that was too far behind go on with new samples."""
         with self._lock:
             self._enter(member)
         self.services.pcm_decoded(member.cursor.session)
@@ -77,13 +77,13 @@ class LiveSource(DecodingSource):
         super().drop()
 
     def used(self, sample: int, use: Use) -> bool:
-        return False  # its members say that
+        return False  # its members report their use
 
     def fill_up(self) -> None:
         pass
 
     def resume(self, *, hastens: bool = False) -> bool:
-        """A member needs more. True when decoding was resumed for it."""
+        """Call this when a member needs more samples. True when decoding was resumed for it."""
         if hastens:
             self._job.hasten()
         return self._job.resume()
@@ -108,7 +108,7 @@ class LiveSource(DecodingSource):
     def _opened(self, facts: SourceFacts) -> None:
         super()._opened(facts)
         if isinstance(self.cursor.store, PacketStore):
-            self.cursor.store.stop_reading()  # each member decodes for itself
+            self.cursor.store.stop_reading()  # each member decodes its own packets
         else:
             self.reads_only = False
         with self._lock:
@@ -173,11 +173,11 @@ class LiveSource(DecodingSource):
         self.cursor.store.release_before(self.cursor.store.end - kept)
 
     def _enter(self, member: "LiveMember") -> None:
-        """Gives a member what was decoded last, and the title of it."""
+        """Gives a member the stored samples and their titles."""
         store = self.cursor.store
         if isinstance(store, PacketStore) and not store.pieces():
             first, packets = store.packets_from(store.oldest)
-            if member.begin(store, first):  # else there are others before them
+            if member.begin(store, first):  # the member's store has other packets before these
                 packets = [packet for packet in packets if packet.audible_from >= first]
             member.append_packets(packets)
         else:
@@ -189,24 +189,24 @@ class LiveSource(DecodingSource):
 
 
 class LiveMember:
-    """A live stream in one session: a source like others, that is decoded by a `LiveSource`.
+    """A live stream in one session: a source like others, but a `LiveSource` decodes it.
 
-    `live` is None where there is none any more. The rendering thread reads `cursor`; what has an underscore belongs to
-    whoever holds the lock of the `LiveSource`.
+    `live` is None when the `LiveSource` is gone. The rendering thread reads `cursor`; attributes with an underscore
+    belong to the thread with the lock of the `LiveSource`.
     """
 
     def __init__(self, order: OpenSource, live: LiveSource | None, services: SourceServices) -> None:
         self._order = order
         self.opened_as = order.source
         self._live = live
-        self._shift = 0  # of its samples to those of the stream
-        self._is_behind = False  # so far that it gets nothing for now
+        self._shift = 0  # from the stream's sample numbers to its own
+        self._is_behind = False  # so far that it receives no samples for now
         self._begun_at = order.start_sample
         self._last_title = ""
         self.cursor = Cursor(order, services.report)
         self._demand = Demand(services.memory)
 
-    # Called by the rendering thread, as those of a `DecodingSource`
+    # Called by the rendering thread, like the methods of a `DecodingSource`
 
     def start(self) -> None:
         if self._live is None:
@@ -238,7 +238,7 @@ class LiveMember:
         if live is not None and cursor.ended is None and self._demand.has_room(cursor.left, reads_only=live.reads_only):
             live.resume()
 
-    # Asked by the `LiveSource`, in any thread
+    # Called by the `LiveSource`, in any thread
 
     @property
     def needs_more(self) -> bool:
@@ -258,20 +258,20 @@ class LiveMember:
         return self._demand.use.yields_s
 
     def deadline_s(self, now_s: float) -> float:
-        """When what it has is used up."""
+        """The time at which its samples are used up."""
         cursor = self.cursor
         return _NEVER_S if cursor.ended is not None else self._demand.deadline_s(now_s, cursor.left)
 
     def decode_ahead(self) -> None:
-        """Where somebody reads the PCM of its packets."""
+        """Decodes ahead if the PCM of its packets is read."""
         store = self.cursor.store
         if isinstance(store, PacketStore) and store.is_read:
             store.decode_ahead(self.cursor.used_up_to + AHEAD_SAMPLES)
 
-    # Told by the `LiveSource`, which holds its lock
+    # Called by the `LiveSource`, which holds its lock
 
     def begin(self, stream: PcmStore, first: int) -> bool:
-        """The next sample is `first` of the stream. Whether there are others before it already."""
+        """The next sample is the stream's sample `first`. Returns whether the store already has samples before it."""
         goes_on, self._is_behind = self._is_behind, False
         if not goes_on:
             self.cursor.begin_with(stream.fresh(self._order.start_sample))
@@ -291,7 +291,7 @@ class LiveMember:
             self.cursor.end("complete")
 
     def titled(self, changes: Sequence[TitleChange]) -> None:
-        """Of those that lie before what it has only the last one counts."""
+        """Reports titles. Among titles before the member's first sample only the last one counts."""
         for at, change in enumerate(changes):
             sample = change.sample + self._shift
             is_past = at + 1 < len(changes) and changes[at + 1].sample + self._shift <= self._begun_at

@@ -1,4 +1,4 @@
-"""The packets of one Opus source, from which PCM is decoded only when it is read."""
+"""The packets of one Opus source, whose PCM is decoded only when it is read."""
 
 import threading
 from bisect import bisect_left, bisect_right
@@ -15,10 +15,10 @@ from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.worker.memory import freed_memory
 from tonearm.worker.sources.pcm_store import PcmStore, chunk_end
 
-# Decoded at once, which takes less time for each packet.
+# The packets decoded at once, which takes less time for each packet.
 _BATCH_PACKETS: Final = 10
 _RELEASE_PACKETS: Final = 25  # at once
-_FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothing is joined there any more
+_FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # before the oldest sample: no join uses it any more
 # The first frames are rendered before the listeners' formats are known, so reading their PCM does not count as reading.
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _audible_from = attrgetter("audible_from")
@@ -27,12 +27,12 @@ Working: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 class PacketStore(PcmStore):
-    """As a `PcmStore`, but appended to with packets. `end` counts what they hold, decoded or not.
+    """As a `PcmStore`, but packets are appended. `end` counts their samples, decoded or not.
 
-    Packets are kept as long as decoding may begin again with them: PREROLL_SAMPLES behind the PCM. `working` surrounds
+    Packets are stored as long as decoding may restart from them: PREROLL_SAMPLES before the PCM. `working` surrounds
     decoding in the thread that reads, so that a crash in it has a suspect.
 
-    The PCM in it has no gaps; it is either what the decoder puts out from some packet on, or empty.
+    The stored PCM has no gaps: it is the decoder's output from some packet on, or empty.
     """
 
     def __init__(self, start_sample: int, decoding: PacketDecoding, working: Working = nullcontext) -> None:
@@ -41,17 +41,17 @@ class PacketStore(PcmStore):
         self._working = working
         self._decode_lock = threading.Lock()
         self._packets: list[SourcePacket] = []
-        self._first_number = 0  # of the packets that are kept
-        self._links: list[int] = []  # the samples from which on packets lie in another grid than those before
-        self._next_number = -1  # of the packet that the decoder gets next; -1: it begins anew
+        self._first_number = 0  # of the first stored packet
+        self._links: list[int] = []  # the samples from which on packets have another grid than before
+        self._next_number = -1  # of the decoder's next packet; -1: decoding begins anew
         self._decoded_to = start_sample
-        self._plain: PcmStore | None = None  # what follows the packets and is no Opus
+        self._plain: PcmStore | None = None  # PCM that follows the packets and is not Opus
         self.is_read = False  # whether the PCM is read
 
     # By the thread that decodes
 
     def append_packets(self, packets: Sequence[SourcePacket]) -> None:
-        """Adds packets that follow each other. What they hold before `start` is for the decoder only."""
+        """Adds packets that follow each other. Their sound before `start` is for the decoder only."""
         with self._lock:
             before = self._packets[-1] if self._packets else None
             for packet in packets:
@@ -73,8 +73,8 @@ class PacketStore(PcmStore):
         self._decoded_to = sample
 
     def decode_ahead(self, up_to: int) -> None:
-        """While the PCM is read: decodes the packets up to a sample, in pieces, so that a reader waits for one piece at
-        most."""
+        """While the PCM is read, decodes the packets up to a sample, in pieces, so that a reader waits for at most one
+        piece."""
         while self.is_read and self._next_number >= 0 and self._decoded_to < up_to:
             with self._decode_lock:
                 if not self._decode_next():
@@ -83,7 +83,7 @@ class PacketStore(PcmStore):
     # By any thread
 
     def fresh(self, start_sample: int) -> "PacketStore":
-        # With a decoder of its own: that of this store may still be needed where it is.
+        # With a separate decoder: this store's decoder may still be needed at its position.
         return PacketStore(start_sample, PacketDecoding(self._decoding.channels), self._working)
 
     def continued_from(self, sample: int) -> "PacketStore | None":
@@ -102,34 +102,34 @@ class PacketStore(PcmStore):
             return continued
 
     def pieces(self) -> list[tuple[int, bytes]]:
-        """What follows the packets and is no Opus."""
+        """The PCM that follows the packets and is not Opus."""
         return [] if self._plain is None else self._plain.pieces()
 
     def packets_from(self, sample: int) -> tuple[int, list[SourcePacket]]:
-        """The first sample from one on with which a packet begins to be heard, and the packets from there on, behind
-        those that a decoder needs before."""
+        """The first audible start of a packet at or after `sample`, and the packets from there on, after those that a
+        decoder needs before them."""
         with self._lock:
             index = bisect_left(self._packets, sample, key=_audible_from)
             first = self._packets[index].audible_from if index < len(self._packets) else self.end
             return first, self._packets[self._index_before(first) :]
 
     def packet_with(self, sample: int) -> SourcePacket | None:
-        """The packet in whose sound a sample is heard."""
+        """The packet whose audible sound has this sample."""
         with self._lock:
             index = bisect_right(self._packets, sample, key=_audible_from) - 1
             packet = self._packets[index] if index >= 0 else None
         return packet if packet is not None and sample < packet.audible_to else None
 
     def link_with(self, sample: int) -> int | None:
-        """Where the last part began, before a sample or with it, that has a beginning of its own within the source, as
-        in a chained stream."""
+        """The start of the last part, at or before a sample, that begins anew within the source, as in a chained
+        stream."""
         with self._lock:
             index = bisect_right(self._links, sample) - 1
             return self._links[index] if index >= 0 else None
 
     def run_from(self, start: int, most: int) -> list[bytes]:
-        """The packets from the one on whose sound begins at `start`, as far as they follow each other, up to `most`.
-        Each is a frame long, heard whole and fit to be passed through."""
+        """The packets from the one whose sound begins at `start` on, as far as they follow each other, up to `most`.
+        Each is a frame long, fully audible and can be passed through."""
         run: list[bytes] = []
         with self._lock:
             index = bisect_right(self._packets, start, key=_audible_from) - 1
@@ -161,7 +161,7 @@ class PacketStore(PcmStore):
             return super().read(start, count)
 
     def view(self, start: int, count: int) -> bytes | memoryview:
-        return self.read(start, count)  # which decodes them
+        return self.read(start, count)  # `read` decodes them
 
     def release_before(self, sample: int) -> None:
         with self._lock:
@@ -179,7 +179,7 @@ class PacketStore(PcmStore):
             self._plain.release_before(sample)
 
     def stop_reading(self) -> None:
-        """The PCM is not read for now: the decoder is freed."""
+        """Frees the decoder, because the PCM is not read for now."""
         self.is_read = False
         if not self._chunks:
             with self._decode_lock:
@@ -197,7 +197,7 @@ class PacketStore(PcmStore):
             pass
 
     def _begin_before(self, sample: int) -> None:
-        """Begins anew, so far before `sample` that the decoder has settled there."""
+        """Restarts decoding far enough before `sample` that the decoder's output is right there."""
         self._decoding.restart()
         with self._lock:
             self._chunks.clear()
@@ -218,11 +218,11 @@ class PacketStore(PcmStore):
         pcm = self._decoding.decode(packets)
         self._next_number += len(packets)
         with self._lock:
-            if pcm:  # an empty chunk would be taken for the end
+            if pcm:  # an empty chunk would look like the end
                 self._chunks.append((self._decoded_to, pcm))
             self._decoded_to += len(pcm) // SAMPLE_BLOCK_BYTES
         return True
 
     def _index_before(self, sample: int) -> int:
-        """The first packet that is needed to decode from `sample` on."""
+        """The index of the first packet that decoding from `sample` on needs."""
         return max(bisect_right(self._packets, sample - PREROLL_SAMPLES, key=_audible_from) - 1, 0)

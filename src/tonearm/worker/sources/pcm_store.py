@@ -22,11 +22,11 @@ def chunk_end(chunk: tuple[int, bytes]) -> int:
 
 
 class PcmStore:
-    """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from
-    the start of the source.
+    """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from the
+    start of the source.
 
-    A decoding thread appends; the rendering thread reads and finishes. Of the public attributes only `end` is set by
-    the thread that appends, after the samples can be read.
+    A decoding thread appends; the rendering thread reads and finishes. Apart from `begin_at`, the appending thread sets
+    only `end` of the public attributes, once the samples can be read.
     """
 
     def __init__(self, start_sample: int) -> None:
@@ -39,13 +39,13 @@ class PcmStore:
         self.is_interrupted = False  # finished because the source failed after it had given audio
 
     def append(self, pcm: bytes) -> None:
-        """Adds whole sample blocks, s16le stereo at 48 kHz."""
+        """Adds whole pairs of samples, s16le stereo at 48 kHz."""
         with self._lock:
             self._chunks.append((self.end, pcm))
             self.end += _samples(pcm)
 
     def begin_at(self, sample: int) -> None:
-        """Numbers the samples from `sample` on. Only before the first one is appended."""
+        """Numbers the samples from `sample` on. Call it only before the first append."""
         with self._lock:
             self.start = self.oldest = self.end = sample
 
@@ -54,8 +54,8 @@ class PcmStore:
         return PcmStore(start_sample)
 
     def continued_from(self, sample: int) -> "PcmStore | None":
-        """A store that begins with the samples of this one from `sample` on; further samples are appended to it instead
-        of this one. None when this one does not have `sample`."""
+        """A store that begins with the samples of this store from `sample` on; the caller appends further samples to
+        the new store. None when this store does not have `sample`."""
         with self._lock:
             if not self.oldest <= sample <= self.end:
                 return None
@@ -65,17 +65,17 @@ class PcmStore:
             return continued
 
     def pieces(self) -> list[tuple[int, bytes]]:
-        """All PCM in it, as it was appended, with the number of the first sample of each piece."""
+        """All PCM in the pieces that were appended, each with the number of its first sample."""
         with self._lock:
             return list(self._chunks)
 
     def finish(self, *, is_interrupted: bool) -> None:
-        """Marks the end. For the rendering thread, once the decoding thread has reported that it is done."""
+        """Marks the end. For the rendering thread, once the decoding thread has reported its end."""
         self.is_interrupted = is_interrupted
         self.is_finished = True
 
     def read(self, start: int, count: int) -> bytes:
-        """`count` samples from `start`. Raises `LookupError` when the store does not hold them all."""
+        """`count` samples from `start`. Raises `LookupError` when the store does not have all of them."""
         at, end = start, start + count
         pieces = []
         with self._lock:
@@ -106,18 +106,18 @@ class PcmStore:
         return self.read(start, count)
 
     def release_before(self, sample: int) -> None:
-        """Frees the chunks that lie wholly before `sample`."""
+        """Frees the chunks that are wholly before `sample`."""
         with self._lock:
             while self._chunks and chunk_end(self._chunks[0]) <= sample:
                 self.oldest = chunk_end(self._chunks.popleft())
 
     def _index_of(self, sample: int) -> int:
-        """The number of the chunk with a sample, or of the last chunk before it. -1 when there is none."""
+        """The index of the chunk with a sample, or of the last chunk before it. -1 when there is no such chunk."""
         return bisect_right(self._chunks, sample, key=_start_of) - 1
 
 
 class Segment(NamedTuple):
-    """`length` samples of one source, from `sample` on, that lie `offset` samples after the start of a block."""
+    """`length` samples of one source, from `sample` on, at `offset` samples after the start of a block."""
 
     offset: int
     source: int

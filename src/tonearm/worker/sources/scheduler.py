@@ -1,10 +1,10 @@
 """Decides which source may decode now: earliest deadline first, with a fixed number of slots. Runs the threads.
 
-Threads that decode side by side fight for the interpreter lock: two at once get less done than one after the other.
-So a `DecodeScheduler` gives out slots, and a job works only while it holds one. The job whose deadline is earliest
-gets the next free slot, but a job may yield to others whose deadlines are a little later: by deadlines alone all would
-be late together in an overload. A `SlotJob` does a step of a source in each slot; between
-steps it is idle until more is needed. A job that has to wait for bytes gives its slot up for that time.
+Parallel decoding threads compete for the interpreter lock: two at once get less done than one after the other. So a
+`DecodeScheduler` assigns slots, and a job works only while it has a slot. The job with the earliest deadline gets the
+next free slot. But a job may yield to others whose deadlines are slightly later: by deadlines alone all jobs would be
+late together in an overload. A `SlotJob` does a step of a source in each slot; between steps it is idle until more is
+needed. A job that has to wait for bytes returns its slot for that time.
 """
 
 import queue
@@ -18,7 +18,8 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 _T = TypeVar("_T")
 
-# Added to the deadline of a source whose session has not begun. It is opened only while `before` is not late.
+# Added to the deadline of a source whose session has not begun. It is opened only while the `before` scheduler is not
+# late.
 BEGINNING_SLACK_S: Final = 1000.0
 DEADLINE_LATE_S: Final = 0.05
 
@@ -29,12 +30,12 @@ class Slot(NamedTuple):
 
 
 class UrgencyQueue(Generic[_T]):
-    """The waiting items, lowest number first. Of equal numbers, the item that was added first."""
+    """The waiting items, lowest urgency value first. Among equal values, the item that was added first comes first."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, _T]] = []  # urgency, number of the entry, item
         self._numbers = count()
-        self._newest: dict[_T, int] = {}  # by item: the number of its entry that counts
+        self._newest: dict[_T, int] = {}  # by item: the number of its valid entry
 
     def __bool__(self) -> bool:
         return bool(self._newest)
@@ -49,7 +50,7 @@ class UrgencyQueue(Generic[_T]):
         self._forget_old()
 
     def first(self) -> tuple[float, _T]:
-        """The most urgent item, behind its urgency. Raises IndexError when there is none."""
+        """The urgency of the most urgent item, and the item. Raises IndexError when there is none."""
         while True:
             urgency, number, item = self._entries[0]
             if self._newest.get(item) == number:
@@ -65,18 +66,18 @@ class UrgencyQueue(Generic[_T]):
         return item
 
     def _forget_old(self) -> None:
-        """Otherwise entries that do not count any more would keep their items, up to a time that may never come."""
+        """Removes old entries when there are many. Otherwise they would keep their items, perhaps for ever."""
         if len(self._entries) > 2 * len(self._newest):
             self._entries = [entry for entry in self._entries if self._newest.get(entry[2]) == entry[1]]
             heapify(self._entries)
 
 
 class DecodeScheduler:
-    """Earliest deadline first: gives each free slot to the waiting job whose deadline is earliest.
+    """Earliest deadline first: gives each free slot to the waiting job with the earliest deadline.
 
-    `note(slot, suspect)` writes down which source is worked on in which slot (0: none). The node reads that when the
-    process has died. As long as the scheduler `before` is late with its jobs, none begins here that has
-    `BEGINNING_SLACK_S`: it would make the others later still.
+    `note(slot, suspect)` notes which source is worked on in which slot (0: none). The node reads the notes after the
+    process has died. While the scheduler `before` is late with its jobs, no job with `BEGINNING_SLACK_S` begins here:
+    it would delay the others further.
     """
 
     def __init__(
@@ -88,37 +89,37 @@ class DecodeScheduler:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._waiting: UrgencyQueue[SlotJob | Waiter] = UrgencyQueue()  # by their deadlines, and what they yield
-        self._late_from_s: dict[SlotJob | Waiter, float] = {}  # those that wait
+        self._waiting: UrgencyQueue[SlotJob | Waiter] = UrgencyQueue()  # by deadline plus yield
+        self._late_from_s: dict[SlotJob | Waiter, float] = {}  # for the waiting jobs
         self._begun_s: dict[int, float] = {}
         self._note = note
         self._now_s = now_s
         self._before = before
         self._held_back: DecodeScheduler | None = None  # the scheduler that waits until this one is in time
         self._worked_s = self._late_s = 0.0  # since the last `take_work_s`
-        self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not in them
+        self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not counted yet
 
     def submit(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float = 0.0) -> None:
-        """Starts `job` as soon as there is a slot for it, after those whose deadlines are less than `yields_s` later.
-        Equal deadlines are served in order."""
+        """Starts `job` as soon as a slot is free for it, after jobs whose deadlines are less than `yields_s` later.
+        Jobs with equal deadlines start in order."""
         with self._lock:
             self._enqueue(job, deadline_s, yields_s)
         self.go_on()
 
     def hasten(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float = 0.0) -> None:
-        """Gives a job another deadline, if it still waits for a slot."""
+        """Changes a job's deadline, if the job still waits for a slot."""
         with self._lock:
             if job in self._waiting:
                 self._enqueue(job, deadline_s, yields_s)
 
     def release(self, slot: int) -> None:
-        """Gives a slot back. The waiting job with the earliest deadline is started in it."""
+        """Returns a slot. The waiting job with the earliest deadline starts in it."""
         job = self._reassign(slot)
         if job is not None:
             job.start_in(slot)
 
     def release_and_continue(self, slot: int) -> Slot | None:
-        """As `release`, by a thread that has nothing else to do: returns the slot if that thread can run its next job.
+        """As `release`, for an idle thread: returns the slot if the calling thread can run the slot's next job.
 
         Waking another thread would cost more, mostly because it would run on another core.
         """
@@ -129,8 +130,7 @@ class DecodeScheduler:
         return None if job is None else Slot(job, slot)
 
     def take_work_s(self) -> tuple[float, float]:
-        """The time that all slots together were in use, and how late the latest waiting job was; both since the last
-        call."""
+        """The time that all slots together were in use, and the longest lateness of a job; both since the last call."""
         with self._lock:
             now_s = self._now_s()
             self._late_s = max(self._late_s, self._lateness_s(now_s))
@@ -151,13 +151,13 @@ class DecodeScheduler:
             job.start_in(slot)
 
     def busy_s(self) -> float:
-        """How long the longest-running job has had its slot; 0 when all slots are free."""
+        """The time for which the longest-running job has had its slot; 0 when all slots are free."""
         with self._lock:
             begun_s = min(self._begun_s.values(), default=None)
         return 0.0 if begun_s is None else self._now_s() - begun_s
 
     def _reassign(self, slot: int) -> "SlotJob | Waiter | None":
-        """Takes the slot from its job. Returns the job that gets it next, or None when none waits."""
+        """Takes the slot from its job. Returns the slot's next job, or None when no job waits."""
         held_back = None
         with self._lock:
             now_s = self._now_s()
@@ -176,7 +176,7 @@ class DecodeScheduler:
         return job
 
     def _next(self, now_s: float | None = None) -> "SlotJob | Waiter | None":
-        """Takes the job that comes next, if one may begin."""
+        """Removes and returns the next job, if one may begin."""
         if not self._waiting:
             return None
         now_s = self._now_s() if now_s is None else now_s
@@ -188,7 +188,7 @@ class DecodeScheduler:
         return job
 
     def holds_back(self, other: "DecodeScheduler") -> bool:
-        """Whether jobs are late here. If so, `other` is called when they are not any more."""
+        """Whether jobs are late here. If so, `other.go_on` is called when they are in time again."""
         with self._lock:
             is_late = self._lateness_s(self._now_s()) > DEADLINE_LATE_S
             if is_late:
@@ -196,7 +196,7 @@ class DecodeScheduler:
         return is_late
 
     def _lateness_s(self, now_s: float) -> float:
-        """For how long a job has been waiting for its slot since its deadline, at most."""
+        """The longest time that a job has waited for its slot since its deadline."""
         return max(0.0, now_s - min(self._late_from_s.values(), default=now_s))
 
     def _enqueue(self, job: "SlotJob | Waiter", deadline_s: float, yields_s: float) -> None:
@@ -209,7 +209,7 @@ class DecodeScheduler:
 
 
 class Waiter:
-    """A thread that blocks until it gets a slot, to work on `suspect` in it. Good for one slot."""
+    """Blocks a thread until it gets a slot, to work on `suspect` in it. For one slot only."""
 
     def __init__(self, suspect: int) -> None:
         self.suspect = suspect
@@ -228,11 +228,11 @@ class Waiter:
 
 
 class DecodeThreads:
-    """The threads that run jobs. A thread runs one job after the other, and sleeps only when none is due.
+    """The threads that run jobs. A thread runs one job after the other, and sleeps only when no job is due.
 
     There must be one thread for each slot, and one more for each source that may block in the middle of a job, since
-    it keeps its thread for that time. Then a job that got a slot never lacks a thread. `guarded` is put around what
-    each thread does.
+    the source keeps its thread for that time. Then a job with a slot never lacks a thread. `guarded` wraps each
+    thread's work.
     """
 
     def __init__(self, guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda work: work) -> None:
@@ -240,12 +240,12 @@ class DecodeThreads:
         self._slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
 
     def add(self, count: int = 1) -> None:
-        """Starts further threads. Raises `RuntimeError` or `MemoryError` when the system refuses one."""
+        """Starts further threads. Raises `RuntimeError` or `MemoryError` when the system cannot start one."""
         for _ in range(count):
             threading.Thread(target=self._work, name="decoding", daemon=True).start()
 
     def remove(self) -> None:
-        """Ends one thread, as soon as one is idle."""
+        """Ends one thread, as soon as a thread is idle."""
         self._slots.put(None)
 
     def run(self, slot: Slot) -> None:
@@ -265,24 +265,24 @@ class Work(Protocol):
     def suspect(self) -> int: ...
 
     def step(self) -> bool:
-        """Does the next step. False when it was the last one. Only this touches what needs a slot."""
+        """Does the next step. False when it was the last step. Only this method uses resources that require a slot."""
 
     @property
     def needs_more(self) -> bool: ...
 
     @property
     def yields_s(self) -> float:
-        """Work whose deadline is less than so much later goes before it."""
+        """Work whose deadline is less than this time later goes before it."""
 
     def deadline_s(self, now_s: float) -> float:
-        """When its decoded samples are used up."""
+        """The time at which its decoded samples are used up."""
 
 
 class SlotJob:
-    """Does `work`, a step in each slot, and needs no thread between them: first in slots of `scheduler`, where it can
-    wait for `slack_s`.
+    """Does `work`, one step in each slot, and needs no thread between steps. It begins with slots of `scheduler`, where
+    it can wait for `slack_s`.
 
-    `has_own_thread`: it waits in its steps again and again, so it brings a thread of its own.
+    `has_own_thread`: it often waits in its steps, so it starts a separate thread.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class SlotJob:
         self._has_own_thread = has_own_thread
         self._slack_s = slack_s
         self._slot = -1
-        self._waiter: Waiter | None = None  # while a thread of it waits for a slot
+        self._waiter: Waiter | None = None  # while its thread waits for a slot
         self._lock = threading.Lock()
         self._is_idle = False  # between two slots, with no new one requested
         self.is_dropped = False
@@ -315,13 +315,13 @@ class SlotJob:
         self._submit(self)
 
     def drop(self) -> None:
-        """Requests its next step soon, which is the last one."""
+        """Requests its next step soon, which is the last step."""
         self.is_dropped = True
         if not self.resume():
             self._scheduler.hasten(self, _DROPPED_DEADLINE_S)
 
     def resume(self) -> bool:
-        """Requests a slot. False when it was not idle."""
+        """Requests a slot. False when the job was not idle."""
         with self._lock:
             was_idle, self._is_idle = self._is_idle, False
         if was_idle:
@@ -329,7 +329,7 @@ class SlotJob:
         return was_idle
 
     def hasten(self) -> None:
-        """Its work has become more urgent: what waits for a slot, or its thread, gets the new deadline."""
+        """Call this when its work has become more urgent: the waiting job or waiter gets the new deadline."""
         deadline_s, yields_s, waiter = self._deadline_s(), self._work.yields_s, self._waiter
         self._scheduler.hasten(self, deadline_s, yields_s)
         if waiter is not None:
@@ -346,14 +346,15 @@ class SlotJob:
     # As a job of the scheduler
 
     def start_in(self, slot: int) -> None:
-        """Makes another thread run it. Called in the thread that made the slot free."""
+        """Makes another thread run the job. Called in the thread that freed the slot."""
         self._threads.run(Slot(self, slot))
 
     def run(self, slot: int) -> Slot | None:
-        """Does one step and gives the slot back. Returns the slot with the next job, if the caller is to run that."""
+        """Does one step and returns the slot to the scheduler. Returns the slot with its next job, if the caller has to
+        run this job."""
         self._slot, scheduler = slot, self._scheduler
         has_more = self._work.step()
-        slot = self._slot  # another one if it waited for bytes meanwhile
+        slot = self._slot  # another slot if the job waited for bytes meanwhile
         if has_more:
             with self._lock:
                 self._is_idle = True  # from here on another thread may run its next step
@@ -363,15 +364,15 @@ class SlotJob:
             self._threads.remove()
         return scheduler.release_and_continue(slot)
 
-    # By the work, while it holds a slot
+    # By the work, while it has a slot
 
     def go_on_in(self, scheduler: DecodeScheduler) -> None:
-        """Takes slots of another scheduler from the next step on, without slack."""
+        """Uses slots of another scheduler from the next step on, without slack."""
         self._scheduler, self._slack_s = scheduler, 0.0
 
     @contextmanager
     def without_slot(self) -> Iterator[None]:
-        """Gives the slot up for as long as the work waits for bytes."""
+        """Returns the slot to the scheduler while the work waits for bytes."""
         self._scheduler.release(self._slot)
         try:
             yield
@@ -383,11 +384,11 @@ class SlotJob:
 
     @contextmanager
     def without_slot_and_with_a_thread(self) -> Iterator[None]:
-        """As `without_slot`, for one without its own thread: another one replaces the thread that waits."""
+        """As `without_slot`, for a job without its own thread: another thread replaces the waiting thread."""
         try:
             self._threads.add()
         except (RuntimeError, MemoryError):
-            yield  # keeps the slot: better late than without a thread for the next job
+            yield  # keeps the slot: otherwise the next job would have no thread
             return
         try:
             with self.without_slot():

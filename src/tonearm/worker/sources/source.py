@@ -1,4 +1,4 @@
-"""One source in a decoder process: opened, then decoded ahead of what is rendered, a slot at a time."""
+"""One source in a decoder process: opened, then decoded ahead of rendering, one slot at a time."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, SlotJob
 from tonearm.worker.sources.source_content import SourceContent
 
-# Made beforehand: when it is needed, there is little memory left to make it.
+# Made beforehand: when it is needed, hardly any memory is left to make it.
 OUT_OF_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
@@ -49,31 +49,34 @@ OUT_OF_MEMORY: Final = PlayFailure(
 
 @dataclass(frozen=True)
 class SourceServices:
-    """What the sources of a process share. A source has slots of `opening` until it is open, then of `decoding`."""
+    """The services that a process's sources share. A source has slots of `opening` until it is open, then of
+    `decoding`."""
 
     decoding: DecodeScheduler
     opening: DecodeScheduler
     threads: DecodeThreads
-    report: Callable[[CursorReport], None]  # passes messages to the node
-    pcm_decoded: Callable[[int], None]  # tells the rendering thread of new PCM of a session
-    note: Callable[[int, int], None]  # writes down that a slot works on a source
+    report: Callable[[CursorReport], None]  # sends messages to the node
+    pcm_decoded: Callable[[int], None]  # reports new PCM of a session to the rendering thread
+    note: Callable[[int, int], None]  # notes that a slot works on a source
     errors: OwnErrors
-    memory: MemoryBudget  # the less there is, the less is decoded ahead
+    memory: MemoryBudget  # with less memory less is decoded ahead
     now_s: Callable[[], float] = time.monotonic
 
 
 class DecodingSource:
-    """Opens and decodes one source until its store has as much as is wanted, then is idle until some of it is used.
+    """Opens and decodes one source until its store is full enough, then is idle until some of the store is used.
 
-    `SlotJob` says when a step is done, `Cursor` where the source is, `Demand` how far ahead. It touches its media only
-    in steps. At its end it is idle, still open, until it is dropped or sought. The rendering thread finishes the cursor
-    when it sends the last report, so that the node gets the report before the end of the audio.
+    `SlotJob` schedules the steps, `Cursor` has the source's position, `Demand` decides how far ahead it is decoded. The
+    media is used only in steps. At its end the source is idle, but open, until it is dropped or a seek comes. The
+    rendering thread finishes the cursor when it sends the last report, so that the node receives the report before the
+    end of the audio.
     """
 
     def __init__(
         self, order: OpenSource, descriptor: int | None, services: SourceServices, *, is_beginning: bool = False
     ) -> None:
-        """`is_beginning`: nothing of its session was rendered yet, so that to open it can wait for all who play."""
+        """`is_beginning`: no frame of its session was rendered yet, so its opening can wait for all playing
+        sessions."""
         self._order = order
         self.opened_as = order.source  # the number of its read requests
         self.suspect = order.session << 32 | order.source
@@ -85,7 +88,7 @@ class DecodingSource:
             self,
             services.opening,
             services.threads,
-            has_own_thread=descriptor is None,  # since it waits for bytes again and again
+            has_own_thread=descriptor is None,  # since it often waits for bytes
             slack_s=BEGINNING_SLACK_S if is_beginning else 0.0,
         )
         self._reader: DescriptorReader | RequestingReader
@@ -109,18 +112,18 @@ class DecodingSource:
             self._end(OUT_OF_MEMORY)
 
     def drop(self) -> None:
-        """Makes it end soon. The PCM in the store can still be read."""
+        """Makes the source end soon. The PCM in the store can still be read."""
         self._job.drop()
         self._reader.drop()
 
     def seek(self, order: SeekSource) -> LeftSource:
-        """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
+        """Goes on as `order.new_source` from another sample on. Returns the rest of the source under its old number."""
         left = self.cursor.seek(order, is_seekable=self._reader.seekable())
         self._job.resume()
         return left
 
     def deliver(self, message: Data | DataFailed | TitleAt) -> None:
-        """Takes the answer to a `ReadRequest`, or a title."""
+        """Receives the answer to a `ReadRequest`, or a title."""
         if isinstance(message, TitleAt):
             if self._titles is not None:
                 self._titles.expect(message.offset, message.title)
@@ -131,7 +134,7 @@ class DecodingSource:
                 self._reader.fail(message.offset, message.failure)
 
     def used(self, sample: int, use: Use) -> bool:
-        """Takes how far the source was rendered, and how it is used. True when it resumed decoding because little is
+        """Updates how far the source was rendered, and how it is used. True when it resumed decoding because little is
         left ahead."""
         self.cursor.used_up_to = sample
         was_heard, self._demand.use = self._demand.use.is_heard, use
@@ -140,12 +143,12 @@ class DecodingSource:
         return self.needs_more and self._job.resume()
 
     def fill_up(self) -> None:
-        """Resumes decoding if there is room for half a step, before it is necessary: it costs less while other sources
-        decode, but all that is decoded early takes memory."""
+        """Resumes decoding early if there is room for half a step: it costs less while other sources decode. But early
+        decoded samples take memory."""
         if self.cursor.ended is None and self._demand.has_room(self.cursor.left, reads_only=self._reads_only):
             self._job.resume()
 
-    # Its work, as the job asks for it
+    # Its work, called by the job
 
     @property
     def needs_more(self) -> bool:
@@ -184,7 +187,7 @@ class DecodingSource:
     # In a step
 
     def _run_steps(self) -> Iterator[None]:
-        """All of the work. Each `yield` ends a step: the source gives its slot back and may be idle."""
+        """All of the work. Each `yield` ends a step: the source returns its slot and may be idle."""
         try:
             if self._order.want is Want.PICTURE:
                 self._report_picture()
@@ -220,7 +223,7 @@ class DecodingSource:
         self.services.report(FoundPicture(order.session, order.source, picture))
 
     def _begin_next_part(self) -> bool:
-        """False when there is none."""
+        """False when there is no next part."""
         cursor = self.cursor
         if cursor.is_empty:
             message, hint = "The source has no audio.", "Check the file: it is empty."
@@ -228,9 +231,9 @@ class DecodingSource:
         return self._content.begin_next_part(cursor.store.end)
 
     def _go_to_start(self) -> Iterator[None]:
-        """Goes to the first sample that is wanted. One that was played before, in a source that is not seekable, is
-        reached by decoding up to there: in steps, so that other sources can be opened meanwhile and this one does not
-        seem to hang."""
+        """Moves to the first requested sample. In a source that is not seekable but was played before, this means
+        decoding up to the sample: in steps, so that other sources can be opened meanwhile and this source does not seem
+        to hang."""
         target = self.cursor.target
         if target is None or not self._order.resumes or self._reader.seekable() or self.cursor.begin is not None:
             yield from self._seek()
@@ -238,7 +241,7 @@ class DecodingSource:
         self._arrive(target, (yield from self._content.read_again_up_to(target)))
 
     def _arrive(self, target: int, read: bytes | list[SourcePacket]) -> None:
-        """Begins with what was read from the target on."""
+        """Begins with the PCM or packets that were read from the target on."""
         self.cursor.arrive(target)
         if isinstance(read, bytes):
             self._append(read)
@@ -246,7 +249,7 @@ class DecodingSource:
             self._append_packets(read)
 
     def _seek(self) -> Iterator[None]:
-        """Goes to the newest position that is wanted, if there is one, or stays in order where that is impossible."""
+        """Seeks to the newest target, if there is one. Where that is impossible the source is played in order."""
         target, begin = self.cursor.target, self.cursor.begin
         if target is None:
             return
@@ -256,7 +259,7 @@ class DecodingSource:
         try:
             packets = self._content.seek(target)
         except UnseekableSource as error:
-            if self._reader.seekable():  # otherwise the media has not moved
+            if self._reader.seekable():  # otherwise the media kept its position
                 self._content.begin_again()
             self.cursor.begin_again(error.failure)
         else:
@@ -266,7 +269,7 @@ class DecodingSource:
     def _decode_step(self) -> bool:
         """Decodes the samples of one step. False at the end of the source.
 
-        In blocks: larger pieces would be memory that the system maps anew each time.
+        It decodes in blocks: for larger pieces the system would map memory anew each time.
         """
         cursor, store = self.cursor, self.cursor.store
         wanted_end = store.end + self._step_samples()
@@ -274,7 +277,7 @@ class DecodingSource:
         if packets_left is not None and isinstance(store, PacketStore):
             has_more = True
             while has_more and store is cursor.store and store.end < wanted_end:
-                # Those of a live source come one by one: none waits for the next.
+                # A live source's packets come one by one, so that none waits for the next.
                 packets = packets_left.take(1 if self._order.is_live else wanted_end - store.end)
                 self._report_titles()
                 has_more = self._append_packets(packets)
@@ -288,8 +291,8 @@ class DecodingSource:
         return True
 
     def _step_samples(self) -> int:
-        """Few for the first step, so that a source is heard soon. After it always whole steps, even with little ahead:
-        when many sources run out at once, short steps cost so much more that none of them gets ahead again."""
+        """The samples of the next step: few for the first step, so that a source is heard soon, then always a whole
+        step. When many sources run out at once, short steps would cost so much more that none gets ahead again."""
         return step_samples(reads_only=self._reads_only) if self.cursor.gave_audio else FIRST_STEP_SAMPLES
 
     @property
@@ -299,7 +302,7 @@ class DecodingSource:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """While the rendering thread decodes kept packets of this source."""
+        """Notes this source as the suspect while the rendering thread decodes its stored packets."""
         self.services.note(RENDER_SLOT, self.suspect)
         try:
             yield
@@ -317,7 +320,7 @@ class DecodingSource:
         self.cursor.opened(facts, packet_store)
 
     def _append(self, pcm: bytes) -> bool:
-        """False when the last sample that is wanted is in the store."""
+        """False when the last requested sample is in the store."""
         has_more = self.cursor.append(pcm)
         self.services.pcm_decoded(self._order.session)
         return has_more

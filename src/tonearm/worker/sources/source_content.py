@@ -15,7 +15,7 @@ from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, Sour
 from tonearm.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.worker.reading.reader import DescriptorReader, RequestingReader
 
-# Decoded in one slot. Shorter steps would cost more CPU time.
+# The samples decoded in one slot. Shorter steps would cost more CPU time.
 DECODED_STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
 _READ_TOO_SLOWLY: Final = PlayFailure(
@@ -24,12 +24,12 @@ _READ_TOO_SLOWLY: Final = PlayFailure(
     "The decoder process died, and the source cannot be read to its position in time.",
     "Play the track again.",
 )
-# With a larger difference the timestamps begin anew somewhere before.
+# With a larger difference the timestamps have restarted in between.
 _MOST_ROUNDED_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 
 
 class _Clock:
-    """Which sample of a source a timestamp means: playlists round the lengths of their segments, and containers that
+    """Converts timestamps to samples of a source: playlists round the lengths of their segments, but containers that
     count the time through all segments do not."""
 
     def __init__(self) -> None:
@@ -37,12 +37,13 @@ class _Clock:
         self._sample = 0
 
     def set(self, media: Media | None, sample: int) -> None:
-        """`media` begins with this sample."""
+        """Notes that `media` begins with this sample."""
         self._at_s = None if media is None else media.begins_at_s
         self._sample = sample
 
     def sample_of(self, media: Media | None, about: int) -> int:
-        """With which sample `media` begins: with `about` that one, by what the playlist says."""
+        """The first sample of `media`, by its timestamp. `about` is the playlist's value, for use without a plausible
+        timestamp."""
         at_s = None if media is None else media.begins_at_s
         if at_s is not None and self._at_s is not None:
             sample = self._sample + round((at_s - self._at_s) * SAMPLE_RATE_HZ)
@@ -55,8 +56,8 @@ class _Clock:
 class SourceContent:
     """Reads one source, after `open`. Only for the thread that decodes it.
 
-    It is read by its `packets`, or with `decode_block` where these are None; both give nothing only at the end. All
-    methods may raise PlayError. `now_s` is a monotonic clock.
+    The caller reads `packets`, or calls `decode_block` where `packets` is None; both return nothing only at the end.
+    All methods may raise PlayError. `now_s` is a monotonic clock.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class SourceContent:
         self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
         self._media: Media | None = None
         self._clock = _Clock()
-        self._begun: tuple[BeginAt, int] | None = None  # where nothing was read yet, and which sample is there
+        self._begun: tuple[BeginAt, int] | None = None  # a position from which nothing was read yet, and its sample
         self.packets: OpusPackets | None = None
 
     def open(self) -> SourceFacts:
@@ -91,14 +92,14 @@ class SourceContent:
         return facts
 
     def packet_decoding(self) -> PacketDecoding | None:
-        """The decoder of the packets, to be taken once after `open`. None for a source that is read as PCM."""
+        """The decoder of the packets; call this once after `open`. None for a source that is read as PCM."""
         if self.packets is None:
             return None
         return PacketDecoding(self.packets.channels, self.packets.take_codec())
 
     def begin_next_part(self, sample: int) -> bool:
         """Goes on with the next part, which begins at this sample of the source. It may have another encoding and other
-        timestamps, so the demuxer begins anew. False when there is none."""
+        timestamps, so the demuxer begins anew. False when there is no next part."""
         if not self._reader.begin_next_part():
             return False
         self._reopen()
@@ -108,7 +109,7 @@ class SourceContent:
         return True
 
     def begin_at(self, begin: BeginAt) -> int:
-        """Goes to a place at which a demuxer begins anew. Returns the sample that comes first there."""
+        """Moves to a position at which a demuxer begins anew. Returns the first sample there."""
         if self._begun is None or self._begun[0] != begin:
             self._reader.begin_at(begin.offset)
             self._reopen()
@@ -127,8 +128,8 @@ class SourceContent:
         self._reopen()
 
     def seek(self, sample: int) -> list[SourcePacket]:
-        """Goes to a sample: the next PCM begins there. Of packets, returns those up to there and those that a decoder
-        needs before them. Raises `errors.UnseekableSource`, too."""
+        """Seeks to a sample: the next PCM begins there. For packets, returns those up to the sample, with those that a
+        decoder needs before it. Raises `errors.UnseekableSource`, too."""
         assert self._media is not None
         if self.packets is not None:
             return self._media.seek_packets(sample)
@@ -141,7 +142,8 @@ class SourceContent:
         return self._media.decode_block()
 
     def read_again_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """As `read_up_to`, but from the start. Raises PlayError if it takes too long, even in the middle of a step."""
+        """As `read_up_to`, but from the start. Raises PlayError when this takes too long, even in the middle of a
+        step."""
         assert self._media is not None
         self._media.timed.limit(READ_AGAIN_LIMIT_S, _READ_TOO_SLOWLY)
         read = yield from self.read_up_to(sample, 0)
@@ -149,8 +151,8 @@ class SourceContent:
         return read
 
     def read_up_to(self, sample: int, passed: int) -> Generator[None, None, bytes | list[SourcePacket]]:
-        """Goes to a sample by reading everything before it, from the sample `passed` on, in steps: each `yield` ends
-        one. Returns what was read from there on, of packets as `seek` does."""
+        """Moves to a sample by reading everything before it, from the sample `passed` on, in steps: each `yield` ends a
+        step. Returns the PCM from the sample on, or the packets as `seek` does."""
         self._begun = None
         assert self._media is not None
         pcm = b""
@@ -168,7 +170,7 @@ class SourceContent:
         return pcm if self.packets is None else preroll
 
     def close(self) -> None:
-        """Frees everything. The reader stays open."""
+        """Frees all memory. The reader stays open."""
         if self._media is not None:
             media, self._media = self._media, None
             media.close()
@@ -176,7 +178,7 @@ class SourceContent:
     def _reopen(self) -> None:
         self._open_media()
         if self.packets is not None:
-            self.packets.take_codec()  # the first one's decodes
+            self.packets.take_codec()  # the first decoder is still in use
 
     def _open_media(self) -> Media:
         self.close()
