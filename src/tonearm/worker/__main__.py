@@ -7,8 +7,8 @@ process does before its first source. It prints a JSON object: `libav`, the vers
 codecs; `missing`, those that libav lacks; `sandbox`, the level that the kernel allows; `problem`, why the level is not
 higher.
 
-The exit code is 0 when the node closes the socket, 77 when the memory is used up, 78 when the sandbox is required but
-not available, and 1 with a traceback for a bug.
+The exit code is 0 when the node closes the socket, 77 when the memory is used up, and 78 when the sandbox is required
+but not available. It is 1, with a traceback, for a bug.
 """
 
 import socket

@@ -19,7 +19,7 @@ _RESERVE_BYTES: Final = 32 * 1024 * 1024
 _FRAGMENTED: Final = 0.25
 _LEAST_BYTES: Final = 8 * 1024 * 1024  # minimum for sessions, even with a very low limit
 _GIVE_BACK_INTERVAL_S: Final = 3.0  # minimum, since a return takes some milliseconds
-# Memory of ended sessions lies between blocks of other sessions. So the return is repeated for some minutes.
+# Memory of ended sessions is between blocks of other sessions. So the return is repeated for some minutes.
 _AGAIN_AFTER_S: Final = 8.0
 _TIMES_AGAIN: Final = 40
 
@@ -107,9 +107,8 @@ freed_memory: Final = FreedMemory()
 
 
 class MemoryBudget:
-    """The part of the limit (`RLIMIT_AS`) that sessions may use. Not part of it are the memory that the process uses
-    when this object is made, a reserve for large steps, such as opening a long file, and free memory between blocks in
-    use.
+    """The part of the limit (`RLIMIT_AS`) that sessions may use. It excludes the memory that the process uses when this
+    object is made, a reserve for large steps, such as opening a long file, and free memory between blocks in use.
 
     `used` is the share of the budget in use at the last count; any thread may read it. The methods are for one thread.
     """

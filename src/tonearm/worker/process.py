@@ -1,6 +1,5 @@
 """The life cycle of a decoder process: its limits and warm-up, then its sandbox, then its work. Also that of the
-template, a process that has loaded and tried everything that a decoder process needs, and forks a decoder process on
-each order.
+template: it has loaded and tried everything that a decoder process needs, and forks a decoder process on each order.
 
 The template has one thread and opens no sources, so it has no data that a decoder process must not see. It keeps a
 decoder's socket only as long as a fork takes. The processes that it forks close the template's own socket.
@@ -160,7 +159,7 @@ def _refuse_work(node: socket.socket, sandbox: SandboxReport) -> None:
 
 
 def _run(worker: Worker) -> int:
-    """Returns the exit status. Never raises: Python's own exit would wait for the other threads, perhaps for ever."""
+    """Returns the exit status. Never raises: Python's own exit would wait for other threads, perhaps for ever."""
     try:
         worker.run()
     except MemoryError:

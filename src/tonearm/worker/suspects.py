@@ -26,7 +26,7 @@ SUSPECT_SHARE: Final = 0.25
 # Python 3.13 raises SystemError when there is not even memory for a MemoryError.
 MEMORY_ERRORS: Final = (MemoryError, SystemError)
 
-_RESERVE_BYTES: Final = 2 * 1024 * 1024  # twice what Python allocates at once; only address space until it is touched
+_RESERVE_BYTES: Final = 2 * 1024 * 1024  # twice Python's request at once; only address space until touched
 
 _STATM_BYTES: Final = END_MEMORY.stop - END_MEMORY.start
 _PREAD: Final = ctypes.PyDLL(None).pread  # keeps the interpreter lock

@@ -1,9 +1,9 @@
 """The decoder process: one thread reads the socket, one renders and writes, one encodes MP3, the others open and
 decode.
 
-The threads share the inbox (a queue), the stores and readers of the sources (each with a lock), and the table in which
-the reading thread looks up the source for received bytes (single operations on a dict). Everything else belongs to
-the rendering thread.
+The threads share the inbox (a queue), and the stores and readers of the sources (each with a lock). They also share the
+table in which the reading thread looks up the source for received bytes (single operations on a dict). Everything else
+belongs to the rendering thread.
 """
 
 import math
@@ -124,7 +124,7 @@ class _Served:
         self.session = RenderSession(order, self.sources)
         self.decoded: dict[int, DecodingSource | LiveMember] = {}  # sources that are open, or being opened
         self.dropped: set[int] = set()  # dropped sources whose PCM may be rendered again
-        self.sent_at_s = now_s  # when the node last reported what it has sent
+        self.sent_at_s = now_s  # the time of the node's last report of sent frames
         self.claim = order.claim
         self.plays_on = order.plays_on
         self.yields_s = NEWEST_YIELDS_S
@@ -354,7 +354,7 @@ class Worker:
 
     def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
         """Ends a session when the others use so much memory that none remains for it. A session that has rendered
-        frames goes on, unless `though_it_sounds`. True when the session was ended."""
+        frames continues, unless `though_it_sounds`. True when the session was ended."""
         served = self._served.get(session_id)
         if served is None or (served.session.has_rendered and not though_it_sounds):
             return False

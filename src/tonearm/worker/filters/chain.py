@@ -87,7 +87,7 @@ class _ActiveFilters(NamedTuple):
 
     @classmethod
     def fresh(cls, filters: Filters, history: NDArray[np.int16] | None = None) -> "_ActiveFilters":
-        """The settings with the state that `history`, or silence, leaves behind."""
+        """The settings with the state after `history`, or after silence."""
         active = []
         for number, slot in enumerate(SLOTS):
             setting = slot.setting(filters)
@@ -147,7 +147,7 @@ class ChainState:
 
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
-        """`filters` without a ramp, with the state that `history_pcm` (see `changed`), or silence, leaves behind."""
+        """`filters` without a ramp, with the state after `history_pcm` (see `changed`), or after silence."""
         return cls(_ActiveFilters.fresh(filters, _history(history_pcm) if history_pcm else None))
 
     @property

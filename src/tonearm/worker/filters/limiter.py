@@ -1,7 +1,7 @@
 """The limiter: keeps true peaks below a ceiling by a gain that falls before the peak.
 
 It looks ahead in sound that is decoded already, so it adds no delay. While nothing reaches the ceiling, every bit stays
-as it is. Peaks between the samples count, too: see `TruePeakMeter`.
+unchanged. Peaks between the samples count, too: see `TruePeakMeter`.
 
 The gain is computed for every LIMITER_STEP_SAMPLES and interpolated linearly in between. At the start of a step it is
 a moving average over the lowest gains that the next LOOKAHEAD_STEPS need at each of the steps before. So the gain is
@@ -66,7 +66,7 @@ QUIET: Final = LimiterState(_IDLE, _SILENT_HISTORY, 0.0, Follows.UNKNOWN)
 
 
 class Limits(NamedTuple):
-    """What the limiter does in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
+    """The limiter's action in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
     the samples after the frames. `loudest`: no sample of the frames and the look-ahead is above this, in 16-bit
     units."""
 

@@ -45,7 +45,7 @@ _FLOAT32_LIMIT: Final = 64.0
 _SILENT_MODE: Final = 1e-9
 _NEGLIGIBLE_DECAY: Final = 1e-15
 
-_LARGE: Final = 256  # rows and columns of a matrix that OpenBLAS multiplies in its buffer, not in place as small ones
+_LARGE: Final = 256  # rows and columns of a matrix that OpenBLAS multiplies in its buffer; small matrices not
 
 # Types of the size of two samples: the samples of both channels are moved as one.
 _BOTH: Final[Mapping[int, np.dtype[Any]]] = {

@@ -26,7 +26,7 @@ _RAMP: Final = half_cosine(_GAIN_RAMP_SAMPLES)
 
 
 class SourceLoudness:
-    """The loudness of one source: by its tags, or as it is measured.
+    """The loudness of one source: by its tags, or by measurement.
 
     The thread that opens the source sets `tagged_lufs` before the first sample; all else belongs to the rendering
     thread.
@@ -126,7 +126,7 @@ class Level:
         return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
 
     def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
-        """The level at which a source goes on after this level: its gain, and the ramp that leads there."""
+        """The level at which a source continues after this level: its gain, and the ramp that leads there."""
         if target_lufs == self.target_lufs and (target_lufs is None or source in (0, self.source)):
             return self
         if target_lufs is None:
@@ -189,7 +189,7 @@ def levels(
         before = float(factors[offset - 1]) if offset else level.factor
         gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
         factors[offset:] = 10.0 ** (gain_db / 20.0)
-        if offset or level.source or goes_on:  # otherwise a sound that goes on from file to file would click
+        if offset or level.source or goes_on:  # otherwise a sound that continues from file to file would click
             factors[offset:] = _ramped(factors[offset:], before)
         ramped = frames * FRAME_SAMPLES - offset
         if 0 < ramped < _GAIN_RAMP_SAMPLES:

@@ -81,7 +81,7 @@ class _CompressorMemory:
 
 
 class CompressorKernel:
-    """Lowers what is louder than a threshold: a smooth, decoupled peak detector in decibels.
+    """Lowers sound above a threshold, by a smooth, decoupled peak detector in decibels.
 
     The level is measured every COMPRESSOR_STEP_SAMPLES, as the highest peak of both channels. The gain is interpolated
     linearly in between. So the loop in Python has only sixty steps a frame.

@@ -207,7 +207,7 @@ class Media:
         """Makes the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
 
         After a seek past the end, `decode` returns `b""`. Raises PlayError when the seek is impossible. A source that
-        is not seekable (`facts.is_seekable`) goes on where it was; a source that failed during the seek has nothing
+        is not seekable (`facts.is_seekable`) continues where it was; a source that failed during the seek has nothing
         more to decode.
         """
         positions = self._seekable_positions()

@@ -19,7 +19,7 @@ _CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS
 
 
 def can_pass_through(packet: bytes | memoryview) -> bool:
-    """Whether a packet of a source can be sent as it is: one CELT frame of 20 ms, which joins packets that the node
+    """Whether a packet of a source can be sent unchanged: one CELT frame of 20 ms, which joins packets that the node
     encodes."""
     return 0 < len(packet) <= MOST_OPUS_PACKET_BYTES and packet[0] in _CAN_PASS
 

@@ -191,7 +191,7 @@ class OpusPackets:
         audible_to = start + samples - from_end
         if self._end is not None:
             audible_to = min(audible_to, self._end)
-        self._next_start = None if from_end else start + samples  # the next packet begins anew
+        self._next_start = None if from_end else start + samples  # the next packet starts over
         self._at = max(audible_to, at)
         return SourcePacket(start, samples, at, self._at, data)
 

@@ -3,7 +3,7 @@
 They come after the filters and the volume, before the limiter. The overlays at a frame are an immutable value on the
 session's own time, like the voices of the music, so that any recent frame can be rendered again.
 
-An overlay without samples in time stands still and goes on later: the music does not wait for it. Its last decoded
+An overlay without samples in time stands still and continues later: the music does not wait for it. Its last decoded
 GLIDE_SAMPLES are not used before more samples or the end follow, so that it can always fade out.
 """
 
@@ -20,7 +20,7 @@ from tonearm.decoder.messages import OverlayOrder, OverlayPosition, Plan
 from tonearm.worker.filters.blocks import FULL_SCALE, PCM_DTYPE, Planes, interleaved, scale
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
-# The decoded samples that an overlay needs to go on after an underrun.
+# The decoded samples that an overlay needs to continue after an underrun.
 ENOUGH_SAMPLES: Final = samples_of_ms(200)
 _NOT_BEGUN: Final = -1
 
@@ -128,7 +128,7 @@ class OverlayMix:
     """All overlays at one time, and their effect on the music.
 
     `over` are overlays that have ended, with their times, as long as plans contain them. `tails` fade out. `gate` is
-    the fade of the music when it is paused, and when it goes on. `begins`: an overlay begins exactly here.
+    the fade of the music when it is paused, and when it continues. `begins`: an overlay begins exactly here.
     """
 
     voices: tuple[OverlayVoice, ...] = ()

@@ -6,8 +6,8 @@ Verhelst and Roelands, ICASSP 1993). A resampler then changes pitch and rate. Th
 after each frame is a value, so rendering can restart from it.
 
 Tempo and step are those of SoundTouch (`SoundTouch::calcEffectiveRateAndTempo`), which lavadsp calls with `setTempo`,
-`setPitch` and `setRate`. SoundTouch's pieces are 40 to 90 ms long, depending on the tempo, overlap by 8 ms, and are
-moved within 15 to 20 ms; here the values are 60, 10 and 16 ms. lavadsp uses one SoundTouch for each channel, so left
+`setPitch` and `setRate`. SoundTouch's pieces are 40 to 90 ms long, depending on the tempo. They overlap by 8 ms and are
+moved within 15 to 20 ms. Here the values are 60, 10 and 16 ms. lavadsp uses one SoundTouch for each channel, so left
 and right are moved independently; here they are moved together.
 
     source ──tempo = speed / pitch──► joined ──step = pitch · rate──► frame
@@ -199,7 +199,7 @@ class StretchedSource:
     It begins with sample `first` of the file, which has the same number here, and is made as far as it is read.
 
     Samples stay in `store` as long as they may be rendered again, so going back costs nothing. Where another source
-    joins (`following`), the end reads on into that source's beginning, and `begin_next` goes on with the same pieces.
+    joins (`following`), the end reads on into that source's beginning, and `begin_next` continues with the same pieces.
     Pieces are up to 8 ms off their nominal positions, so a fresh start would click where the files join.
     """
 
@@ -232,7 +232,7 @@ class StretchedSource:
         return self.store.start + (sample - self.store.start) * self.setting.position_rate
 
     def heard_sample(self, file_sample: int) -> int:
-        """The first sample of this source that is not before a sample of the file."""
+        """The first sample of this source at or after a sample of the file."""
         return self.store.start + math.ceil((file_sample - self.store.start) / self.setting.position_rate)
 
     def make(self, up_to: int) -> None:

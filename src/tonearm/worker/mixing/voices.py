@@ -118,7 +118,7 @@ class Voices:
         return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
 
     def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
-        """The voices when a source begins with `rise`, and the source before, with its rises, goes on as `fade`."""
+        """The voices when a source begins with `rise`, and the source before, with its rises, continues as `fade`."""
         over = (old if old.until is not None else replace(old, until=rise.start) for old in self.rises)
         return Voices((*self.fades, fade), (*over, rise))
 

@@ -94,7 +94,7 @@ class SentFrames:
         self._begun: set[Output] = set()  # outputs for which a frame was handed in
 
     def keep(self, outputs: Outputs) -> None:
-        """Only these outputs have listeners: an output that returns begins with the frames that are sent then."""
+        """Forgets all outputs but these. An output that returns begins with the frames that are sent then."""
         self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
         self._begun &= outputs
 
@@ -138,8 +138,8 @@ class SentFrames:
 
 class Mp3Thread:
     """Does jobs in order, and calls `deliver` in the thread with each result. A failed job has a result without frames:
-    its listeners get silence, and the thread goes on. `tell(doing, error)` logs the cause. `guarded` wraps the thread's
-    work."""
+    its listeners get silence, and the thread continues. `tell(doing, error)` logs the cause. `guarded` wraps the
+    thread's work."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ Frames are passed through in runs. Measurements with decoders gave these rules:
 - A run must not begin while CELT's post-filter is on. The filter is off again after one to three packets. After
   WAIT_FRAMES the run begins nevertheless, and then after a packet of ours with prediction: the decoder's state after it
   suits the source's next packet better than none (36 to 42 dB for pitched tones instead of 7 to 10).
-- After a run the encoder begins anew, primed with the frames before (`opus_encoder`).
+- After a run the encoder restarts, primed with the frames before (`opus_encoder`).
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class Passthrough:
 
     @property
     def follows_passed(self) -> bool:
-        """Whether the packet before came from a source, so that encoding begins anew."""
+        """Whether the packet before came from a source, so that encoding restarts."""
         return self.last is None
 
     def cut(self) -> "Passthrough":
@@ -284,7 +284,7 @@ class _Finder:
 
 
 def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outputs) -> bool:
-    """Whether encoding begins anew, and so needs the frames before."""
+    """Whether encoding restarts, and so needs the frames before."""
     return passthrough.follows_passed or not outputs <= {output for output, _ in points}
 
 
@@ -302,8 +302,8 @@ def packets_of_run(
     """The packets of a run, from the source or encoded from the frames `pcm`, and the states of passthrough before and
     after it.
 
-    `history` has the last RUN_HISTORY_FRAMES frames before the run, or fewer, where encoding begins anew; None when
-    these are the first frames. `is_silent`: no source plays in the frames.
+    `history` has the last RUN_HISTORY_FRAMES frames before the run, or fewer, where encoding restarts; None when these
+    are the first frames. `is_silent`: no source plays in the frames.
     """
     if run.packets:
         for output in outputs:

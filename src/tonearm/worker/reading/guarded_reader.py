@@ -61,7 +61,7 @@ class TimedReader:
         self.limit(OPENING_DEADLINE_S, errors.opening_took_too_long(source_name, OPENING_DEADLINE_S))
 
     def limit(self, limit_s: float, too_late: PlayFailure) -> None:
-        """Limits the time to read from now on. Later reads raise `TooLate` with this failure."""
+        """Limits the time to read from now on. After it, reads raise `TooLate` with this failure."""
         self._deadline_s: float | None = self._now_s() + limit_s
         self._too_late = too_late
 
@@ -150,7 +150,7 @@ class GuardedReader:
         if self.interruption is not None:
             raise self.interruption
 
-    # Called by PyAV. An error must be an `Exception`: PyAV drops a `BaseException` and goes on decoding.
+    # Called by PyAV. An error must be an `Exception`: PyAV drops a `BaseException` and continues decoding.
 
     def read(self, n: int) -> bytes:
         if self.failure is not None or self.interruption is not None:

@@ -50,8 +50,8 @@ class Dropped(PlayError):
 
 
 class DescriptorReader:
-    """Reads an open file by position. A read from the page cache happens at once; a read that waits for the disk
-    happens inside `without_slot()`, so that a slow disk delays only the source that reads from it.
+    """Reads an open file by position. A read from the page cache happens at once. A read that waits for the disk
+    happens inside `without_slot()`, so a slow disk delays only the source that reads from it.
 
     Other threads call `drop`.
     """
@@ -188,7 +188,7 @@ class RequestingReader:
         self._offset, self._end_offset = offset, None
 
     def begin_next_part(self) -> bool:
-        """Goes on after the end of a part. False at the end of the source.
+        """Continues after the end of a part. False at the end of the source.
 
         Only a source that is not seekable and whose size is unknown can have parts. Raises `PlayError`.
         """

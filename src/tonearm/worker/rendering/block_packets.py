@@ -99,7 +99,7 @@ class BlockPackets:
                 store.stop_reading()
 
     def history_for(self, timeline: Timeline, start: RenderState, run: PacketRun | None) -> bytes | None:
-        """The frames before a run, when its encoder begins anew; otherwise None. Call this before the PCM of the run is
+        """The frames before a run, when its encoder restarts; otherwise None. Call this before the PCM of the run is
         read, since packets are decoded in order."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
             return None

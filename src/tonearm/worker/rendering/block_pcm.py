@@ -95,7 +95,7 @@ class BlockPcm:
         self, start: RenderState, frames: int, limits: Limits, before_pause: Callable[[], Gathered]
     ) -> tuple[bytes, ChainState]:
         """Frames in which the music stands still. Where the music fades out, `before_pause` returns its next frame,
-        with which it goes on after the pause."""
+        with which it continues after the pause."""
         overlays, filters = start.overlays, start.filters
         samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits.looks_ahead else 0)
         planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
@@ -199,7 +199,7 @@ class BlockPcm:
 
 
 class _FilteredMusic(NamedTuple):
-    """Filtered music, the filters' state after the block's frames, and normalization's factors. The music may go on
+    """Filtered music, the filters' state after the block's frames, and normalization's factors. The music may continue
     after these frames, for the limiter's look-ahead."""
 
     planes: Planes

@@ -25,7 +25,7 @@ _UNLIMITED: Final = sys.maxsize
 class JoinedMusic:
     """Gathers the samples of the music for one block after the other.
 
-    Rendering goes on at `position`. At the end of a source it is already after this end, while the timeline's end is
+    Rendering continues at `position`. At the end of a source it is already after this end, while the timeline's end is
     before it: a plan that begins there emits the END mark again.
     """
 
@@ -104,7 +104,7 @@ class JoinedMusic:
         return Voices((*fades, *tails))
 
     def _retimed(self, before: RenderState, voices: Voices) -> Voices:
-        """Goes on at the same position of the file at the newest timescale. Returns the voices after that. The old
+        """Continues at the same position of the file at the newest timescale. Returns the voices after that. The old
         sound glides into the new sound as in a cut, because their waves do not match."""
         position, sources = self.position, self._sources
         source = sources.file_of(position.source)
@@ -124,7 +124,7 @@ class JoinedMusic:
 
     def _tails(self, end: RenderState, voices: Voices) -> tuple[Fade, ...]:
         """The current source after `end`, fading out within GLIDE_SAMPLES. Where it ends within these samples, the
-        source that joins it goes on: otherwise it would click."""
+        source that joins it continues: otherwise it would click."""
         sources, position = self._sources, end.position
         if not position.has_begun:
             return ()
@@ -193,7 +193,7 @@ class JoinedMusic:
         return gathered
 
     def has_enough(self) -> bool:
-        """Whether the music, which was missing under the overlays, may go on: with 200 ms decoded, or all up to its
+        """Whether the music, which was missing under the overlays, may continue: with 200 ms decoded, or all up to its
         end."""
         source, sample = self.position.source, self.position.sample
         store = None if not source else self._sources.made(source, sample + ENOUGH_SAMPLES)

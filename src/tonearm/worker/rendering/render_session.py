@@ -84,7 +84,7 @@ class RenderSession:
         self._mp3_jobs: list[Mp3Job] = []
         self.is_changed = False  # the next frame differs from the frame rendered under that number
         self._due_before = 0  # frames before it are made without missing music, while overlays play
-        self._is_rebuffering = False  # music was missing under overlays: it goes on when some is decoded ahead
+        self._is_rebuffering = False  # music was missing under overlays: it continues when some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
 
     # Questions of its owner
@@ -198,7 +198,7 @@ class RenderSession:
             filters = before.filters.at_once(order.filters)
         elif order.filters == before.filters.filters:
             filters = before.filters
-        else:  # audio that goes on, if only to fade out, glides to the new settings
+        else:  # audio that continues, if only to fade out, glides to the new settings
             filters = before.filters.changed(order.filters, history_before(self._timeline, self._sources))
         self._timeline.end = before._replace(
             position=self._music.position,

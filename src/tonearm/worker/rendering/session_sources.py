@@ -83,7 +83,7 @@ class SessionSources:
         return sample if stretched is None else round(stretched.file_sample(sample))
 
     def heard_sample(self, source: int, file_sample: int) -> int:
-        """The first heard sample that is not before a sample of the file."""
+        """The first heard sample at or after a sample of the file."""
         stretched = self._stretched.get(source)
         return file_sample if stretched is None else stretched.heard_sample(file_sample)
 

@@ -49,9 +49,9 @@ NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
 
 class RenderState(NamedTuple):
-    """The state from which rendering goes on at `frame`: the position in the source, the state of the filters, the
-    other voices, the overlays, and the states of the encoders and of passthrough. `filters_idle`: the filters did not
-    run in the frames before, since there were no listeners."""
+    """The state from which rendering continues at `frame`: the source position, the filters' state, the other voices,
+    the overlays, and the states of the encoders and of passthrough. `filters_idle`: the filters did not run in the
+    frames before, since there were no listeners."""
 
     frame: int
     position: SourcePosition
@@ -130,7 +130,7 @@ def position_after(start: SourcePosition, segments: Sequence[Segment], samples: 
 
 
 class Block(NamedTuple):
-    """Rendered frames: the state in which they begin, and their input, which may go on after them.
+    """Rendered frames: the state in which they begin, and their input, which may extend past their end.
 
     `limits` is the limiter's action; None when nothing was filtered: without listeners, or passed through. `is_paused`:
     the music stood still, and only overlays are in the block. `pcm` is the rendered PCM, stored only where it is
@@ -177,7 +177,7 @@ class Block(NamedTuple):
 
 
 class Timeline:
-    """The stored rendered blocks of one epoch, oldest first and without gaps. Rendering goes on at `end`."""
+    """The stored rendered blocks of one epoch, oldest first and without gaps. Rendering continues at `end`."""
 
     def __init__(self, end: RenderState, blocks: list[Block] | None = None) -> None:
         self.end = end
@@ -207,7 +207,7 @@ class Timeline:
             del self._blocks[0]
 
     def forget_pcm_before(self, frame: int) -> None:
-        """Frees the rendered PCM of the blocks that are wholly before `frame`."""
+        """Frees the PCM and the encoder states of the blocks that are wholly before `frame`."""
         for index, block in enumerate(self._blocks):
             if block.end_frame > frame:
                 break

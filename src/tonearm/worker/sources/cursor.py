@@ -1,7 +1,7 @@
 """The state of a source for its session: its number, its target, how far ahead it is decoded, its end, and its store.
 
-After a seek the same open source goes on under another number and with another store. Frames before the seek can still
-be rendered again from the old store.
+After a seek the same open source continues under another number and with another store. Frames before the seek can
+still be rendered again from the old store.
 """
 
 import threading
@@ -161,7 +161,7 @@ class Cursor:
     # By the rendering thread
 
     def seek(self, order: SeekSource, *, is_seekable: bool) -> LeftSource:
-        """Goes on as `order.new_source` from another sample on. Returns the rest of the source under its old number."""
+        """Continues as `order.new_source` from another sample on. Returns the source under its old number."""
         with self._lock:
             left = self._renumber(order)
             continued = None if self.target is not None else self.store.continued_from(order.start_sample)

@@ -22,7 +22,7 @@ from tonearm.worker.sources.source import DecodingSource, SourceServices
 
 # The samples stored for a session that reads none because it is paused. The node ends a source that is paused for long.
 MOST_BEHIND_SAMPLES: Final = 15 * SAMPLE_RATE_HZ
-# A session that was this far behind goes on with new samples when it has only this much left.
+# A session that was this far behind continues with new samples when it has only this much left.
 _REJOIN_SAMPLES: Final = SAMPLE_RATE_HZ // 5
 _NEVER_S: Final = 1e12
 
@@ -67,7 +67,7 @@ class LiveSource(DecodingSource):
             self._members = tuple(other for other in self._members if other is not member)
 
     def enter_again(self, member: "LiveMember") -> None:
-        """Lets a member that was too far behind go on with new samples."""
+        """Lets a member that was too far behind continue with new samples."""
         with self._lock:
             self._enter(member)
         self.services.pcm_decoded(member.cursor.session)

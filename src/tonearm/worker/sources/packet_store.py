@@ -43,7 +43,7 @@ class PacketStore(PcmStore):
         self._packets: list[SourcePacket] = []
         self._first_number = 0  # of the first stored packet
         self._links: list[int] = []  # the samples from which on packets have another grid than before
-        self._next_number = -1  # of the decoder's next packet; -1: decoding begins anew
+        self._next_number = -1  # of the decoder's next packet; -1: decoding restarts
         self._decoded_to = start_sample
         self._plain: PcmStore | None = None  # PCM that follows the packets and is not Opus
         self.is_read = False  # whether the PCM is read
@@ -121,7 +121,7 @@ class PacketStore(PcmStore):
         return packet if packet is not None and sample < packet.audible_to else None
 
     def link_with(self, sample: int) -> int | None:
-        """The start of the last part, at or before a sample, that begins anew within the source, as in a chained
+        """The start of the last part, at or before a sample, with its own beginning within the source, as in a chained
         stream."""
         with self._lock:
             index = bisect_right(self._links, sample) - 1

@@ -117,7 +117,7 @@ class DecodingSource:
         self._reader.drop()
 
     def seek(self, order: SeekSource) -> LeftSource:
-        """Goes on as `order.new_source` from another sample on. Returns the rest of the source under its old number."""
+        """Continues as `order.new_source` from another sample on. Returns the source under its old number."""
         left = self.cursor.seek(order, is_seekable=self._reader.seekable())
         self._job.resume()
         return left

@@ -98,8 +98,8 @@ class SourceContent:
         return PacketDecoding(self.packets.channels, self.packets.take_codec())
 
     def begin_next_part(self, sample: int) -> bool:
-        """Goes on with the next part, which begins at this sample of the source. It may have another encoding and other
-        timestamps, so the demuxer begins anew. False when there is no next part."""
+        """Continues with the next part, which begins at this sample of the source. It may have another encoding and
+        other timestamps, so the demuxer restarts. False when there is no next part."""
         if not self._reader.begin_next_part():
             return False
         self._reopen()
@@ -109,7 +109,7 @@ class SourceContent:
         return True
 
     def begin_at(self, begin: BeginAt) -> int:
-        """Moves to a position at which a demuxer begins anew. Returns the first sample there."""
+        """Moves to a position at which a demuxer can start. Returns the first sample there."""
         if self._begun is None or self._begun[0] != begin:
             self._reader.begin_at(begin.offset)
             self._reopen()
