@@ -100,8 +100,8 @@ def _limit_allocations(max_bytes: int) -> None:
 
 
 class EarningReader:
-    """A reader of a file that is being opened. Within its `with` block the limit of libav's allocations grows with the
-    bytes read, so a small file still cannot allocate much.
+    """A reader of a file that is being opened. The limit of libav's allocations grows with the bytes read, so a small
+    file still cannot allocate much. The end of the `with` block resets the limit.
 
     The limit belongs to the process: other files that are opened meanwhile have the same limit.
     """
