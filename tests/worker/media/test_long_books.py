@@ -3,10 +3,11 @@
 import io
 import struct
 
+import numpy as np
 import pytest
 
-from tests.support.audio_files import long_book, m4a, tone
-from tests.support.media_files import loudest_hz, open_bytes, samples_of
+from tests.support.audio_files import long_book, m4a, tone, wav
+from tests.support.media_files import decode_rest, loudest_hz, open_bytes, samples_of
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.worker.media.facts import read_picture
 from tonearm.worker.media.formats import limit_allocation_size
@@ -39,6 +40,15 @@ def test_a_book_plays_and_is_sought(hours: int, index_first: bool) -> None:
         media.close()
     assert read_picture(io.BytesIO(book), name="book", content_type=None, size_bytes=len(book)) == b""
     require_small_files_are_limited()
+
+
+def test_a_file_that_plays_raises_no_limit_of_others() -> None:
+    media = open_bytes(wav(np.zeros((180 * 48_000, 2))))
+    try:
+        assert len(decode_rest(media, 480_000)) == 180 * 48_000
+        require_small_files_are_limited()
+    finally:
+        media.close()
 
 
 def require_small_files_are_limited() -> None:

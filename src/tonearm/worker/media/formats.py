@@ -112,11 +112,13 @@ class EarningReader:
     def __init__(self, reader: MediaReader) -> None:
         self._reader = reader
         self._read_bytes = 0
+        self._is_opening = True
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_opening = False
         with self._lock:
             if self._earned.pop(id(self), None) is not None:
                 _limit_allocations(max(self._earned.values(), default=_MAX_ALLOCATION_BYTES))
@@ -125,7 +127,7 @@ class EarningReader:
         data = self._reader.read(n)
         self._read_bytes += len(data)
         earned = min(self._read_bytes * _ALLOCATED_FOR_READ, _MOST_FOR_INDEX_BYTES)
-        if earned > _MAX_ALLOCATION_BYTES:
+        if self._is_opening and earned > _MAX_ALLOCATION_BYTES:
             with self._lock:
                 self._earned[id(self)] = earned
                 _limit_allocations(max(self._earned.values()))
