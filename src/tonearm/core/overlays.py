@@ -1,12 +1,11 @@
-"""The rules of a player's overlays: sounds over whatever plays. A state machine without I/O and without a clock.
+"""The rules of a player's overlays, which play over the current track: a state machine without I/O and without a clock.
 
-Each overlay has a source of its own. `player.player_overlays` opens the source, reports about it by its number, and
-gets the events that follow. A report about a number that is not known (any more) changes nothing. The states of an
-overlay:
+Each overlay has its own source. `player.player_overlays` opens the source, reports about it by its number, and gets the
+resulting events. A report about an unknown or past number changes nothing. An overlay has two states:
 
-  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`). Overlays
-            that were added together wait for each other, so that they begin with the same frame
-  PLAYING   until the last frame with it was sent (`ended`), it failed (`failed`), or it was taken away (`remove`)
+  LOADING   until its source has given audio (`got_audio`) and the first frame with it is about to be sent (`began`).
+            Overlays that were added together wait for each other, so that they begin with the same frame.
+  PLAYING   until the last frame with it was sent (`ended`), its source failed (`failed`), or it was removed (`remove`)
 """
 
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ FADE_MAX_MS: Final = 2_000
 
 
 class OverlayState(StrEnum):
-    """Whether a frame of an overlay was sent yet."""
+    """Whether a frame with the overlay was sent yet."""
 
     LOADING = "loading"
     PLAYING = "playing"
@@ -69,15 +68,15 @@ class OverlayStatus:
 class _Overlay:
     track: Track
     settings: OverlaySettings
-    first_of_group: SourceId  # the first source of the overlays that begin together
+    first_of_group: SourceId  # the first source of the group that begins together
     state: OverlayState = field(default=OverlayState.LOADING)
     has_audio: bool = False
-    failure: PlayFailure | None = None  # ends the overlay once the audio decoded before has sounded
+    failure: PlayFailure | None = None  # ends the overlay after the audio that was decoded before it
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyOverlay:
-    """An overlay that may sound: its whole group has audio."""
+    """An overlay that may play, because its whole group has audio."""
 
     source: SourceId
     track: Track
@@ -85,7 +84,7 @@ class ReadyOverlay:
 
 
 class Overlays:
-    """All overlays of one player. Their ids are those of their tracks; sources are numbered from `first_source` on."""
+    """All overlays of one player. An overlay has the id of its track; sources are numbered from `first_source` on."""
 
     def __init__(self, first_source: SourceId) -> None:
         self._next_source = first_source
@@ -104,7 +103,7 @@ class Overlays:
 
     @property
     def ready(self) -> Iterator[ReadyOverlay]:
-        """The overlays that may sound, oldest first."""
+        """The overlays that may play, oldest first."""
         waiting = {overlay.first_of_group for overlay in self._overlays.values() if not overlay.has_audio}
         return (
             ReadyOverlay(source, overlay.track, overlay.settings)
@@ -164,7 +163,7 @@ class Overlays:
             overlay.track = overlay.track.with_facts(facts)
 
     def got_audio(self, source: SourceId) -> bool:
-        """The source gave its first audio. False when that was known before."""
+        """Notes the first audio of the source. Returns False for an unknown source and for repeated reports."""
         overlay = self._overlays.get(source)
         if overlay is None or overlay.has_audio:
             return False
@@ -172,14 +171,14 @@ class Overlays:
         return True
 
     def decoded(self, source: SourceId) -> tuple[Event, ...]:
-        """The source was decoded to its end."""
+        """Handles the end of decoding. A source that gave no audio by then has failed."""
         overlay = self._overlays.get(source)
         if overlay is None or overlay.has_audio:
             return ()
         return self.failed(source, ENDED_WITHOUT_AUDIO)
 
     def began(self, source: SourceId) -> tuple[Event, ...]:
-        """The first frame with the overlay is about to be sent."""
+        """To be called before the first frame with the overlay is sent."""
         overlay = self._overlays.get(source)
         if overlay is None or overlay.state is OverlayState.PLAYING:
             return ()
@@ -187,20 +186,20 @@ class Overlays:
         return (OverlayStart(overlay.track.id),)
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gives no more audio because of `failure`. The audio that it gave is still heard."""
+        """Notes a failure after the first audio. The decoded audio still plays; `ended` then reports the failure."""
         overlay = self._overlays.get(source)
         if overlay is not None:
             overlay.failure = failure
 
     def failed(self, source: SourceId, failure: PlayFailure) -> tuple[Event, ...]:
-        """The source gives no more audio because of `failure`. The audio that it gave is not heard."""
+        """Ends the overlay at once because of `failure`. Decoded audio that was not sent is dropped."""
         overlay = self._overlays.get(source)
         if overlay is None:
             return ()
         return (OverlayException(overlay.track.id, failure), *self._end(source, OverlayEndReason.LOAD_FAILED))
 
     def ended(self, source: SourceId) -> tuple[Event, ...]:
-        """The last frame with the overlay was sent."""
+        """To be called after the last frame with the overlay was sent."""
         overlay = self._overlays.get(source)
         if overlay is None:
             return ()

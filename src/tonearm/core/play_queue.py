@@ -1,7 +1,7 @@
 """A player's tracks: the current one, the queue behind it, the played ones, and the sources that are open for them.
 
-`select_next` alone decides what follows a track, by the loop mode and the reason of its end. Nothing in this module
-knows of events, of pause or of time.
+`select_next` alone decides which track follows, by the loop mode and the reason of the end. This module does not deal
+with events, pauses or time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +41,7 @@ TrackT = TypeVar("TrackT")
 
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[TrackT]):
-    """The track that plays next (None: nothing does, the player is idle) and the queue after it was taken out."""
+    """The track that plays next, and the queue without it. A track of None: the player becomes idle."""
 
     track: TrackT | None
     queue: tuple[TrackT, ...]
@@ -69,18 +69,18 @@ def select_next(
     return Selection(candidates[0], candidates[1:]) if candidates else Selection(None, ())
 
 
-# Other contents of a source than one track
+# Sources that contain several tracks
 
 MAX_REASONS: Final = 20  # for leaving out entries of a playlist
 
 
 @dataclass(frozen=True, slots=True)
 class PlaylistEntry:
-    """A playlist's entry, with what the playlist says of it. Texts are printable.
+    """An entry of a playlist, with the facts that the playlist gives. Texts are printable.
 
-    `title` is None and `author` empty when the playlist has none; `length_ms` is 0 when the playlist does not say it.
-    `is_part`: the entry is one of several parts of a file, so the file's tags are not about it alone. `has_own_tags`:
-    the entry is a file, whose tags may say more than the playlist.
+    `title` is None, `author` empty and `length_ms` 0 when the playlist does not give them. `is_part`: the entry is one
+    of several parts of a file, so the file's tags do not describe it alone. `has_own_tags`: the entry is a file, whose
+    tags may give more facts than the playlist.
     """
 
     uri: SourceUri
@@ -93,7 +93,7 @@ class PlaylistEntry:
     isrc: str | None = None
 
     def track(self, track_id: str, metadata_json: bytes, lists: tuple[str, ...] = ("",)) -> Track:
-        """The track that it is, with its `lists`. What the playlist calls it is its title until it is opened."""
+        """The track of this entry, with these `lists`. It has the playlist's title until it is opened."""
         track = Track.create(track_id, self.uri, metadata_json)
         info = replace(
             track.info,
@@ -126,7 +126,7 @@ class Playlist:
     `left_out`.
 
     `name` is empty when the playlist has none. `selected` is the index of the entry that the URI itself names, or None.
-    `author`, `artwork_url` and `total`, how many tracks it says it has, are known of some lists only.
+    Only some playlists give an `author`, an `artwork_url` and a `total` of tracks.
     """
 
     entries: tuple[PlaylistEntry, ...]
@@ -145,7 +145,7 @@ class Playlist:
 
 
 class NothingFound(PlayError):
-    """A search gave no result that may be played. `left_out` are the results that may not."""
+    """A search found no result that may be played. `left_out` are the results that the policy refuses."""
 
     def __init__(self, failure: PlayFailure, left_out: LeftOut) -> None:
         super().__init__(failure)
@@ -198,8 +198,8 @@ _DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
 class QueuedTrack:
     """A track in a player: one object for its whole stay, wherever a loop moves it.
 
-    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed attempts since then.
-    `is_read`: its tags were read ahead while it waited, or could not be read.
+    `gave_audio`: this player has sent a frame of it. `failures`: its failed attempts since then. `is_read`: reading its
+    tags ahead, while it waited, has succeeded or failed.
     """
 
     track: Track
@@ -209,13 +209,14 @@ class QueuedTrack:
 
     @property
     def is_unread(self) -> bool:
-        """Whether its tags were not read and may have more facts."""
+        """Whether its tags were not read yet and may give more facts."""
         track = self.track
         return not (self.is_read or track.is_known) and (track.has_own_tags or not track.info.length_ms)
 
     @property
     def retry_delay_s(self) -> float:
-        """The delay before the next attempt: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
+        """The delay before the next attempt: 1, 2, 4, 8, 16, 30, 30 … seconds, by the number of failures. 0 without
+        failures, and for a track that never gave audio."""
         if not self.gave_audio or self.failures == 0:
             return 0.0
         doublings = self.failures - 1
@@ -226,8 +227,8 @@ class QueuedTrack:
 class Attempt:
     """One attempt to open and play a track from `start_ms` on, by one source.
 
-    A `failure` is kept until the track's time to play has come; the failed source is gone. An attempt that a seek made
-    `has_started` when the attempt before it had.
+    A `failure` is kept until the track should play; the failed source is gone. An attempt that a seek made inherits
+    `has_started` from the attempt before it.
     """
 
     source: SourceId
@@ -246,7 +247,7 @@ class Attempt:
 
     @property
     def is_sought(self) -> bool:
-        """Whether it begins elsewhere than its track."""
+        """Whether it begins at another position than the track."""
         return self.start_ms != self.queued_track.track.start_ms
 
 
@@ -254,9 +255,9 @@ class Attempt:
 class PlayQueue:
     """`current` is the selected track, `tracks` the queue behind it, front first.
 
-    Two sources can be open: `current_attempt` plays the current track, `next_attempt` is opened ahead for the track
-    that comes after it. Actions for the engine are collected until `take_actions`. `version` counts the changes of
-    `tracks`, which are made with `set_tracks`; `waiting_bytes` is what these take together.
+    Two sources can be open: `current_attempt` plays the current track, and `next_attempt` is opened ahead for the track
+    after it. Actions for the engine are collected until `take_actions`. `set_tracks` changes `tracks`; `version` counts
+    these changes, and `waiting_bytes` is the size of all `tracks`.
     """
 
     current: QueuedTrack
@@ -271,18 +272,18 @@ class PlayQueue:
     _actions: list[Action] = field(default_factory=list)
 
     def attempt(self, source: SourceId) -> Attempt | None:
-        """The current or the next attempt, when it has this number."""
+        """The current or the next attempt, if it has this number."""
         if self.next_attempt is not None and self.next_attempt.source == source:
             return self.next_attempt
         return self.attempt_of_current(source)
 
     def attempt_of_current(self, source: SourceId) -> Attempt | None:
-        """The current attempt, when it has this number."""
+        """The current attempt, if it has this number."""
         attempt = self.current_attempt
         return attempt if attempt is not None and attempt.source == source else None
 
     def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> bool:
-        """Sets the queue. Returns whether that changed it: the same tracks again do not."""
+        """Sets the queue. Returns whether the queue has changed."""
         splice = splice_of(self.tracks, tracks)
         if splice.is_change:
             self.tracks = tracks
@@ -302,7 +303,7 @@ class PlayQueue:
         return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
 
     def make_current(self, queued_track: QueuedTrack) -> Attempt:
-        """Makes a track the current one. The next attempt is its own when it is for this track, failed or not."""
+        """Makes a track current. A next attempt for this track, failed or not, becomes the current attempt."""
         is_open = self.next_attempt is not None and self.next_attempt.queued_track is queued_track
         if is_open or queued_track is not self.current:
             self.drop_current_attempt()
@@ -321,7 +322,7 @@ class PlayQueue:
         return self.current_attempt
 
     def seek_current(self, start_ms: int) -> None:
-        """Loads the current track, which has an attempt, once more from `start_ms` on; the next one stays as it is."""
+        """Loads the current track, which has an attempt, again from `start_ms` on. The next attempt stays as it is."""
         before = self.current_attempt
         assert before is not None, "only a track that is loaded can be sought"
         self.current_attempt = self._open_again(0.0, start_ms)
@@ -329,12 +330,12 @@ class PlayQueue:
         self.current_attempt.stream_title = before.stream_title
 
     def forget_due(self) -> None:
-        """The next track is not due any more; its attempt is dropped."""
+        """Drops the next attempt, because the next track is not due any more."""
         self._drop_next_attempt()
         self._is_next_due = False
 
     def replace_current(self, entries: tuple[QueuedTrack, ...]) -> None:
-        """The current source is gone and was a playlist: its first entry is loaded instead, the others are queued."""
+        """Loads the first entry of a playlist instead of the current source, which is gone, and queues the others."""
         sought = self.current_attempt if self.current_attempt is not None and self.current_attempt.is_sought else None
         self.current, *others = entries
         self.set_tracks((*others, *self.tracks))
@@ -342,9 +343,9 @@ class PlayQueue:
         self.revise_next()
 
     def replace_next(self, entries: tuple[QueuedTrack, ...]) -> bool:
-        """The next source is gone and was a playlist: its entries take its place in the queue.
+        """Puts the entries of a playlist in its place in the queue. The next source, which was the playlist, is gone.
 
-        Returns False when it has none there, because a loop would have repeated the current track.
+        Returns False when the playlist is not in the queue, because a loop would have repeated the current track.
         """
         playlist = None if self.next_attempt is None else self.next_attempt.queued_track
         if playlist is None or playlist not in self.tracks:
@@ -356,12 +357,12 @@ class PlayQueue:
         return True
 
     def make_next_due(self) -> None:
-        """From now on the next track is kept open, until another track becomes the current one."""
+        """Keeps the next track open from now on, until another track becomes current."""
         self._is_next_due = self.current_attempt is not None
         self.revise_next()
 
     def revise_next(self) -> None:
-        """Loads the next track when that is due, and drops the attempt of one that is not the next any more."""
+        """Loads the next track if it is due, and drops the attempt of a track that is not next any more."""
         wanted = self.selection_after(EndReason.FINISHED).track if self._is_next_due else None
         if self.next_attempt is not None and self.next_attempt.queued_track is not wanted:
             self._drop_next_attempt()
@@ -374,12 +375,12 @@ class PlayQueue:
         self.current_attempt = None
 
     def drop_all(self) -> None:
-        """Drops both attempts; the next track is not due any more."""
+        """Drops both attempts. The next track is not due any more."""
         self.drop_current_attempt()
         self.forget_due()
 
     def take_actions(self) -> tuple[Action, ...]:
-        """What is to be done since the last call, in order."""
+        """The actions since the last call, in order."""
         actions = tuple(self._actions)
         self._actions.clear()
         return actions
@@ -436,8 +437,8 @@ class PlayedTrack:
 
 
 class History:
-    """At most `MAX_PLAYED` played tracks. A track that was repeated is there once. Begins with `played`, newest
-    first."""
+    """At most `MAX_PLAYED` played tracks. A track that played several times in a row is there once. Begins with
+    `played`, newest first."""
 
     def __init__(self, played: Sequence[PlayedTrack] = ()) -> None:
         self._played = list(reversed(played))  # newest last
@@ -448,7 +449,7 @@ class History:
         return tuple(reversed(self._played))
 
     def add(self, played: PlayedTrack) -> None:
-        """Adds a track that ended. A repeat of the newest track takes its place."""
+        """Adds a track that ended. A repeat of the newest track replaces it."""
         if self._played and self._played[-1].queued_track is played.queued_track:
             before = self._played.pop()
             sounded = before.sounded or played.sounded
@@ -457,9 +458,9 @@ class History:
         del self._played[:-MAX_PLAYED]
 
     def take_previous(self, current: QueuedTrack | None) -> QueuedTrack | None:
-        """Takes out the newest track that sounded, and returns it; None, with nothing changed, when there is none.
+        """Removes and returns the newest track that sounded; None, with nothing changed, when there is none.
 
-        Earlier repeats of `current` do not count as before it. Those that are newer than the result are taken out, too.
+        Repeats of `current` are not previous tracks. Those that are newer than the result are removed as well.
         """
         for index in range(len(self._played) - 1, -1, -1):
             candidate = self._played[index]

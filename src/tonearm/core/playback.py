@@ -1,9 +1,9 @@
 """The rules of a player: a state machine without I/O and without a clock.
 
-Each call returns an `Outcome`: the events to emit and the sources to open, seek or drop. `player.engine` does that and
-reports back, always with the number of the source. A report about a source that is neither the current nor the next one
-(any more) changes nothing, so late reports need no care. A source that was reported as failed, ended, interrupted or
-expanded is gone, and no `Drop` follows for it.
+Each call returns an `Outcome`: the events to emit and the sources to open, seek or drop. `player.engine` carries it out
+and reports back, always with the number of the source. A report about a source that is neither current nor next any
+more changes nothing, so late reports are harmless. A source that was reported as failed, ended, interrupted or expanded
+is gone, so no `DropAction` follows for it.
 """
 
 from dataclasses import replace
@@ -22,15 +22,15 @@ class Playback(Requests):
     clients."""
 
     def start_clock(self) -> Outcome:
-        """Starts the player's clock: the first listener has come, or the wait for it is over. Kept failures and ends
-        are due now."""
+        """Starts the player's clock: the first listener has come, or the wait for it is over. Pending failures and
+        ends are due now."""
         self.clock_started = True
         self._finish_if_behind_end()
         self._report_due_failures()
         return self._outcome()
 
     def opened(self, source: SourceId, facts: SourceFacts) -> Outcome:
-        """The source gives audio that can be decoded."""
+        """Takes the facts about a source that was opened and can be decoded."""
         attempt = self._queue.attempt(source)
         if attempt is not None:
             attempt.is_opened = True
@@ -42,10 +42,10 @@ class Playback(Requests):
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
-        """The source is a playlist of these tracks, at least one, which take its place and its metadata.
+        """Replaces a source that is a playlist by its tracks, at least one, which get the playlist's metadata.
 
-        The first track is opened in place of the playlist; the others go to the front of the queue. The last ones are
-        left out when the queue would become too long.
+        The first track is opened in place of the playlist; the others go to the front of the queue. If the queue would
+        become too long, the last tracks are left out.
         """
         attempt = self._queue.attempt(source)
         if attempt is None or attempt.failure is not None:
@@ -71,7 +71,7 @@ class Playback(Requests):
         return self._outcome()
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
-        """The source cannot be opened or gave no audio. The failure is kept until the track is to play."""
+        """Notes that the source cannot be opened or gave no audio. The failure is due when the track should play."""
         attempt = self._queue.attempt(source)
         if attempt is not None and attempt.has_started:
             return self.interrupted(source, failure)
@@ -81,7 +81,7 @@ class Playback(Requests):
         return self._outcome()
 
     def first_frame(self, source: SourceId) -> Outcome:
-        """The first frame of the source is about to be sent."""
+        """To be called before the first frame of the source is sent."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is not None and attempt.failure is None:
             attempt.queued_track.gave_audio = True
@@ -97,7 +97,7 @@ class Playback(Requests):
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
-        """The source cannot begin in the middle because of `code`, so it plays the file from its start."""
+        """Notes that a seek was not possible because of `code`, so that the source plays the file from its start."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is not None and attempt.failure is None:
             attempt.start_ms = 0
@@ -107,10 +107,10 @@ class Playback(Requests):
         return self._outcome()
 
     def ended(self, source: SourceId) -> Outcome:
-        """The last frame of the source was sent and nothing went wrong.
+        """To be called when the last frame of the source was sent, without a failure.
 
-        When the next source is opened the state stays `playing`: `first_frame` of it is expected in the same tick, and
-        `underrun` when there is none.
+        If the next source is open, the state stays `playing`: the caller calls its `first_frame` in the same tick, or
+        `underrun` if there is no frame.
         """
         attempt = self._queue.attempt_of_current(source)
         if attempt is None or not (attempt.has_started or attempt.is_sought):
@@ -122,7 +122,7 @@ class Playback(Requests):
         return self._outcome()
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> Outcome:
-        """The source had given audio, its last frame was sent, and there is no more because of `failure`."""
+        """To be called when a source that had given audio has failed, and its last frame was sent."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is None or not attempt.has_started:
             return self.failed(source, failure)
@@ -131,19 +131,19 @@ class Playback(Requests):
         return self._outcome()
 
     def next_is_due(self) -> Outcome:
-        """The current source is near its end, or decoded to it: the next track is to be opened."""
+        """Opens the next track, because the current source is near its end or decoded to it."""
         self._queue.make_next_due()
         return self._outcome()
 
     def underrun(self) -> Outcome:
-        """There is nothing to send for now."""
+        """Notes that no frame is buffered."""
         if self.state is PlayerState.PLAYING:
             self.state = PlayerState.LOADING
         return self._outcome()
 
     def recovered(self) -> Outcome:
-        """There is enough to go on, after `underrun` or during a pause. A track that is not paused is loading until its
-        first frame."""
+        """Notes that enough is buffered, after `underrun` or during a pause. Without a pause, a track stays loading
+        until its first frame."""
         attempt = self._queue.current_attempt
         if attempt is None or attempt.failure is not None:
             return self._outcome()
@@ -152,7 +152,7 @@ class Playback(Requests):
         return self._outcome()
 
     def retitled(self, source: SourceId, title: str) -> Outcome:
-        """The stream has this title from the last sent frame on. The same title again makes no event."""
+        """Sets the title that a stream has from the last sent frame on. An unchanged title makes no event."""
         attempt = self._queue.attempt_of_current(source)
         if attempt is not None:
             attempt.stream_title = title
@@ -162,14 +162,14 @@ class Playback(Requests):
         return self._outcome()
 
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
-        """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what it waits for."""
+        """Reports that the source gave no frame for `threshold_ms`. `cause` names in a few words what it waits for."""
         if source == self.stalled:
             user_data = self.current.user_data(self.metadata)
             self._events.append(TrackStuck(self.current, user_data, self.position_ms, threshold_ms, cause))
         return self._outcome()
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> Outcome:
-        """The tags of a waiting track were read ahead; `facts` are None when that failed."""
+        """Takes the tags of a waiting track, which were read ahead; `facts` are None when reading failed."""
         for waiting in self._queue.tracks:
             if waiting.track.id == track_id and waiting.is_unread:
                 waiting.is_read = True

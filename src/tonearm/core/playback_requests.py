@@ -34,7 +34,7 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def play(self) -> Outcome:
-        """Clears pause. An idle player plays its track again, a failed one goes on; a delayed attempt begins now."""
+        """Ends a pause. An idle player plays its track again, a failed player continues, a delayed retry begins now."""
         if self.paused:
             self.paused = False
             self._events.append(PlayerResume(self.position_ms))
@@ -53,10 +53,10 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def seek(self, position_ms: int) -> Outcome:
-        """Goes on at a position in the file of the current track; a position before the track is its start.
+        """Seeks to a position in the file of the current track. A position before the track becomes its start.
 
-        A position behind the end ends the track, when the end is known. An idle or failed player plays its track from
-        the position, and ignores one behind the end. Raises NotSeekable.
+        A position behind the known end ends the track. An idle or failed player plays its track from the position, and
+        ignores a position behind the end. Raises NotSeekable.
         """
         if self.current.is_none:
             raise NotSeekable("The player has no track yet; add one to its queue, or play one.")
@@ -113,7 +113,7 @@ class Requests(PlaybackState):
     def enqueue(self, *tracks: Track, index: int | None = None) -> Outcome:
         """Adds tracks to the queue: to its end, or before the track at `index` (0: they play next).
 
-        An idle or failed player goes on with the first track of the queue. Raises LimitReached when the queue would
+        An idle or failed player continues with the first track of the queue. Raises LimitReached when the queue would
         become too long and BadRequest for a negative index, with nothing done.
         """
         self._require_room(tracks)
@@ -148,7 +148,8 @@ class Requests(PlaybackState):
     def previous(self) -> Outcome:
         """Plays the newest track of the history that sounded, and puts the current one at the front of the queue.
 
-        An idle player has no current one: it plays what it played last. Raises NoPrevious, with nothing done.
+        An idle player has no current track, so it plays the track that it played last. Raises NoPrevious, with nothing
+        done.
         """
         is_idle = self.state is PlayerState.IDLE
         current = None if is_idle else self._queue.current
@@ -167,7 +168,7 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def remove(self, track_id: str) -> Outcome:
-        """Takes a waiting track out of the queue. Raises TrackNotFound."""
+        """Removes a waiting track from the queue. Raises TrackNotFound."""
         self._change_queue(without(self._queue.tracks, track_id))
         return self._outcome()
 

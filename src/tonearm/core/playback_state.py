@@ -1,6 +1,6 @@
-"""The state of a player that its rules change, the questions about it, and how one track follows another.
+"""The state of a player, queries of it, and the transitions from one track to the next.
 
-`core.playback_requests` has what clients ask for, `core.playback` the reports about sources.
+`core.playback_requests` handles the requests of clients, `core.playback` the reports about sources.
 """
 
 import math
@@ -38,12 +38,12 @@ ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a call: events to emit, and actions to do, each in this order.
+    """The result of a call: the events to emit and the actions to carry out, both in order.
 
-    Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
-    QueueUpdate, then TrackStart, at last one PlayerUpdate when the call changed the state or the pause.
+    The order of events is: PlayerPause, PlayerResume or Seek; TrackException, TrackEnd and QueueUpdate for each track
+    that ended; TrackStart; and last one PlayerUpdate, if the call changed the state or the pause.
 
-    `skips_to_open`: a skip ended the current track, and the new track's source was already open, so the two may fade.
+    `skips_to_open`: a skip ended the current track while the new track's source was already open, so the two may fade.
     `moves_fade`: the fade into the next track may begin at another time, so that track may have to be opened at once.
     """
 
@@ -63,13 +63,13 @@ class FirstSettings:
 
 
 class PlaybackState:
-    """One player, from `begin` to `delete`; nothing may be called after `delete`. Without a first track it is idle.
-    With a `snapshot` it goes on from there: `begin` opens the track at its position, and the caller calls
-    `start_clock`, too, when `snapshot.clock_started`.
+    """The state of one player, from `begin` to `delete`. Nothing may be called after `delete`. Without a first track
+    the player is idle. With a `snapshot` it continues from there: `begin` opens the track at its position, and the
+    caller also calls `start_clock` if `snapshot.clock_started`.
 
-    `position_ms` is the position in the current track's file. The engine sets it as frames are sent. Here it is set to
-    the track's start when a track is selected, and to the target of a seek. `wall_ms` gives the time of day, which only
-    the history shows. `now_s` gives a monotonic time.
+    `position_ms` is the position in the current track's file. The engine advances it as frames are sent. This class
+    sets it to the track's start when a track is selected, and to the target of a seek. `wall_ms` gives the time of day,
+    which only the history shows. `now_s` gives a monotonic time.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class PlaybackState:
         self._failures_in_a_row = 0  # of tracks that never gave audio
         self._own_error_s = -math.inf  # time of the node's last own error
         self.error: PlayFailure | None = None  # the last failure, until something plays
-        # About the current track since its selection: whether it has sounded, how much of it, and from which position.
+        # Of the current track since its selection: whether any of it was heard, how much, and from which position on.
         self._has_sounded = False
         self._played_ms = 0
         self._played_from_ms = selected.start_ms
-        self._is_resuming = False  # the player played before it was restored, and has not sounded since
+        self._is_resuming = False  # the player played before it was restored, and has sent no audio since
         self._events: list[Event] = []
         if snapshot is not None:
             self._take_over(snapshot)
@@ -117,7 +117,7 @@ class PlaybackState:
 
         def own_track(track: QueuedTrack) -> QueuedTrack:
             copied = own.get(track)
-            if copied is None:  # for ten thousand tracks `replace` would take five times as long
+            if copied is None:  # `replace` takes five times as long, which matters for ten thousand tracks
                 copied = own[track] = QueuedTrack(track.track, track.gave_audio, track.failures, track.is_read)
             return copied
 
@@ -165,7 +165,7 @@ class PlaybackState:
 
     @property
     def current(self) -> Track:
-        """The selected track; an idle or failed player keeps its last one, `Track.none()` before the first."""
+        """The selected track, which an idle or failed player keeps; `Track.none()` before the first track."""
         return self._queue.current.track
 
     @property
@@ -196,12 +196,12 @@ class PlaybackState:
 
     @property
     def current_source(self) -> SourceId | None:
-        """The source of the current track; None when idle or failed."""
+        """The source of the current track; None in an idle or failed player."""
         return None if self._queue.current_attempt is None else self._queue.current_attempt.source
 
     @property
     def next_source(self) -> SourceId | None:
-        """The source that joins the current one without a gap; None while there is none."""
+        """The source that is open ahead for the next track; None while there is none."""
         return None if self._queue.next_attempt is None else self._queue.next_attempt.source
 
     @property
@@ -220,7 +220,7 @@ class PlaybackState:
 
     @property
     def stalled(self) -> SourceId | None:
-        """The current source while it should play but gives no audio, whether the player is paused or not."""
+        """The current source while it gives no audio although the clock runs, paused or not; otherwise None."""
         attempt = self._queue.current_attempt
         if self.state is not PlayerState.LOADING or attempt is None or attempt.failure is not None:
             return None
@@ -233,7 +233,7 @@ class PlaybackState:
         return attempt is not None and attempt.has_started
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
-        """The first of `depth` waiting tracks, from the index `first` on, whose tags are to be read ahead."""
+        """The first of `depth` waiting tracks, from the index `first` on, whose tags should be read ahead."""
         unread = self._queue.unread(depth, first)
         return None if unread is None else unread.track
 
@@ -252,8 +252,7 @@ class PlaybackState:
     # Transitions
 
     def _report_due_failures(self) -> None:
-        """Emits the pending failure of the current track, and of each next track that becomes current and has failed,
-        too."""
+        """Emits the pending failure of the current track, and of each following track that has failed as well."""
         while self.clock_started and not self.paused and self._queue.current_attempt is not None:
             if self._queue.current_attempt.failure is None:
                 return
@@ -281,12 +280,12 @@ class PlaybackState:
             self._stop(PlayerState.FAILED)
 
     def _is_second_own_error(self) -> bool:
-        """Notes an error in the node's own code. A single error may come from the track; two in a row do not."""
+        """Notes an error in the node's own code. One error may come from the track, but no second one within 60 s."""
         before_s, self._own_error_s = self._own_error_s, self._now_s()
         return self._own_error_s - before_s <= _OWN_ERRORS_WITHIN_S
 
     def _leave_failed(self, queue: tuple[QueuedTrack, ...]) -> None:
-        """Goes on with the first track of `queue`, or tries the current track again when the queue is empty."""
+        """Continues with the first track of `queue`, or retries the current track when the queue is empty."""
         self._failures_in_a_row = 0
         if queue:
             self._select(Selection(queue[0], queue[1:]))
@@ -294,7 +293,7 @@ class PlaybackState:
             self._restart()
 
     def _select(self, selection: Selection[QueuedTrack], *, joins: bool = False) -> None:
-        """Makes the selected track current. `joins`: the track follows in the same tick if its source is open."""
+        """Makes the selected track current. `joins`: the track follows without a gap if its source is open."""
         self._set_queue(selection.queue)
         if selection.track is None:
             self._stop(PlayerState.IDLE)
@@ -345,7 +344,7 @@ class PlaybackState:
         self._begin_at(self.position_ms)
 
     def _begin_at(self, position_ms: int) -> None:
-        """Resets the position and what is known of the current track: nothing of it was played yet."""
+        """Sets the position of a track of which nothing was played yet."""
         self.position_ms = self._played_from_ms = position_ms
         self._played_ms = 0
         self._has_sounded = self._is_resuming = False

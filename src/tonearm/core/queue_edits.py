@@ -55,7 +55,7 @@ class QueueLimits:
     max_bytes: int
 
     def room_for(self, waiting: int, waiting_bytes: int, tracks: Sequence[Track]) -> int:
-        """How many of these tracks, from the first on, may wait beside the others, whose size in bytes is given."""
+        """How many of these tracks, from the first on, may wait beside the others, which take `waiting_bytes`."""
         room_bytes = self.max_bytes - waiting_bytes
         fitting = 0
         for track in tracks[: max(self.max_tracks - waiting, 0)]:
