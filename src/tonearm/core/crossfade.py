@@ -1,4 +1,4 @@
-"""Computes where one track fades into the next, and for how long."""
+"""Computes the position and the duration of the fade from one track into the next."""
 
 import math
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 
 DURATION_MAX_MS: Final = 12_000
-SHORTEST_LATE_MS: Final = 100  # of a crossfade that begins late; with less time left the tracks join without it
+SHORTEST_LATE_MS: Final = 100  # of a crossfade that begins late; with less time left there is no fade
 
 
 class CrossfadeCurve(StrEnum):
-    """How the level of one sound gives way to the other's."""
+    """The shape of the two gains during a fade."""
 
     EQUAL_POWER = "equalPower"
     LINEAR = "linear"
@@ -21,7 +21,7 @@ class CrossfadeCurve(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeSettings:
-    """A player's crossfades. With a duration of 0 tracks join without a gap. `on_skip`: a skip fades, too."""
+    """A player's crossfades. With a duration of 0, tracks follow without a gap. `on_skip`: skips fade, too."""
 
     duration_ms: int = 0
     curve: CrossfadeCurve = CrossfadeCurve.EQUAL_POWER
@@ -47,9 +47,9 @@ class CrossfadeEdit:
 
 @dataclass(frozen=True, slots=True)
 class FadeTime:
-    """The next track begins at `at_ms` of the current one's file, and both sound for `duration_ms` of time heard.
+    """The next track begins at `at_ms` of the current track's file, and both play for `duration_ms` of playback time.
 
-    `is_late`: the crossfade should have begun before the current source did, so only a part of it is left.
+    `is_late`: the fade should have begun before the current source did, so only a part of it is left.
     """
 
     at_ms: int
@@ -62,7 +62,7 @@ def fade_at_end(
 ) -> FadeTime | None:
     """The fade from the end of `current` into `next_track`; None: they join without a fade.
 
-    The fade takes at most half of either track, as it is heard at `rate` (seconds of the file in a second heard). It
+    The fade takes at most half of either track, in playback time at `rate` (seconds of the file per second played). It
     begins at the position `from_ms` or later, and is shorter when `from_ms` is late.
     """
     this, other = _part_ms(current), _part_ms(next_track)
@@ -80,7 +80,7 @@ def fade_at_end(
 def fade_of_skip(
     settings: CrossfadeSettings, current: Track, position_ms: int, next_track: Track, rate: float = 1.0
 ) -> FadeTime | None:
-    """The fade of a skip at `position_ms`, at `rate` as in `fade_at_end`. None: the current track ends at once."""
+    """The fade of a skip at `position_ms`, with `rate` as in `fade_at_end`. None: the current track ends at once."""
     longest = fade_at_end(settings, current, next_track, rate) if settings.on_skip else None
     part = _part_ms(current)
     if longest is None or part is None:

@@ -18,7 +18,7 @@ from tonearm.core.voice import VoiceStatus
 
 
 class PlayerState(StrEnum):
-    """`loading`: waits for the source, before the first sound or in mid-track. `failed`: nothing is left to try."""
+    """`loading`: waits for audio, at the start of a track or in mid-track. `failed`: no track is left to try."""
 
     LOADING = "loading"
     PLAYING = "playing"
@@ -33,7 +33,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class TrackEvent(Event):
-    """An event of a track. `user_data` is the metadata that the track showed then: its own, else the player's."""
+    """An event of a track. `user_data` is the metadata that the track had then: its own, else the player's."""
 
     track: Track
     user_data: Json
@@ -169,7 +169,7 @@ class ListenersChange(Event):
 
 @dataclass(frozen=True, slots=True)
 class VoiceState(Event):
-    """The player's voice in a channel; None: it has left."""
+    """The player's voice in a channel; None after it has left."""
 
     voice: VoiceStatus | None
 
@@ -198,8 +198,8 @@ class EventsLost(Event):
 
 
 class EventMessage:
-    """An event on its way to clients: what happened to which player, its number in this `life` of the player, and the
-    time of day in ms since 1970. An event that is about no player has an empty id, and one without a number has 0."""
+    """An event for clients, with the id of its player, its number in this `life` of the player, and the time of day in
+    ms since 1970. An event without a player has an empty id; an event without a number has the number 0."""
 
     __slots__ = ("_texts", "event", "life", "player_id", "seq", "time_ms")
 
@@ -212,7 +212,7 @@ class EventMessage:
         self._texts: dict[Callable[[EventMessage], str], str] = {}
 
     def text(self, render: "Callable[[EventMessage], str]") -> str:
-        """The text that `render` makes of this message. It is made once for all clients with the same `render`."""
+        """The text that `render` makes of this message. All clients with the same `render` share it."""
         texts = self._texts
         if render not in texts:
             texts[render] = render(self)

@@ -1,5 +1,5 @@
-"""The audio that leaves the node: the format of its frames, where every number is derived from the first two constants,
-and the forms that listeners get. A frame is rendered once, and encoded once for each form that has listeners.
+"""The node's output audio: the format of its frames and the forms that listeners get. Every number of the frame format
+follows from the first two constants. A frame is rendered once, and encoded once for each form that has listeners.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -32,24 +32,24 @@ def ms_of_samples(samples: int) -> int:
 
 
 OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
-ListenerKind: TypeAlias = OutputFormat | Literal["voice"]  # as what a listener counts
+ListenerKind: TypeAlias = OutputFormat | Literal["voice"]  # the kind under which a listener is counted
 OpusSignal: TypeAlias = Literal["auto", "music", "voice"]
 
 LOWEST_OPUS_BPS: Final = 6_000
 HIGHEST_OPUS_BPS: Final = 510_000
 HIGHEST_COMPLEXITY: Final = 10
-MOST_ENCODERS: Final = 3  # of one format for one player; a message of a decoder has room for as many
-# Of a packet with one frame: a byte that says so, and 1275 (RFC 6716, 3.1 and 3.4, R2). libopus makes such packets.
+MOST_ENCODERS: Final = 3  # of one format for one player; a message of a decoder has no room for more
+# A packet with one frame, as libopus makes it: the TOC byte and at most 1275 bytes (RFC 6716, 3.1 and 3.4, R2).
 MOST_OPUS_PACKET_BYTES: Final = 1276
 
-# What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
+# The bitrates of MPEG-1 layer III (ISO/IEC 11172-3, 2.4.2.3).
 MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
 MP3_FRAME_SAMPLES: Final = 1152
-# The most sound that the encoder keeps back: its own delay, and a frame that is not full yet.
+# The most audio that the encoder keeps back: its own delay, and an incomplete frame.
 MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES
 
 OPUS_LOOKAHEAD_SAMPLES: Final = 312  # the delay of libopus in its audio mode
-PRIMING_FRAMES: Final = 3  # that an encoder gets before its first packet when it begins in mid-stream
+PRIMING_FRAMES: Final = 3  # for an encoder that begins in mid-stream, before its first packet
 
 # 20 ms of silence: CELT, fullband, stereo, no data (RFC 6716, 3.1).
 SILENT_PACKET: Final = b"\xfc\xff\xfe"
@@ -58,11 +58,11 @@ SILENT_PACKET: Final = b"\xfc\xff\xfe"
 class Output(NamedTuple):
     """One form. The settings after `format` are those of its encoder: PCM has none, MP3 only `bitrate_bps`.
 
-    `complexity` is 0 to 10: each step costs more time for a little more quality. `has_fec`: packets carry data by which
-    a decoder hides the loss of the one before. `passes_through`: packets of an Opus source may come as they are,
-    whatever their bitrate.
+    `complexity` is 0 to 10: each step costs more time for a little more quality. `has_fec`: packets carry data with
+    which a decoder conceals the loss of the previous packet. `passes_through`: packets of an Opus source may pass
+    unchanged, whatever their bitrate.
 
-    It is a tuple of plain values because it is a key that is looked up for each frame.
+    A form is a tuple of plain values, because it is a key that is looked up for each frame.
     """
 
     format: OutputFormat
@@ -81,9 +81,9 @@ Outputs: TypeAlias = frozenset[Output]
 NO_OUTPUTS: Final[Outputs] = frozenset()
 PCM_ONLY: Final[Outputs] = frozenset({PCM})
 
-# `Forms` are the forms that frames were rendered in, `Payloads` one frame in each of them, in the same order: 3840
-# bytes of PCM, or one packet, as a WebSocket message. With one form, as nearly always, it is the message itself, which
-# saves a tuple for each frame. MP3 is never among them: it is encoded from frames that were sent.
+# `Forms` are the forms of rendered frames. `Payloads` are one frame in each of these forms, in the same order: 3840
+# bytes of PCM, or one packet, as a WebSocket message. With a single form, the usual case, it is the message itself,
+# which saves a tuple for each frame. MP3 is never among them, because it is encoded from frames that were sent.
 Forms: TypeAlias = tuple[Output, ...]
 Payloads: TypeAlias = bytes | tuple[bytes, ...]
 
@@ -93,7 +93,7 @@ def has_format(outputs: Outputs, name: OutputFormat) -> bool:
 
 
 def check_one_more(outputs: Outputs, output: Output) -> None:
-    """Raises `LimitReached` when `output` would be one more than `MOST_ENCODERS` of its format beside `outputs`."""
+    """Raises `LimitReached` when `outputs` and `output` together have more than `MOST_ENCODERS` forms of its format."""
     encoders = sorted(other for other in outputs if other.format == output.format)
     if output not in outputs and len(encoders) >= MOST_ENCODERS:
         raise LimitReached(

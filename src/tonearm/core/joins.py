@@ -1,5 +1,5 @@
-"""How a player's current track joins the next one: when the next one is opened, and how the two fade into each
-other."""
+"""The transition from a player's current track to the next one: when the next track is opened, and how the two
+tracks crossfade."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -11,10 +11,10 @@ from tonearm.core.playback_state import PlaybackState
 from tonearm.core.track import Track
 
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
-# Without listeners, when the next track is a file that was opened before. The player wakes up to open it, and
-# each second that it is awake costs CPU time.
+# Without listeners, for a next track that is a file and was opened before. The player wakes to open it, and each second
+# awake costs CPU time.
 OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 1_000
-FADE_LEAD_MS: Final = 60  # heard before a plan that is made now can change the sound
+FADE_LEAD_MS: Final = 60  # of audio that plays before a plan that is made now can change it
 
 
 class HeardSource(NamedTuple):
@@ -26,20 +26,20 @@ class HeardSource(NamedTuple):
 
 
 class Joins:
-    """The joins of one player. For each current source, the opening of the next track is decided once."""
+    """The transitions of one player. The opening of the next track is decided once for each current source."""
 
     def __init__(self, playback: PlaybackState) -> None:
         self._playback = playback
         self._ordered_for: SourceId | None = None
-        # From which position on this source may fade: where it began, or where the crossfade was asked for.
+        # The position from which on this source may fade: its start, or the position when the crossfade was set.
         self._fading: SourceId | None = None
         self._fade_from_ms = 0
 
     # When the next track is opened
 
     def open_from_ms(self, *, has_listeners: bool) -> int | None:
-        """From which position on the next track is opened; 0 where a skip may be heard to fade into it, None without
-        a known end."""
+        """The position from which on the next track is opened. 0 if listeners hear skips fade into it, None without a
+        known end."""
         playback = self._playback
         end_ms, settings = playback.current.known_end_ms, playback.crossfade
         if end_ms is None or playback.current.info.is_stream:
@@ -50,15 +50,15 @@ class Joins:
         return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
 
     def ms_until_opening(self, *, has_listeners: bool) -> int | None:
-        """How far the position is from `open_from_ms`; None when there is nothing to wait for."""
+        """The distance from the position to `open_from_ms`; None without an end, or when the opening was decided."""
         from_ms = self.open_from_ms(has_listeners=has_listeners)
         if self._ordered_for == self._playback.current_source or from_ms is None:
             return None
         return max(0, from_ms - self._playback.position_ms)
 
     def take_opening(self, is_decoded: Callable[[SourceId], bool], *, has_listeners: bool) -> bool:
-        """Whether the next track is to be opened now, because little of the current one is left. True once for each
-        source, never for an endless stream."""
+        """Whether to open the next track now, because little of the current track is left. True once for each source,
+        never for an endless stream."""
         playback = self._playback
         source = playback.current_source
         if source is None or source == self._ordered_for or playback.current.info.is_stream:
@@ -70,7 +70,7 @@ class Joins:
         return True
 
     def _heard_before_end_ms(self, *, has_listeners: bool) -> int:
-        """How long before the current track's end the next one is opened, in time heard."""
+        """How long before the current track's end the next track is opened, in playback time."""
         playback = self._playback
         if not has_listeners and _is_known_file(playback.current):
             coming = playback.front_of_queue or playback.current
@@ -78,7 +78,7 @@ class Joins:
                 return OPEN_KNOWN_FILE_BEFORE_END_MS
         return OPEN_NEXT_BEFORE_END_MS
 
-    # How they fade
+    # The crossfade
 
     def next_fade(self) -> FadeTime | None:
         """How the current track fades into the next one, for the plan that is made now."""
@@ -88,25 +88,24 @@ class Joins:
 
     @property
     def may_fade_yet(self) -> bool:
-        """Whether a crossfade that is set now may begin late. Not after the begin of the fade that is
-        planned already."""
+        """Whether a crossfade that is set now may begin late. False once the planned fade has begun."""
         fade, playback = self._next_fade, self._playback
         return playback.next_track is not None and (fade is None or fade.is_late or playback.position_ms < fade.at_ms)
 
     def fade_from_now(self) -> None:
-        """A crossfade was set, and the time for its begin may have passed: what is left of it begins now."""
+        """To be called when a crossfade was set. If its start has passed, the rest of the fade begins now."""
         if self._playback.current_source == self._fading:
             self._fade_from_ms = self._playback.position_ms
 
     def source_opened(self, source: SourceId) -> None:
-        """To be called before `Playback.opened`. A next source that is late for its fade gets what is left of it."""
+        """To be called before `Playback.opened`. A next source that is late for its fade gets the rest of it."""
         if source == self._playback.next_source:
             fade = self._next_fade
             if fade is not None and fade.is_late:
                 self._fade_from_ms = max(self._fade_from_ms, self._soon_ms)
 
     def seek_failed(self, source: SourceId) -> None:
-        """The source plays from its start. To be called after `Playback.seek_failed`."""
+        """To be called after `Playback.seek_failed`: the source plays from its start."""
         if source == self._fading:
             self._fade_from_ms = self._soon_ms
 
@@ -119,7 +118,7 @@ class Joins:
         return HeardSource(source, playback.current, playback.position_ms)
 
     def fade_of_skip(self, skipped: HeardSource) -> FadeTime | None:
-        """How the skipped sound fades out under the current track; None when it ends at once."""
+        """How the skipped track fades out under the current track; None when it ends at once."""
         playback = self._playback
         if playback.current_source is None:
             return None

@@ -1,16 +1,16 @@
-"""Recognises HTTP sources of MP3 and AAC that are live streams although they have no `icy-` headers.
+"""Recognises HTTP sources of MP3 and AAC, and of Ogg from radio servers, that are live streams without `icy-` headers.
 
-A stream has no length, is sent in real time, and has other bytes at each request. A file that is sent slowly, or made
-while it is sent, has no length either. So a stream must meet all of these points:
+A stream has no length, arrives in real time, and has other bytes at each request. A file that is sent slowly, or
+generated while it is sent, has no length either. So a stream must meet points 1 and 2, and one of points 3 and 4:
 
-1. The answer tells no length, and ignores that a range was asked for.
-2. It has no mark of a file: an entity tag, a date, a name to save it under, the offer of ranges, a packing.
-3. The server is one of those that send nothing but stations without a length; or else
-4. it comes in real time: within two seconds half to 1.7 times as much sound as time passes. A burst at the beginning is
-   left out, unless the sound begins as a file's does: then nothing may come before its time.
+1. The response has no length, and ignores the requested range.
+2. It has no mark of a file: an entity tag, a date, a name for saving, an offer of ranges, a content encoding.
+3. The server software sends only radio stations without a length.
+4. The audio arrives in real time: over two seconds, 0.5 to 1.7 seconds of audio come per second. The initial burst does
+   not count, unless the data begins like a file: then nothing may come ahead of time.
 
-A stream recognised by the fourth point is requested again when it breaks off. A source that begins twice with the same
-bytes, and ends after the same number of bytes, is a file.
+A stream recognised by point 4 is requested again when it breaks off. A source that begins twice with the same bytes,
+and ends after the same number of bytes, is a file.
 """
 
 import re
@@ -33,13 +33,13 @@ _OGG_TYPES: Final = frozenset({"audio/ogg", "application/ogg"})
 _BURST_S: Final = 0.5  # the burst is over then
 _LEAST_PACE: Final = 0.5
 _MOST_PACE: Final = 1.7
-_ONE_PIECE_S: Final = 1.25  # servers send so much sound in one piece
+_ONE_PIECE_S: Final = 1.25  # of audio, which servers send in one piece
 _LEAST_MEASURED_BYTES: Final = 1024
 _MEASURED_BYTES: Final = 24 * 1024
 
 
 def may_be_live(headers: Mapping[str, str]) -> bool:
-    """Whether a 200 answer with these headers, whose names have no case, may be a stream: the first two points."""
+    """Whether a 200 answer with these headers, whose names have no case, may be a stream: points 1 and 2."""
     said = media_type(headers.get("Content-Type"))
     if said not in _TYPES and not (said in _OGG_TYPES and is_of_station_server(headers)):
         return False
@@ -48,13 +48,13 @@ def may_be_live(headers: Mapping[str, str]) -> bool:
 
 
 def is_of_station_server(headers: Mapping[str, str]) -> bool:
-    """The third point."""
+    """Point 3."""
     return _STATION_SERVERS.search(headers.get("Server", "")) is not None
 
 
 class Pace:
-    """How fast sound comes: the fourth point. It is fed with all bytes, and with the second, from the first byte on, at
-    which they came."""
+    """The rate at which audio arrives: point 4. `feed` gets all bytes, each with the time in seconds since the first
+    byte."""
 
     def __init__(self) -> None:
         self._first = b""
@@ -79,7 +79,7 @@ class Pace:
 
     @property
     def is_a_files(self) -> bool:
-        """Whether so much came ahead of time that this cannot be a stream, however it goes on."""
+        """Whether so much came ahead of time that the source cannot be a stream."""
         sound_s, passed_s = self._behind_burst(self._at_s)
         return self._size_bytes > MOST_WATCHED_BYTES or sound_s > _ONE_PIECE_S + passed_s * _MOST_PACE
 

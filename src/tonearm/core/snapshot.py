@@ -1,7 +1,7 @@
 """A player at one moment as a value: everything that is needed to create it again, on this node or another one.
 
-`Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short, so they are in no file; they go
-with a player that is handed over.
+`Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short, so no file contains them; only a
+player that is handed over takes them along.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack
 
 STATE_VERSION: Final = 1  # of the JSON of snapshots; a newer version is refused
 
-_MAX_ENDS: Final = 10_000  # of tracks while time passed; after so many it does not matter which one plays
+_MAX_ENDS: Final = 10_000  # of tracks in the time that passed; after so many it does not matter which track plays
 
 
 class Resume(StrEnum):
-    """What restored players do: go on, wait in pause, or stay idle until `play` begins their track."""
+    """The state of restored players: they continue, are paused, or stay idle until `play` starts their track."""
 
     PLAYING = "playing"
     PAUSED = "paused"
@@ -33,9 +33,9 @@ class Resume(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What goes with a player that is to go on elsewhere at once. `life` and `seq` are those of its last event,
-    `frames` is how many were sent before it stopped. `sample`: of the current track's file, the first that was not
-    sent, at 48 kHz; None where no frame of it was sent. `overlays` are where they are."""
+    """The extra data of a player that continues on another node at once. `life` and `seq` are those of its last event;
+    `frames` is the number of frames that were sent. `sample` is the first sample of the current track's file that was
+    not sent, at 48 kHz; None if no frame of it was sent. `overlays` have their present positions."""
 
     life: str
     seq: int
@@ -46,12 +46,12 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class PlayerSnapshot:
-    """A player at one moment. `history` is newest first; `current` is None before the first track. `is_resuming`: it
-    played when it was saved, and waits since it was restored for the first sound of its track. `companions`: what lives
-    beside the player, by name, as each of them describes itself.
+    """A player at one moment. `history` is newest first; `current` is None before the first track. `is_resuming`: the
+    player played when it was saved, and still waits for the first audio since it was restored. `companions`: the
+    records of the parts that accompany the player, by name.
 
-    The tracks are the player's own objects, so facts that become known of a track later may show here. A player that
-    begins with a snapshot copies its tracks.
+    The tracks are the player's own objects, so later facts about a track may appear here. A player that begins with a
+    snapshot copies its tracks.
     """
 
     player_id: str
@@ -76,14 +76,15 @@ class PlayerSnapshot:
 
     @property
     def start_sample(self) -> int | None:
-        """Where in its file the current track goes on, to the sample; None where only the position is known."""
+        """The sample of its file at which the current track continues; None if only the position is known."""
         sample = None if self.handover is None else self.handover.sample
         return sample if sample is not None and ms_of_samples(sample) == self.position_ms else None
 
     @property
     def moves(self) -> bool:
-        """Whether it plays on while its node is away. One that waits for its source does not: the length of the wait is
-        not known. But a player that only loads because its node has restarted would have played."""
+        """Whether the position moves on while the node is down. It does not in a player that waits for its source,
+        because the length of the wait is unknown. But a player that loads only because its node has restarted would
+        have played."""
         plays = self.state is PlayerState.PLAYING or (self.state is PlayerState.LOADING and self.is_resuming)
         return plays and not self.paused
 
@@ -95,8 +96,8 @@ class PlayerSnapshot:
 def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSnapshot:
     """The player of a snapshot that was taken at `taken_ms`, as if it had played on until `now_ms`.
 
-    Both are times of day, in ms since 1970. A track whose end is not known stays at its position, since nobody knows
-    whether it would have ended.
+    Both are times of day, in ms since 1970. A track without a known end stays at its position, because it may have
+    ended in the meantime.
     """
     for _ in range(_MAX_ENDS):
         current, passed_ms = snapshot.current, now_ms - taken_ms
@@ -116,8 +117,8 @@ def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSna
 
 
 def continued(snapshot: PlayerSnapshot, now: PlayerSnapshot) -> PlayerSnapshot:
-    """A saved record of a player that exists as `now`. The result has the position of `now` if only time has passed
-    since the record and the record asks for no other position."""
+    """The saved record `snapshot` of a player whose present state is `now`. The result has the position of `now`, if
+    only time has passed since the record and the record does not ask for another position."""
     was, handover = snapshot.handover, now.handover
     if was is None or handover is None or (was.life, was.seq) != (handover.life, handover.seq):
         return snapshot
@@ -133,7 +134,7 @@ def continued(snapshot: PlayerSnapshot, now: PlayerSnapshot) -> PlayerSnapshot:
 
 
 def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
-    """The player as it is to begin when it is restored with `resume`."""
+    """The state in which the player begins when it is restored with `resume`."""
     is_active = snapshot.state in (PlayerState.LOADING, PlayerState.PLAYING)
     if resume is Resume.PAUSED and is_active:
         return replace(snapshot, paused=True)
@@ -146,7 +147,7 @@ def _left_at_ms(snapshot: PlayerSnapshot, current: QueuedTrack) -> int | None:
     """The position in its file at which the current track ends: where the next track begins to fade in, or its own end.
     None when unknown."""
     coming = select_next(snapshot.loop_mode, EndReason.FINISHED, current, snapshot.queue).track
-    if coming is not None and not coming.retry_delay_s:  # one that has to wait is not opened before this one's end
+    if coming is not None and not coming.retry_delay_s:  # a delayed track is not opened before this one's end
         rate = snapshot.position_rate
         fade = fade_at_end(snapshot.crossfade, current.track, coming.track, rate, snapshot.position_ms)
         if fade is not None:

@@ -1,4 +1,4 @@
-"""Finds how one tuple follows from another by comparing slices. To compare ten thousand items one by one takes longer
+"""Finds the difference between two tuples by comparing slices. Comparing ten thousand items one by one takes longer
 than most changes of a queue."""
 
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_MOST_DROPPED: Final = 50  # as many tracks as are skipped at once; when more are, all count as changed
+_MOST_DROPPED: Final = 50  # the longest skip that is recognised; after a longer skip all items count as changed
 
 
 @dataclass(frozen=True, slots=True)
 class Splice(Generic[T]):
-    """The old tuple loses its first items, `dropped`. Of what is left `kept_first` items stay the first ones and
-    `kept_last` the last ones; `removed` stood between them, where `added` stands now. An item that moved is among the
-    ones that left and among `added`."""
+    """The old tuple loses its first items, `dropped`. Of the others, the first `kept_first` and the last `kept_last`
+    items stay. Between them, `added` replaces `removed`. An item that moved is in `added`, and in `removed` or
+    `dropped`."""
 
     dropped: tuple[T, ...]
     kept_first: int
@@ -28,7 +28,7 @@ class Splice(Generic[T]):
 
 
 def splice_of(old: tuple[T, ...], new: tuple[T, ...]) -> Splice[T]:
-    """The way from `old` to `new`, of whose items no two are equal."""
+    """The splice from `old` to `new`. No two items of a tuple are equal."""
     dropped = 0
     if old and new and old[0] is not new[0]:
         leading = old[:_MOST_DROPPED]
@@ -43,7 +43,7 @@ def splice_of(old: tuple[T, ...], new: tuple[T, ...]) -> Splice[T]:
 
 
 def _most_equal(most: int, is_equal: Callable[[int, int], bool]) -> int:
-    """How many items are equal one after the other, of `most`; `is_equal` compares those from one number to another."""
+    """How many of the first `most` items are equal in a row. `is_equal` compares those from one index to another."""
     low, high, tried = 0, most, most  # the first `low` are equal, not more than the first `high`
     while low < high:
         if is_equal(low, tried):
