@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-SILENT_BEFORE_S: Final = 0.75  # a lease ends so much earlier for its owner than for the nodes that take over
+SILENT_BEFORE_S: Final = 0.75  # how much earlier a lease ends for its owner than for the nodes that take over
 RENEW_EVERY_S: Final = 1.0
 FULL_LOAD: Final = 1.0
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -49,7 +49,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """What a node publishes about itself. `load` is the used share of its capacity; `count` grows with each record."""
+    """The facts that a node publishes. `load` is the used share of its capacity; `count` grows with each record."""
 
     address: str
     version: str = ""
@@ -68,12 +68,12 @@ class _Seen:
 
 @dataclass(slots=True)
 class Members:
-    """The nodes as one of them, `own`, sees them. A node is alive while its record changes; that is counted only while
-    the engine is reached without a break, which `reached_since_s` says: None while it is not.
+    """The nodes as one of them, `own`, sees them. A node is alive while its record changes. This counts only while the
+    engine is reached without a break, since `reached_since_s`; None while it is not reached.
 
-    `known_to_s`: up to this time all that other nodes wrote has come. The engine tells changes in their order, so that
-    is when the newest own record, of those that came back, was sent. What came later than this says nothing yet: the
-    engine may take what a node writes, and be late in telling what others wrote.
+    `known_to_s`: all records that other nodes wrote up to this time have arrived. The engine delivers changes in order,
+    so this is the time at which the newest own record that came back was sent. A record that is missing after this time
+    proves nothing yet: the engine may accept writes and still be late in delivering those of other nodes.
     """
 
     own: str
@@ -83,17 +83,17 @@ class Members:
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def saw(self, name: str, record: NodeRecord, revision: int, now_s: float) -> None:
-        """The engine has this record of a node."""
+        """Notes a node's record, as the engine has it."""
         before = self._seen.get(name)
         if before is None or revision > before.revision:
             self._seen[name] = _Seen(record, revision, now_s)
 
     def gone(self, name: str) -> None:
-        """A node has left in order: its record was deleted."""
+        """Removes a node that has left properly: its record was deleted."""
         self._seen.pop(name, None)
 
     def forget_revisions(self) -> None:
-        """The engine restarted, so its revision numbers began again."""
+        """To be called when the engine has restarted, so that its revision numbers began again."""
         self._seen = {name: replace(seen, revision=0) for name, seen in self._seen.items()}
 
     def records(self) -> Mapping[str, NodeRecord]:
@@ -104,8 +104,8 @@ class Members:
         return math.inf if seen is None else now_s - seen.changed_s
 
     def is_alive(self, name: str, now_s: float) -> bool:
-        """Whether a node may still play. A node without a known record may, until the engine was reached for a whole
-        lease."""
+        """Whether a node may still play. A node without a known record counts as alive until the engine was reached for
+        a whole lease."""
         known_to_s = min(now_s, self.known_to_s)
         if name == self.own:
             return True
@@ -119,19 +119,18 @@ class Members:
         return dict(sorted(alive.items(), key=lambda item: item[0] != self.own))
 
     def heirs(self, now_s: float) -> list[str]:
-        """The nodes that may take the players of a lost node. A draining node never may; a full node may only when
+        """The nodes that may take the players of a lost node. A draining node is none of them; a full node is only if
         there is no other."""
         able = {name: record.load for name, record in self.living(now_s).items() if not record.is_draining}
         return [name for name, load in able.items() if load < FULL_LOAD] or [*able] or [self.own]
 
 
 class Heirs:
-    """The nodes `names`, at least one, that take the players of lost nodes. Every node computes the same heirs by
-    itself.
+    """The nodes `names`, at least one, that take the players of lost nodes. Every node computes the same heirs.
 
-    Each heir has places on a ring, and a player goes to the next one from where its hash falls, unless that heir has
-    its share: then from its next hash (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam,
-    2018). Hashes alone are as uneven as dice where each heir gets ten players.
+    Each heir has places on a ring, and a player goes to the next place after its hash. If that heir already has its
+    share, the player's next hash is used (consistent hashing with bounded loads: Mirrokni, Thorup and Zadimoghaddam,
+    2018). Hashes alone would distribute ten players for each heir as unevenly as dice.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -143,10 +142,10 @@ class Heirs:
         self._at = [name for _, name in places]
 
     def of(self, players: Iterable[str], counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-        """Each of the lost `players` and its heir, found one by one. `counts`: how many players each heir has already.
+        """Yields each of the lost `players` with its heir. `counts`: how many players each heir has already.
 
         A player that an heir has taken does not change the heir of another player, because the heir's count grows as
-        the lost players become fewer. So a node that computes later finds the same heirs.
+        the number of lost players falls. So a node that computes later finds the same heirs.
         """
         waiting = sorted(players)
         all_players = len(waiting) + sum(counts.get(name, 0) for name in self.names)
@@ -175,8 +174,8 @@ class Dice(Protocol):
 
 
 def placed(nodes: Mapping[str, NodeRecord], dice: Dice, avoided: Collection[str] = ()) -> str | None:
-    """Where a new player goes: of two random nodes to the less loaded one (Mitzenmacher, 2001). Not to one that drains,
-    is overloaded or is `avoided`, unless there is no other; None without any that does not drain."""
+    """The node for a new player: the less loaded of two random nodes (Mitzenmacher, 2001). None if no node is left that
+    neither drains nor is `avoided`. An overloaded node is chosen only if there is no other."""
     able = [name for name, record in nodes.items() if not record.is_draining and name not in avoided]
     free = [name for name in able if nodes[name].load < FULL_LOAD] or able
     if not free:

@@ -1,4 +1,4 @@
-"""Why a track cannot be played: the value behind a `TrackException`, and failures that the rules themselves find."""
+"""Why a track cannot be played: the value in a `TrackException`, and the failures that the rules themselves detect."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,11 +61,11 @@ HTTP_STATUS_MAX: Final = 999
 
 @dataclass(frozen=True, slots=True)
 class PlayFailure:
-    """What went wrong with a track, in words for the user.
+    """The failure of a track, in words for the user.
 
-    `message` says what happened, `hint` what to do about it; neither is empty. `http_status` is that of a server's
-    answer. Raises `ValueError` for values that clients would refuse or that the state's file could not hold, since
-    failures come from decoder processes, too, which are not trusted.
+    `message` says what happened, `hint` what to do about it; neither is empty. `http_status` is the status of a
+    server's response. Raises `ValueError` for values that clients or the state file could not take, because untrusted
+    decoder processes report failures as well.
     """
 
     code: FailureCode
@@ -114,7 +114,7 @@ TURNED_PLAYLIST: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source was audio before and is a playlist now.", "Play it again."
 )
 
-_TOLD_CHARACTERS: Final = 300  # of an error
+_TOLD_CHARACTERS: Final = 300  # of an error's text
 
 
 def own_error(error: Exception | None = None) -> PlayFailure:
@@ -129,8 +129,7 @@ def own_error(error: Exception | None = None) -> PlayFailure:
 
 
 def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:
-    """The failure of a source that gave no audio within `within_s` seconds. `cause` is what the source waited for
-    last."""
+    """The failure of a source that gave no audio within `within_s` seconds. `cause` names its last wait."""
     return PlayFailure(
         FailureCode.TIMEOUT,
         stage,

@@ -14,7 +14,7 @@ _EffectT = TypeVar("_EffectT", bound="Effect")
 
 
 def ranged(default: float | None, lowest: float, highest: float, meaning: str) -> Any:
-    """A number of an effect: its default, the range that `checked` allows, and a description."""
+    """A number of an effect, with its default, the range that `checked` allows, and a description."""
     return field(default=default, metadata={MEANING: meaning, RANGE: (lowest, highest)})
 
 
@@ -153,7 +153,7 @@ class ChannelMix(Effect):
 class LowPass(Effect):
     """Removes high frequencies: by `smoothing`, as in Lavalink, or above `frequencyHz`."""
 
-    # By smoothing: y += (x - y) / smoothing for each sample, 6 dB an octave. A frequency of None stands for that.
+    # Smoothing is y += (x - y) / smoothing for each sample, 6 dB per octave. It applies if the frequency is None.
     smoothing: float = ranged(20.0, 1.0, 1000.0, "Lavalink's number; 1 changes nothing.")
     frequency_hz: float | None = ranged(None, 10.0, 20_000.0, "The cutoff (-3 dB) in Hz; 12 dB per octave.")
 
@@ -235,7 +235,7 @@ class Effects:
 
     @property
     def target_lufs(self) -> float | None:
-        """The loudness that normalization brings all tracks to. None when it is off."""
+        """The loudness to which normalization brings all tracks; None when it is off."""
         normalization = self.normalization
         return None if normalization is None or normalization.mode == "off" else normalization.target_lufs
 
@@ -257,7 +257,7 @@ class Effects:
 
 NO_EFFECTS: Final = Effects()
 
-# The kind of each field of `Effects`, which is named as clients name it, but for the case.
+# The type of each field of `Effects`. Field names differ from the names in requests in their case only.
 EFFECT_KINDS: Final[Mapping[str, type[Effect]]] = MappingProxyType(
     {item.name: get_args(item.type)[0] for item in fields(Effects)}
 )
@@ -316,7 +316,7 @@ class FilterChange:
 
     `gains` lists (band, gain in dB): listed bands are set, others stay, and an empty list makes the equalizer flat.
     `effects` has effects by the names of the fields of `Effects`: each replaces the one before, and None switches the
-    effect off. `resets`: all settings take their defaults first.
+    effect off. `resets`: all settings are set to their defaults first.
     """
 
     volume: float | None = None

@@ -1,4 +1,4 @@
-"""Decides which players expire: those without a listener, an event client or a request for a long time."""
+"""Decides which players expire: those that have had no listener, event client or request for a long time."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 class ForgottenPlayers:
     """The caller checks all players every `interval_s`. The time of a player begins at the first check that finds it
-    unattended, so it is forgotten after `expire_s`, and at most `2 * interval_s` later. Times are seconds of a
+    unattended. So the player expires after `expire_s`, and at most `2 * interval_s` later. Times are seconds of a
     monotonic clock."""
 
     def __init__(self, expire_s: float) -> None:
@@ -28,6 +28,6 @@ class ForgottenPlayers:
         return tuple(id for id, since_s in self._alone_since_s.items() if now_s - since_s >= self._expire_s)
 
     def is_forgotten(self, player_id: str, now_s: float) -> bool:
-        """Whether the player is still forgotten: a request for it may have come while others were deleted."""
+        """Whether the player still expires. A request for it may have come while others were deleted."""
         since_s = self._alone_since_s.get(player_id)
         return since_s is not None and now_s - since_s >= self._expire_s

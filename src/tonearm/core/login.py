@@ -1,5 +1,4 @@
-"""The login of browsers: the content of the cookie, and how often wrong passwords may be tried. The caller passes in
-all times."""
+"""The login of browsers: the value of the cookie, and the limit of wrong passwords. The caller passes in all times."""
 
 import hmac
 from collections import deque
@@ -9,7 +8,7 @@ STAY_S: Final = 30 * 24 * 3600
 _MINUTE_S: Final = 60.0
 _WRONG_OF_ADDRESS: Final = 5
 _WRONG_OF_ALL: Final = 50
-_CLOCK_MOVED_MS: Final = 60_000  # a clock may have been put back by so much since a cookie was made
+_CLOCK_MOVED_MS: Final = 60_000  # how far a clock may have been set back since a cookie was made
 _MAX_DIGITS: Final = 15
 
 
@@ -53,7 +52,7 @@ class WrongTries:
         self._told: dict[str, float] = {}
 
     def wait_s(self, address: str, now_s: float) -> float:
-        """0 when a password of `address` may be tried, else in how many seconds it may."""
+        """0 if a password from `address` may be tried now; otherwise the seconds until it may."""
         self._forget(now_s)
         of_all = [at_s for at_s, _ in self._tries]
         of_address = [at_s for at_s, one in self._tries if one == address]

@@ -8,16 +8,16 @@ import math
 from typing import Final
 
 LESS_AHEAD_FROM: Final = 0.6  # with more in use less is decoded ahead
-LEAST_AHEAD_FROM: Final = 0.8  # with more in use as little is decoded ahead as can be played
-FULL_MEMORY: Final = 0.85  # no session is admitted; the rest is for tracks and changes of those that are there
+LEAST_AHEAD_FROM: Final = 0.8  # with more in use only the minimum for playback is decoded ahead
+FULL_MEMORY: Final = 0.85  # with more in use no session is admitted; the rest is for the present sessions
 TOO_FULL_MEMORY: Final = 0.93  # sessions have to leave
 FIRST_MEMORY_COST: Final = 1 / 300  # of a session, before any was measured
 _LEAST_MEMORY_COST: Final = 1 / 5000
 _MEASURED_FROM_SESSIONS: Final = 8  # from so many on their average cost is used
 _SETTLING_REPORTS: Final = 2  # a new session uses all of its memory after so many
 SETTLING_BYTES: Final = 1_500_000  # which a session takes after its source was opened
-LEAST_SESSION_BYTES: Final = 500_000  # which one that plays takes at least
-_FREEING_REPORTS: Final = 8  # until the memory of sessions that left is free
+LEAST_SESSION_BYTES: Final = 500_000  # the least that a playing session takes
+_FREEING_REPORTS: Final = 8  # after so many the memory of sessions that left is free
 MOST_SHED: Final = 0.1  # share of the sessions that leave at once
 
 
@@ -28,11 +28,11 @@ def ahead(usual: int, least: int, used: float) -> int:
 
 
 def promised_bytes(now_bytes: int, before_bytes: int, begun: int, *, plays_on: bool) -> int:
-    """How many bytes sessions use, or will when the `begun` that began lately have all of their memory. `now_bytes` are
-    used, and `before_bytes` were before these began.
+    """How many bytes sessions will use once the `begun` new ones have all of their memory. `now_bytes` are in use, and
+    `before_bytes` were in use before these began.
 
-    `plays_on`: asked for a session that played in another process a moment ago, among others that did. They had room
-    there, so what they have taken here is not counted twice, nor more expected than is certain.
+    `plays_on`: the question is for one of several sessions that played in another process a moment ago. They had room
+    there, so their memory here is not counted twice, and no more than the certain minimum is expected.
     """
     if plays_on:
         return max(now_bytes, before_bytes + begun * LEAST_SESSION_BYTES)
@@ -40,13 +40,13 @@ def promised_bytes(now_bytes: int, before_bytes: int, begun: int, *, plays_on: b
 
 
 class MemoryRoom:
-    """For how many sessions more the memory of one process has room. `used` is the share that is in use."""
+    """For how many more sessions the memory of one process has room. `used` is the share in use."""
 
     def __init__(self) -> None:
         self.used = 0.0
         self._cost = FIRST_MEMORY_COST
         self._begun = [0] * _SETTLING_REPORTS  # sessions that began since each of the last reports, the last one first
-        self._had: list[int] = []  # sessions there were, at most, before each of the last reports, the last one first
+        self._had: list[int] = []  # the most sessions before each of the last reports, the last one first
         self._sessions = 0  # at the last report
         self._is_refused = False
         self._reports_since_shed = _FREEING_REPORTS
@@ -73,12 +73,12 @@ class MemoryRoom:
 
     @property
     def has_too_little(self) -> bool:
-        """Whether sessions have to leave, so that the process can go on."""
+        """Whether sessions have to leave for the process to continue."""
         return self.used > TOO_FULL_MEMORY and self._reports_since_shed >= _FREEING_REPORTS
 
     def room(self, sessions: int) -> int:
-        """How many sessions more have room, in a process that has so many; below 0: how many it has too many."""
-        least = 0 if sessions else 1  # one session is always admitted: if it takes too much, its source fails
+        """How many more sessions have room beside the present ones. A negative number says how many are too many."""
+        least = 0 if sessions else 1  # one session is always admitted; if it takes too much memory, its source fails
         if self.has_too_little:
             most = min(math.ceil(MOST_SHED * sessions), sessions - 1)
             return least or -min(math.ceil((self.used - FULL_MEMORY) / self._cost), most)
@@ -87,6 +87,6 @@ class MemoryRoom:
         return max(least, math.floor((FULL_MEMORY - self.used) / self._cost) - min(sum(self._begun), sessions))
 
     def settled(self) -> None:
-        """The sessions that the process had too many have left."""
+        """To be called when the surplus sessions have left."""
         if self.has_too_little:
             self._reports_since_shed = 0

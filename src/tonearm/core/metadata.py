@@ -1,5 +1,5 @@
-"""Checks the id and the metadata that clients give a player. Metadata are any JSON, replaced or merged by JSON Merge
-Patch (RFC 7396)."""
+"""Checks the id and the metadata that clients give a player. Metadata are any JSON. A change replaces them, or merges
+by JSON Merge Patch (RFC 7396)."""
 
 import json
 import re
@@ -12,8 +12,8 @@ from tonearm.core.errors import BadRequest
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
 JsonObject: TypeAlias = dict[str, Json]
 
-MAX_NESTING: Final = 64  # of JSON that the node accepts, so that recursive calls are limited
-# A track's metadata came in an object; in a player's record it stands in an object of a list of an object.
+MAX_NESTING: Final = 64  # of JSON that the node accepts; it limits recursive calls
+# The metadata of a track came in an object; in a player's record they are two levels deeper.
 MAX_RECORD_NESTING: Final = MAX_NESTING + 2
 
 
@@ -91,7 +91,7 @@ def apply_metadata(existing: Json, merge: bool, value: Json) -> Json:
 
 def is_same_json(left: Json, right: Json) -> bool:
     """Whether both have the same JSON text, but for the order of fields: `true` is not 1, and 1 is not 1.0."""
-    # The first two comparisons decide nearly always, and are much faster than the last one.
+    # The first two comparisons nearly always decide, and are much faster than the third.
     return left == right and (
         repr(left) == repr(right) or json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
     )

@@ -11,11 +11,11 @@ from tonearm.core.track_info import AudioChoice, PageFacts, SourceFacts
 
 
 class Wait(NamedTuple):
-    """What a source waits for while it gives no audio.
+    """The reason why a source gives no audio yet.
 
-    `cause` says it in a few words. `stage` is the stage that has failed when the wait never ends. `counts`: the time
+    `cause` names it in a few words. `stage` is the stage that has failed if the wait never ends. `counts`: the time
     counts towards `sources.start_timeout_s`, unless other work comes first or a retry is delayed. `is_told`: clients
-    get an event about the wait after a while, even when it does not count.
+    get an event about the wait after a while, even if it does not count.
     """
 
     cause: str
@@ -39,7 +39,7 @@ def ignore_wait(wait: Wait) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TitleAtByte:
-    """A title of a radio stream, as printable text, for the sound from byte `offset` of the source on."""
+    """A title of a radio stream, as printable text, for the audio from byte `offset` of the source on."""
 
     offset: int
     title: str
@@ -53,7 +53,7 @@ class StreamEntry(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A byte at which the sound of a position in the source begins, and a demuxer can begin."""
+    """A byte offset at which a demuxer can begin, and the position of the audio there."""
 
     offset: int
     position_ms: int
@@ -75,14 +75,14 @@ class SharedStream(ABC):
 class SourceReader(ABC):
     """The bytes of one source, by offset, for one reader at a time.
 
-    A read may always begin where the last one ended, and elsewhere when the source is seekable. A source that is
-    neither seekable nor of known size may come in parts, each a whole file for a demuxer: a read after the end of a
+    A read may always begin where the last read ended, and elsewhere if the source is seekable. A source that is neither
+    seekable nor of known size may come in parts, each of which is a whole file for a demuxer. A read after the end of a
     part gives the next part.
     """
 
     @abstractmethod
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from `offset`, at least one; `b""` at the end, and once at the end of each part.
+        """Returns one to `max_bytes` bytes from `offset` on; `b""` at the end, and once at the end of each part.
 
         Raises `PlayError`, also for an offset that cannot be reached.
         """
@@ -92,23 +92,23 @@ class SourceReader(ABC):
         """Frees all resources, even while a read is under way. May be called more than once."""
 
     def take_descriptor(self) -> int | None:
-        """A descriptor of a local file, which the caller closes; None when the bytes come by `read_at` only.
+        """A descriptor of a local file, which the caller closes; None if only `read_at` gives the bytes.
 
-        Each call returns a further descriptor, as long as the system has any left.
+        Each call returns a further descriptor, until the system has no more.
         """
         return None
 
     def set_length(self, length_ms: int) -> None:  # noqa: B027 - most readers have no use for it
-        """Tells the reader how long the whole source plays, by which it chooses how far it reads ahead."""
+        """Sets the playing time of the whole source, which determines how far the reader reads ahead."""
 
     @property
     def stream(self) -> SharedStream | None:
-        """The stream that other readers may share; None when the source belongs to this reader alone."""
+        """The stream that other readers may share; None if the source belongs to this reader alone."""
         return None
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes of a live source have arrived and were not read yet."""
+        """How many bytes of a live source have arrived and are not read yet."""
         return 0
 
     @property
@@ -117,7 +117,7 @@ class SourceReader(ABC):
         return False
 
     def place_before(self, position_ms: int) -> Place:
-        """Where to begin to read and to decode for a position. A read may begin there."""
+        """The place from which to read and decode for a position. A read may begin there."""
         return Place(0, 0)
 
     @property
@@ -139,7 +139,7 @@ class SourceReader(ABC):
         return ()
 
 
-# The content type by which a decoder recognises a web page on a node without a resolver. Its error names the resolver.
+# The content type that marks a web page for a decoder on a node without a resolver. The error names the resolver.
 UNRESOLVED_PAGE: Final = "text/html; resolver=off"
 RESOLVER_HINT: Final = (
     "Give the direct address of a file or stream; or set resolver.enabled in the node's configuration, which plays the "
@@ -158,12 +158,12 @@ def is_html(content_type: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """A source that can be read; its holder closes it.
+    """A source that can be read; its owner closes it.
 
-    `uri` is where redirects ended. `name` is the last part of its path, a hint for the container. `length_ms` is 0
-    unless it is known beside the bytes. `station_name` is that of a radio station, `page` the facts of the page that
-    led to the source. `version` is None unless it is a local file. `choice` is which of several sounds was opened; None
-    where the decoder chooses.
+    `uri` is the URI after all redirects. `name` is the last part of its path, a hint for the container. `length_ms` is
+    0 unless it is known without reading the bytes. `station_name` is the name of a radio station, `page` has the facts
+    of the page that led to the source. `choice` is the audio track that was opened, of several; None if the decoder
+    chooses.
     """
 
     uri: SourceUri
@@ -185,8 +185,7 @@ class OpenedSource:
         )
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
-        """`facts`, which the decoder found in the bytes, completed by the length, the station and the page known
-        here."""
+        """The `facts` from the decoder, completed by the length, the station and the page that are known here."""
         if self.length_ms and not facts.is_stream:
             is_seekable = facts.is_seekable or self.reader.finds_positions
             facts = replace(facts, length_ms=self.length_ms, is_length_exact=False, is_seekable=is_seekable)
@@ -194,7 +193,7 @@ class OpenedSource:
             facts = replace(facts, form=replace(facts.form, choice=self.choice))
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
-        # A decoder process cannot know about mirrors, so what it reports of them is dropped.
+        # A decoder process has no data about mirrors, so a mirror that it reports is dropped.
         return replace(facts, mirror=None) if self.page is None else facts.completed_by(self.page)
 
     async def close(self) -> None:

@@ -24,8 +24,8 @@ class PlayerQuality:
     were meant for was due. `frames_left_out`: frames that were left out because the node was too late for them.
     `decoder_process_id` is None while no process decodes for the player. `closed_too_slow`, `closed_failed`: how many
     listeners were closed because they read nothing, and because their connections failed in an unforeseen way.
-    `waiting_for_room_ms`: for how long the player has been waiting for a place in a decoder process, since the node is
-    overloaded; None when it does not wait, or is paused.
+    `waiting_for_room_ms`: for how long the player has been waiting for a place in a decoder process of an overloaded
+    node; None when it does not wait, or is paused.
     """
 
     frames_sent: int
@@ -41,10 +41,11 @@ class PlayerQuality:
 
 @dataclass(frozen=True, slots=True)
 class PlayerStatus:
-    """`track` is the selected one, also of an idle or failed player. `last_seq` is the number of the last event, or 0.
+    """`track` is the selected track, also in an idle or failed player. `last_seq` is the number of the last event;
+    0 before the first.
 
     `life` is the random name of this player's life, in which events are numbered from 1. `error` is the last failure,
-    until something plays. `voice`: in a channel; None without one.
+    until a track plays. `voice` is None without a voice channel.
     """
 
     player_id: str
@@ -79,8 +80,8 @@ class WaitingTracks:
 
 @dataclass(frozen=True, slots=True)
 class StateMessage(Event):
-    """The whole state as a message for one event client. `is_lost`: the client asked for events that are not kept any
-    more."""
+    """The whole state as a message for one event client. `is_lost`: the client asked for events that are no longer
+    kept."""
 
     status: PlayerStatus
     is_lost: bool = False

@@ -18,12 +18,12 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourcePolicy:
-    """Judges the URI that a client gives, and each URI that it leads to, once, when the node gets it.
+    """Checks the URI from a client, and each URI that it leads to, once, when the node receives it.
 
     `files` is `sources.files`: "auto" allows files when the node listens on loopback only and the request did not come
-    through a proxy, which may pass on anybody's requests. Whether a file lies in one of the folders is known only once
-    it is opened, so a list that is not empty lets every file pass this check. `allowed_hosts` are as `is_host_of` takes
-    them.
+    through a proxy, because a proxy may forward requests from anybody. Whether a file lies in one of the folders is
+    known only once it is opened, so a list that is not empty lets every file pass this check. `allowed_hosts` have the
+    form of `is_host_of`.
     """
 
     allowed: Sequence[Pattern] = ()
@@ -44,7 +44,7 @@ class SourcePolicy:
     def admit(self, uri: SourceUri) -> SourceUri:
         """`uri` (a file's with an absolute path), marked as admitted. Raises SourceBlocked or SourceRefused.
 
-        The result keeps whether the request came through a proxy, because the URI is judged again when it is reopened.
+        The result keeps whether the request came through a proxy, because the URI is checked again when it is reopened.
         """
         if _matches_any(self.blocked, uri.host, uri.normalised):
             raise SourceBlocked(f"{uri.normalised} is blocked by a pattern of sources.blocked in the configuration.")
@@ -68,8 +68,8 @@ class SourcePolicy:
         )
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
-        """A list of hosts does not restrict files, patterns do. A search has no address: its results are judged
-        instead. A sound has none at all."""
+        """A list of hosts does not restrict files, but patterns do. A search has no address, so its results are checked
+        instead. A sound has no address either."""
         if uri.kind in ("search", "sound"):
             return True
         hosts = self.allowed_hosts if uri.host is not None else ()

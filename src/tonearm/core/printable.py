@@ -5,7 +5,7 @@ from typing import Final
 
 # scheme, userinfo, host and path, query and fragment
 _URI: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/?#@]*@)?([^\s?#]*)([?#]\S*)?")
-# the query of a path, such as in the line of a request
+# the query of a path, for example in a request line
 _QUERY: Final = re.compile(r"(?<=[^\s?])\?[^\s?=]*=\S*")
 
 
@@ -17,8 +17,8 @@ def printable(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """`text` with letters for bytes that are no UTF-8, which stand in it as surrogate escapes, and for other lone
-    surrogates, so that it can be encoded. The bytes are read as Windows-1252, which old programs wrote.
+    """`text` in a form that can be encoded: with letters for bytes that are not UTF-8, which are surrogate escapes in
+    it, and for other lone surrogates. The bytes are read as Windows-1252, which old programs wrote.
     """
     try:
         raw = text.encode("utf-8", "surrogateescape")
@@ -32,17 +32,17 @@ def readable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`printable(text)` without spaces around it, and with one space where there are several."""
+    """`printable(text)` without surrounding spaces, and with runs of spaces reduced to one."""
     return " ".join(printable(text).split())
 
 
 def text_for_logs(text: str) -> str:
     """`text` in one line, its URIs without userinfo, query and fragment, its paths without query.
 
-    It is a net for what others wrote: where a link with blanks ends, a text does not say. Who knows a URI writes
-    `core.source_uri.uri_for_logs` of it into a text.
+    This is a safety net for text from other parties, in which a link with blanks has no recognisable end. Callers that
+    have the URI itself write `core.source_uri.uri_for_logs` of it into their text.
     """
     line = one_line(text)
-    if "://" in line:  # without it, as in a path alone, the pattern would search in vain, and slowly
+    if "://" in line:  # without it, the search for the pattern would be slow and in vain
         line = _URI.sub(r"\1\3", line)
     return _QUERY.sub("", line) if "?" in line else line

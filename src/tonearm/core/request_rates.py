@@ -4,11 +4,11 @@ import ipaddress
 from collections import OrderedDict
 from typing import Final
 
-_HOUSEHOLD_BITS: Final = 64  # the prefix of the IPv6 network that a provider gives to a customer, at least
+_HOUSEHOLD_BITS: Final = 64  # providers give a customer an IPv6 network with this prefix, or a larger one
 
 
 def origin_of(address: str) -> str:
-    """The key by which connections are counted: the IPv4 address (also of an IPv4-mapped one), or the IPv6 network
+    """The key for counting connections: the IPv4 address, also for an IPv4-mapped address, or the IPv6 network
     (/64)."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
@@ -22,18 +22,19 @@ def origin_of(address: str) -> str:
 
 
 class RequestRates:
-    """A token bucket for each address. `a_second` requests are allowed, after a while without any `at_once` together,
-    or as many as in a second; 0 allows all of them. Times are seconds of a monotonic clock; the caller passes them
-    in."""
+    """A token bucket for each address, which allows `a_second` requests per second. After a quiet time it allows
+    `at_once` requests together, or `a_second` if that is more. An `a_second` of 0 allows all requests. Times are
+    seconds of a monotonic clock; the caller passes them in."""
 
     def __init__(self, a_second: float, at_once: float = 1.0) -> None:
         self._a_second = a_second
         self._at_once = max(at_once, a_second)
-        # By address: how many requests were left, and when. The newest address is last.
+        # By address: the remaining requests, and the time of that count. The newest address is last.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, address: str, now_s: float) -> float:
-        """0 when a request may come from `address` now, which is counted then; else in how many seconds it may."""
+        """0 when a request from `address` is allowed now, which counts it; otherwise the seconds until one is
+        allowed."""
         if not self._a_second:
             return 0.0
         most = self._at_once
@@ -45,7 +46,7 @@ class RequestRates:
         return 0.0 if is_allowed else (1 - left) / self._a_second
 
     def _forget(self, full_since_s: float) -> None:
-        """Forgets up to two addresses whose buckets are full again: more than a request adds, and few at once."""
+        """Forgets up to two addresses whose buckets are full again: more than a request adds, but few at a time."""
         for _ in range(2):
             oldest = next(iter(self._left))
             if self._left[oldest][1] > full_since_s:

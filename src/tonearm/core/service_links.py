@@ -20,14 +20,14 @@ class Service(StrEnum):
     APPLE = "Apple Music"
 
 
-# What stands before the words of a search at a service.
+# The prefix of a search at a service.
 MIRRORED_SEARCHES: Final = {"dzsearch": Service.DEEZER, "amsearch": Service.APPLE, "spsearch": Service.SPOTIFY}
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLink:
     """The content that a link names. `kind` is `short` for a link that redirects to another link. It is `other` for a
-    link without music that can be found elsewhere, such as an artist's page. `country` is that of an Apple Music link,
+    link without music to find elsewhere, such as an artist's page. `country` is that of an Apple Music link,
     in lower case."""
 
     service: Service
@@ -60,7 +60,7 @@ _WITHOUT_MIRRORS: Final = {"tidal.com": "Tidal", "music.amazon.": "Amazon Music"
 
 
 def service_link(uri: SourceUri) -> ServiceLink | None:
-    """What `uri` names at one of the services; None for any other URI."""
+    """The content that `uri` names at one of the services; None for any other URI."""
     if uri.kind != "http" or uri.host is None:
         return None
     if uri.host in _SHORT_HOSTS:
@@ -84,7 +84,7 @@ def service_link(uri: SourceUri) -> ServiceLink | None:
 
 
 def service_without_mirrors(uri: SourceUri) -> str:
-    """The name of a service that plays for its own apps only and whose links are not looked up; empty for others."""
+    """The name of a service that plays only in its own apps and whose links are not looked up; empty for others."""
     host = f".{uri.host or ''}"
     return next(
         (
@@ -97,7 +97,7 @@ def service_without_mirrors(uri: SourceUri) -> str:
 
 
 def track_link(service: Service, track_id: str, country: str = "") -> str:
-    """The link of a service's track, as the service shows it."""
+    """The service's own link of a track."""
     match service:
         case Service.SPOTIFY:
             return f"https://open.spotify.com/track/{track_id}"

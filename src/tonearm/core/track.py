@@ -20,12 +20,13 @@ _TRACK_BYTES: Final = 200  # without its URI and its metadata
 class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
-    `uri` is what the client gave, and is opened each time, because the link behind a page may expire. `lists` are marks
-    of the playlists that led to the track, the outer one first; an empty mark is of an unknown one. Metadata are kept
-    as compact JSON: as values they take ten times the memory, and to free those of a long queue takes longer than a
-    frame lasts. The track is the part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title
-    and author were given with the track, and tags do not replace them. `is_known`: the facts in `info` come from
-    opening the source. `has_own_tags`: until then they come from a playlist, and the file's tags may say more.
+    `uri` is the URI from the client. It is opened each time, because the link behind a page may expire. `lists` are
+    marks of the playlists that led to the track, the outer one first; an empty mark stands for an unknown playlist.
+    Metadata are kept as compact JSON: as values they take ten times the memory, and freeing those of a long queue takes
+    longer than a frame. The track is the part of the file from `start_ms` to `end_ms` (None: to its end).
+    `keeps_names`: title and author were given with the track, and tags do not replace them. `is_known`: the facts in
+    `info` come from opening the source. `has_own_tags`: until then they come from a playlist, and the file's tags may
+    give more.
     """
 
     id: str
@@ -41,7 +42,7 @@ class Track:
 
     @classmethod
     def create(cls, track_id: str, uri: SourceUri, metadata_json: bytes = NO_METADATA) -> "Track":
-        """A track whose source was not opened yet. When the URI names a part of the file, the track is that part."""
+        """A track whose source was not opened yet. If the URI names a part of the file, the track is that part."""
         return cls(
             track_id,
             uri,
@@ -62,7 +63,7 @@ class Track:
 
     @property
     def lists_within(self) -> tuple[str, ...]:
-        """The `lists` of its entries, if it is a playlist."""
+        """The `lists` for the entries of this track, if it is a playlist."""
         return (*self.lists, hashlib.sha256(self.uri.normalised.encode()).hexdigest()[:LIST_MARK_CHARACTERS])
 
     @property
@@ -78,30 +79,30 @@ class Track:
 
     @property
     def metadata(self) -> Json:
-        """As they were given, a new value each time."""
+        """The metadata as the client gave them, as a new value each time."""
         return value_of_json(self.metadata_json)
 
     @property
     def waiting_bytes(self) -> int:
-        """About how many bytes it takes to keep the track in a queue, and to list it."""
+        """The approximate size of the track in a queue and in a list of it."""
         return _TRACK_BYTES + len(self.info.identifier) + len(self.metadata_json)
 
     def with_facts(self, facts: SourceFacts) -> "Track":
-        """The same track with the facts from opening its source. Where these are known it is the same object, so that
-        the events of a track in a loop share one."""
+        """The track with the facts from opening its source. Without new facts it is the same object, so that all events
+        of a track in a loop share it."""
         if self.keeps_names:
             facts = replace(facts, title=None, author=None)
         info = self.info.with_facts(facts)
         return self if self.is_known and info == self.info else replace(self, info=info, is_known=True)
 
     def with_hints(self, facts: SourceFacts) -> "Track":
-        """The same track with facts that were read ahead. They are hints: opening the source may show others."""
+        """The track with facts that were read ahead. They are hints, because opening the source may give others."""
         known = self.with_facts(facts)
         return replace(known, info=replace(known.info, is_length_exact=False), is_known=self.is_known)
 
     @property
     def known_end_ms(self) -> int | None:
-        """Where the track ends in its file; None when that is not known (yet), or when it is endless."""
+        """The track's end in its file; None when it is unknown, or when the track is endless."""
         length_ms = (self.info.length_ms or None) if self.is_known else None
         ends_ms = [end_ms for end_ms in (self.end_ms, length_ms) if end_ms is not None]
         return min(ends_ms, default=None)
@@ -115,5 +116,5 @@ class Track:
         return replace(self, info=replace(self.info, title=title))
 
     def user_data(self, player_metadata: Json) -> Json:
-        """The metadata that the track shows: its own, or the player's when it has none (`{}`)."""
+        """The metadata for the track: its own, or the player's when it has none (`{}`)."""
         return player_metadata if self.metadata_json == NO_METADATA else self.metadata

@@ -1,4 +1,4 @@
-"""The facts about a source: the facts from opening it, and the facts that a track shows."""
+"""The facts about a source: those from opening it, and those that a track shows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ _MOST_TOLD: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AudioChoice:
-    """Which of the `count` sounds of a source plays, counted from 1. `language` is as the source has it, empty when it
-    says none."""
+    """The audio track that plays, of `count` in a source, counted from 1. `language` is the source's own tag, or
+    empty."""
 
     number: int
     count: int
@@ -21,14 +21,14 @@ class AudioChoice:
 
 
 def clean_language(text: str | None) -> str:
-    """A tag of a language (RFC 5646, ISO 639-2) as it may be shown; empty for one that says nothing."""
+    """A language tag (RFC 5646, ISO 639-2) in a form that may be shown; empty for `und`."""
     letters = "".join(letter for letter in text or "" if letter.isascii() and (letter.isalnum() or letter == "-"))
     return "" if letters == "und" else letters[:_MOST_LANGUAGE_CHARACTERS]
 
 
 def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
-    """The index of the sound that `wanted` names, by its number from 1 or by its language, of sounds in these
-    languages. `de` is also `de-AT`. None: there is no such sound."""
+    """The index of the audio track that `wanted` names, by its number from 1 or by its language. `languages` has the
+    language of each audio track. `de` also matches `de-AT`. None: there is no such track."""
     if wanted.isdecimal():
         return int(wanted) - 1 if 1 <= int(wanted) <= len(languages) else None
     found = (f"{language}-".lower().startswith(f"{wanted}-".lower()) for language in languages)
@@ -36,7 +36,7 @@ def wanted_audio(wanted: str, languages: Sequence[str]) -> int | None:
 
 
 def missing_audio(wanted: str, languages: Sequence[str]) -> str:
-    """The message when `wanted_audio` found none."""
+    """The message for a `wanted_audio` of None."""
     numbered = enumerate(languages[:_MOST_TOLD], start=1)
     there = ", ".join(f"{number} ({language})" if language else str(number) for number, language in numbered)
     return f"there is no #audio={wanted} in it, but {there}" + (", …" if len(languages) > _MOST_TOLD else "")
@@ -44,9 +44,9 @@ def missing_audio(wanted: str, languages: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SoundForm:
-    """How the sound in a source is encoded. `codec` is its common name, such as `mp3`, `flac`, `opus`, and empty before
-    the source was opened. `bitrate_bps` is 0 when the source does not say it. `choice` is None in a source with one
-    sound."""
+    """The encoding of the audio in a source. `codec` is its common name, such as `mp3`, `flac`, `opus`, and empty
+    before the source was opened. `bitrate_bps` is 0 when the source does not give it. `choice` is None in a source with
+    one audio track."""
 
     codec: str = ""
     sample_rate_hz: int = 0
@@ -60,9 +60,10 @@ UNKNOWN_FORM: Final = SoundForm()
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """From where a track plays whose own service plays it in its apps only: a recording found by its ISRC or by words.
+    """The recording that plays for a track of a service that plays only in its own apps. It was found by its ISRC or by
+    words.
 
-    `length_ms` is the recording's, `of_length_ms` what the service says of the track; 0 is unknown.
+    `length_ms` is the length of the recording, `of_length_ms` the length that the service gives; 0 is unknown.
     """
 
     uri: str
@@ -78,9 +79,9 @@ class SourceFacts:
     """The facts from opening a source. Texts have no lone surrogates and no control characters.
 
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`, `ogg`, `mp4`,
-    `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is the link that was opened when a page led
-    there, else None. `loudness_lufs` and `album_loudness_lufs` come from tags. `has_picture`: the file contains a
-    cover. `is_length_exact` is False for an estimate, such as one from the bit rate. `has_packets`: the source has Opus
+    `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is the link that a page led to, else None.
+    `loudness_lufs` and `album_loudness_lufs` come from tags. `has_picture`: the file contains a cover.
+    `is_length_exact` is False for an estimate, such as one from the bit rate. `has_packets`: the source has Opus
     packets that can be passed through.
     """
 
@@ -103,8 +104,8 @@ class SourceFacts:
     mirror: Mirror | None = None
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
-        """These facts, with those of `page` where the source itself has none. What a service says of a track goes
-        before what its mirror says."""
+        """These facts, with those of `page` where the source itself has none. A service's facts about a track replace
+        those of its mirror."""
         if page.mirror is not None:
             self = replace(self, title=page.title, author=page.author, artwork_url=page.artwork_url, isrc=page.isrc)
         is_stream = self.is_stream or page.is_live
@@ -128,7 +129,7 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoudness:
-    """The loudness of the first `measured_ms` of a track that have been played, by EBU R128."""
+    """The loudness of the first `measured_ms` of a track, which have been played, by EBU R128."""
 
     lufs: float
     measured_ms: int
@@ -136,8 +137,8 @@ class MeasuredLoudness:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What a page says about the source that it led to, `opened_uri`. Texts are clean as in `SourceFacts`; a length of
-    0 is unknown."""
+    """The facts that a page gives about the source that it led to, `opened_uri`. Texts are clean as in `SourceFacts`; a
+    length of 0 is unknown."""
 
     opened_uri: str
     title: str | None = None
@@ -151,7 +152,7 @@ class PageFacts:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TrackInfo:
-    """What a track shows of its source. `identifier` is the URI as given, `uri` what is really opened.
+    """The facts about its source that a track shows. `identifier` is the URI as given, `uri` the URI that is opened.
 
     `is_length_exact` and `has_picture` are not shown.
     """
@@ -174,11 +175,11 @@ class TrackInfo:
 
     @property
     def shown_length_ms(self) -> int:
-        """The length that clients are told: of a track that plays from elsewhere, the one that its service says."""
+        """The length for clients. For a track with a mirror it is the length that its service gives, if known."""
         return self.length_ms if self.mirror is None else self.mirror.of_length_ms or self.length_ms
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
-        """Facts from opening replace guesses; without a title the guessed one stays."""
+        """These facts, replaced by those from opening the source. Without a title, the guessed title stays."""
         return replace(
             self,
             uri=facts.opened_uri or self.uri,

@@ -15,7 +15,7 @@ _PATH: Final = re.compile(r"/|\.\.?/|~/")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`text` is the text to open, decode or search, in a form that `parse_source_uri` takes unless it is encoded."""
+    """`text` is the text to open, decode or search. Unless it is encoded, `parse_source_uri` accepts it."""
 
     kind: Literal["encoded", "uri", "search"]
     text: str

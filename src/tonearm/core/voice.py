@@ -1,8 +1,8 @@
 """A player's voice in a Discord channel, as values and rules: its target, its status, and the meaning of each close
 code.
 
-The codes are those of Discord's voice gateway, version 8. Token and session are in `VoiceCredentials` alone, whose text
-shows nothing of them.
+The codes are those of Discord's voice gateway, version 8. Only `VoiceCredentials` contains token and session, and its
+text does not show them.
 """
 
 import re
@@ -18,7 +18,7 @@ from tonearm.core.metadata import Json
 from tonearm.core.source_uri import normalise_host
 
 RESUME_DELAYS_S: Final = (0.0, 1.0, 2.0, 4.0, 8.0)  # before each try to resume a lost connection
-SPREAD: Final = 0.2  # of a delay, so that many connections that were lost at once do not come back at once
+SPREAD: Final = 0.2  # of a delay, so that many connections that were lost together do not come back together
 LATE_MS: Final = (5, 20, 100)  # packets that leave later than this are counted
 MIN_BITRATE_BPS: Final = 8_000
 MAX_BITRATE_BPS: Final = 510_000
@@ -41,8 +41,8 @@ class VoiceEndpoint:
 
 
 def parse_endpoint(text: str) -> VoiceEndpoint:
-    """`text` is `host:port`, as Discord's gateway sends it; `wss://` before and `/` behind are forgiven, a missing port
-    is 443. Raises BadRequest for anything else; its message has nothing of `text`."""
+    """Parses `host:port`, as Discord's gateway sends it. `wss://` before it and `/` after it are accepted; a missing
+    port is 443. Raises BadRequest for any other text, with a message that contains nothing of it."""
     rest = text[len("wss://") :] if text[:6].lower() == "wss://" else text
     rest = rest.removesuffix("/")
     wrong = next((name for sign, name in _NOT_IN_ENDPOINT.items() if sign in rest), None)
@@ -72,7 +72,7 @@ _NOT_IN_ENDPOINT: Final = {
 
 
 def host_pattern(text: str) -> str:
-    """A host, or `*.` and the name below which hosts may be, normalised. Raises ValueError."""
+    """A normalised host, or `*.` and the normalised domain of the hosts. Raises ValueError."""
     prefix, name = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     try:
         normal = normalise_host(name)
@@ -87,8 +87,8 @@ def host_pattern(text: str) -> str:
 
 
 def is_admitted(host: str, patterns: Iterable[str]) -> bool:
-    """Whether one of `patterns`, of `host_pattern`, names the normalised `host`. `*.discord.media` has every name below
-    it, and not itself."""
+    """Whether one of `patterns`, made by `host_pattern`, matches the normalised `host`. `*.discord.media` matches every
+    name below the domain, but not the domain itself."""
     return any(host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern for pattern in patterns)
 
 
@@ -100,8 +100,8 @@ def parse_id(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class VoiceTarget:
-    """The target of a player's sound. `endpoint` None: the server is gone, and Discord has not named another server
-    yet. `bitrate_bps` is the channel's, None where the bot did not say."""
+    """The voice channel of a player. An `endpoint` of None: the server is gone, and Discord has not named another one
+    yet. `bitrate_bps` is the channel's; None if the bot did not give it."""
 
     guild_id: int
     channel_id: int
@@ -117,7 +117,7 @@ def record_of(target: VoiceTarget) -> Json:
 
 
 def target_of(record: Json) -> VoiceTarget | None:
-    """The target of a record of `record_of`; None for anything else."""
+    """The target in a record made by `record_of`; None for any other value."""
     if not isinstance(record, dict):
         return None
     texts = [record.get(name) for name in ("guildId", "channelId", "userId")]
@@ -130,9 +130,9 @@ def target_of(record: Json) -> VoiceTarget | None:
 
 @dataclass(frozen=True, slots=True)
 class VoiceSettings:
-    """`[voice]` of the configuration. `endpoints` are of `host_pattern`. `processes` 0: as many as are needed.
-    `udp_bind`: the local address, empty for the system's choice; `udp_ports` None as well. `opus` is the form of the
-    packets where a bot names no bitrate."""
+    """`[voice]` of the configuration. `endpoints` are made by `host_pattern`. With 0 `processes` there are as many as
+    needed. An empty `udp_bind`, the local address, and `udp_ports` of None leave the choice to the system. `opus` is
+    the form of the packets if the bot gives no bitrate."""
 
     endpoints: tuple[str, ...] = ("*.discord.media",)
     private_networks: bool = False
@@ -156,9 +156,8 @@ class VoiceCredentials:
 
 
 class VoicePhase(StrEnum):
-    """`state` of a voice. `none`: the player has no voice connection. `resuming`: the socket is lost, and the sound
-    goes on. `closed`: the node gave up; `close.action` says
-    what the bot does."""
+    """The `state` of a voice. `none`: the player has no voice connection. `resuming`: the socket is lost, and the audio
+    continues. `closed`: the node gave up; `close.action` says what the bot should do."""
 
     NONE = "none"
     CONNECTING = "connecting"
@@ -176,9 +175,9 @@ class ClosedBy(StrEnum):
 
 
 class VoiceAction(StrEnum):
-    """What the bot does after a close. `wait`: it waits for the next voice event of its gateway. `rejoin`: it sends the
-    voice state (op 4) again and PUTs the new values. `stop`: it does not retry, and an operator looks at the cause.
-    `fix`: the node lacks something that the connection needs."""
+    """What the bot should do after a close. `wait`: wait for the next voice event of its gateway. `rejoin`: send the
+    voice state (op 4) again and PUT the new values. `stop`: not retry, and have an operator look at the cause. `fix`:
+    the node lacks something that the connection requires."""
 
     WAIT = "wait"
     REJOIN = "rejoin"
@@ -187,8 +186,8 @@ class VoiceAction(StrEnum):
 
 
 class Reaction(StrEnum):
-    """How the node itself reacts to the end of a socket. `resume`: goes on in the same session, a few times.
-    `identify`: begins one new session with the same values. `close`: gives up at once."""
+    """How the node reacts to the end of a socket. `resume`: it resumes the same session, a few times. `identify`: it
+    begins one new session with the same values. `close`: it gives up at once."""
 
     RESUME = "resume"
     IDENTIFY = "identify"
@@ -197,7 +196,7 @@ class Reaction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CloseRule:
-    """`reason` is told where the server gave none. `action`: for the bot, once the node has given up."""
+    """`reason` is shown if the server gave none. `action` is for the bot, once the node has given up."""
 
     reaction: Reaction
     action: VoiceAction
@@ -237,8 +236,8 @@ _NEW_SESSION_AFTER: Final = frozenset({4006, 4009, 4011, 4020})
 
 
 def close_rule(code: int | None, *, answers_resume: bool = False) -> CloseRule:
-    """The rule for the end of a socket. `code` None: it ended without a code, or two heartbeats had no answer.
-    `answers_resume`: the server's answer to a Resume that it did not accept."""
+    """The rule for the end of a socket. A `code` of None: it ended without a code, or two heartbeats had no answer.
+    `answers_resume`: the end is the server's refusal of a Resume."""
     rule = _LOST if code is None else CLOSES.get(code, _LOST)
     if answers_resume and code in _NEW_SESSION_AFTER:
         return replace(rule, reaction=Reaction.IDENTIFY)
@@ -246,7 +245,7 @@ def close_rule(code: int | None, *, answers_resume: bool = False) -> CloseRule:
 
 
 class NodeReason(StrEnum):
-    """Why the node, or the bot, ended a connection: `close.reason` where the server said nothing."""
+    """Why the node, or the bot, ended a connection: `close.reason` if the server gave none."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -280,7 +279,7 @@ _ACTIONS: Final[Mapping[NodeReason, VoiceAction]] = {
 
 @dataclass(frozen=True, slots=True)
 class VoiceClose:
-    """Why a voice was given up. `code` is Discord's; None where the node or the bot ended it."""
+    """Why a voice was given up. `code` is Discord's; None if the node or the bot ended it."""
 
     code: int | None
     reason: str
@@ -300,13 +299,13 @@ def closed_for(reason: NodeReason) -> VoiceClose:
 
 
 def resume_delay_s(tries: int, chance: float) -> float | None:
-    """How long to wait before the next try after `tries` vain ones, spread by `chance` of 0 to 1; None: give up."""
+    """The wait before the next try after `tries` failed ones, spread by `chance` of 0 to 1; None: give up."""
     return RESUME_DELAYS_S[tries] * (1 + SPREAD * (2 * chance - 1)) if tries < len(RESUME_DELAYS_S) else None
 
 
 @dataclass(frozen=True, slots=True)
 class DaveStatus:
-    """The end-to-end encryption. `version` 0: there is none. `privacy_code`: what people see under the lock."""
+    """The end-to-end encryption. Version 0: there is none. `privacy_code`: the code that people see under the lock."""
 
     version: int = 0
     ready: bool = False
@@ -328,8 +327,8 @@ class PacketCounts:
 
 @dataclass(frozen=True, slots=True)
 class VoiceStatus:
-    """How a player's voice is doing. `since_ms`: of the last change of `phase`, in ms since 1970. `ping_ms`: from a
-    heartbeat to its answer."""
+    """The status of a player's voice. `since_ms`: the time of the last change of `phase`, in ms since 1970. `ping_ms`:
+    the time from a heartbeat to its answer."""
 
     phase: VoicePhase
     target: VoiceTarget
@@ -349,7 +348,7 @@ class VoiceStatus:
 
     @property
     def can_flow(self) -> bool:
-        """Whether the channel would hear the next frame."""
+        """Whether the next frame would be audible in the channel."""
         return self.sounds and (not self.dave.version or self.dave.ready)
 
 
@@ -359,7 +358,7 @@ def restarted(target: VoiceTarget, now_ms: int) -> VoiceStatus:
 
 
 def is_worth_telling(before: VoiceStatus | None, now: VoiceStatus | None) -> bool:
-    """Whether more has changed than the figures and the end-to-end encryption, which change all the time."""
+    """Whether anything has changed but the figures and the end-to-end encryption, which change all the time."""
     return _steady(before) != _steady(now)
 
 
@@ -371,7 +370,7 @@ def _steady(status: VoiceStatus | None) -> VoiceStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class VoiceProcessFigures:
-    """One voice process. What it takes of the machine stands with the node's other processes."""
+    """One voice process. Its CPU time and memory are listed with the node's other processes."""
 
     pid: int
     connections: int
@@ -379,9 +378,9 @@ class VoiceProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class VoiceFigures:
-    """All voices of a node. Counts are since its start. `packets_late`: how many were later than 5, 20 and 100 ms.
-    `closes`: by Discord's code, or by the node's reason. `handshake_ms`: of the newest connection, from the request to
-    the session's description. `longest_mls_ms`: the longest step of a group's key agreement.
+    """All voices of a node. Counts are since its start. `packets_late`: the packets that were later than 5, 20 and 100
+    ms. `closes`: by Discord's code, or by the node's reason. `handshake_ms`: for the newest connection, the time from
+    the request to the session description. `longest_mls_ms`: the longest step of a group's key agreement.
     `process_restarts`: processes that ended and were replaced."""
 
     connections: Mapping[VoicePhase, int] = field(default_factory=dict)

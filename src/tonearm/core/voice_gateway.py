@@ -26,17 +26,17 @@ from tonearm.core.voice import (
 
 MODES: Final = ("aead_aes256_gcm_rtpsize", "aead_xchacha20_poly1305_rtpsize")  # the best one first
 LEFT: Final = 1000  # the code with which the node leaves: the session ends
-LOST: Final = 4000  # with which the node closes the socket to resume: the session stays
+LOST: Final = 4000  # the code with which the node closes the socket to resume: the session stays
 
 _IDENTIFY, _SELECT, _HEARTBEAT, _SPEAKING, _RESUME = 0, 1, 3, 5, 7
 _PASSED_BINARY: Final = frozenset({25, 27, 29, 30})
 _KEY_BYTES: Final = 32
 _BINARY_HEAD_BYTES: Final = 3  # seq of two bytes, opcode
 
-_SETTLED_S: Final = 30.0  # a connection that lasted so long has all its tries again
+_SETTLED_S: Final = 30.0  # after so long a connection gets its full number of tries again
 _MOST_UNANSWERED: Final = 2  # heartbeats
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.05, 600.0
-# A call of a hundred that fills at once stays far below.
+# Far more than a call of a hundred people needs who all join at once.
 _WINDOW_S: Final = 10.0
 _MOST_MESSAGES: Final = 3_000  # in a window
 _MOST_BYTES: Final = 4 * 2**20
@@ -45,7 +45,7 @@ _MOST_WAITING: Final = 64  # messages that wait for the socket to be resumed
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """A new socket is wanted; the one before is not used any more."""
+    """Open a new socket. The previous one is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class _Stage(Enum):
 
 
 class VoiceGateway:
-    """One connection to one voice server, over as many sockets as it takes. Each method returns what is to be done, in
-    this order. `tick` is to be called at `due_s`. `now_s` is a clock that never goes back; `chance` gives 0 to 1.
+    """One connection to one voice server, over any number of sockets. Each method returns orders for the caller, in
+    their sequence. The caller calls `tick` at `due_s`. `now_s` is a monotonic time; `chance` gives 0 to 1.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class VoiceGateway:
         self._stage_ends_s: float | None = None  # when the try begins, or has taken too long
         self._live_since_s: float | None = None
         self._was_live = False
-        self._cause = closed_for(NodeReason.UNREACHABLE)  # of the last vain try
+        self._cause = closed_for(NodeReason.UNREACHABLE)  # of the last failed try
         self._interval_s = 0.0
         self._beats_s: float | None = None
-        self._unanswered: dict[int, float] = {}  # heartbeats: what each says, and when it went
+        self._unanswered: dict[int, float] = {}  # heartbeats: their numbers, and when each was sent
         self._last_seq = -1
         self._waiting: list[Say] = []
         self._is_speaking = self._has_said_speaking = False
@@ -168,14 +168,14 @@ class VoiceGateway:
         return ()
 
     def dial_failed(self, now_s: float, reason: NodeReason) -> Orders:
-        """A server that cannot be reached may be there soon; anything else is refused by the node, for good."""
+        """Retries an unreachable server, which may come back. Any other reason is a final refusal by the node."""
         if reason is not NodeReason.UNREACHABLE:
             return self.fail(reason)
         self._cause = closed_for(reason)
         return self._try_again(now_s)
 
     def lost(self, now_s: float, code: int | None = None, text: str = "") -> Orders:
-        """The socket has ended, by the server's `code`, or without one."""
+        """To be called when the socket was closed, with the server's `code` or without one."""
         if self._stage is _Stage.ENDED:
             return ()
         rule = close_rule(code, answers_resume=self._stage is _Stage.RESUMING)
@@ -227,10 +227,10 @@ class VoiceGateway:
         """A ping or pong of the WebSocket, of so many bytes."""
         return () if self._admits(now_s, size) else self.fail(NodeReason.PROTOCOL)
 
-    # The other half
+    # The media half
 
     def discovered(self, host: str, port: int) -> Orders:
-        """The address at which the server sees this machine."""
+        """Takes the address of this machine as the server sees it."""
         if self._stage is not _Stage.DISCOVERING or self.mode is None:
             return ()
         self._stage = _Stage.SELECTING
@@ -245,7 +245,7 @@ class VoiceGateway:
         return self._say_speaking() if self._stage is _Stage.LIVE else ()
 
     def say(self, message: bytes | tuple[int, Mapping[str, Any]]) -> Orders:
-        """Sends a message of the media half. The message waits while there is no socket."""
+        """Sends a message of the media half. It waits while the session has no socket."""
         order = Say(message) if isinstance(message, bytes) else _say(*message)
         if self._stage is _Stage.LIVE:
             return (order,)
@@ -263,7 +263,7 @@ class VoiceGateway:
         return (HangUp(LEFT), *self._try_again(now_s))
 
     def fail(self, reason: NodeReason) -> Orders:
-        """Gives up the connection, by decision of the node."""
+        """Gives up the connection, by a decision of the node."""
         return () if self._stage is _Stage.ENDED else (HangUp(LEFT), *self._end(closed_for(reason)))
 
     def leave(self) -> Orders:
